@@ -14,7 +14,7 @@ export default defineConfig({
     outDir: resolve(repository, 'dist/panel'),
     emptyOutDir: true,
     target: 'es2022',
-    // The content security policy forbids inline scripts. Images in styles stay separate files too.
+    // No file is inlined: the content security policy forbids inline scripts. This also keeps images out of styles.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,

@@ -65,7 +65,7 @@ function parseArguments(): { parts: string[]; isQuick: boolean; options: Options
   return { parts: isQuick ? others : program.args, isQuick, options: program.opts() }
 }
 
-/** Chooses more lanes than CPUs: most files spend their time waiting for guests, time limits and disks. */
+/** Returns more lanes than CPUs, because most test files mostly wait for guests, time limits and disks. */
 function lanesOf(isQuick: boolean, count: string | undefined): Lanes {
   const processors = availableParallelism()
   const most = isQuick ? processors : Math.min(2 * processors + 1, 8)
@@ -186,8 +186,8 @@ function report(results: readonly JobResult[], interruptions: readonly string[])
 }
 
 /**
- * Describes the use of the processors. The guests, the daemons and the kernel are not part of the tests' processes. On
- * a machine without other work, the rest of the used time is that of guests, daemons and the kernel.
+ * Describes how busy the processors were, in total and with the tests' processes. On a machine without other work, the
+ * difference is the time of guests, daemons and the kernel.
  */
 function processorText(results: readonly JobResult[], seconds: number): string {
   const own = results.reduce((total, { processorSeconds }) => total + processorSeconds, 0)

@@ -42,10 +42,10 @@ const panelTerms: readonly Term[] = [
 
 const termsOf = { api: apiTerms, panel: panelTerms } as const
 
-/** Matches code and the names of fields, scopes and placeholders: their spelling is fixed. */
+/** Matches code and the names of fields, scopes and placeholders. They are not prose: their spelling is fixed. */
 const code = /`[^`]*`|\{\{\w+\}\}|\w+(?:[.:_]+[\w*]+)+/g
 
-/** Finds the synonyms in a text. Each result names the term to use and the reason. */
+/** Finds words in a text that the glossary replaces with another term. Each result names the term and the reason. */
 export function synonymsIn(text: string, audience: keyof typeof termsOf): string[] {
   const prose = text.replace(code, 'X')
   return termsOf[audience].flatMap(({ term, synonyms, reason }) =>

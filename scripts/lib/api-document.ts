@@ -6,7 +6,7 @@ export function apiDocument(): ReturnType<typeof createApi>['document'] {
   return createApi(parts as ApiOptions).document
 }
 
-/** Stands in for every dependency of the routes: before the first request, routes use none of them. */
+/** Returns a stub for every dependency of the routes. Only requests use dependencies, and this script handles none. */
 function nobody(): unknown {
   const one: unknown = new Proxy(() => one, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : one),

@@ -3,7 +3,7 @@ import { cpSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { bundle } from './bundle.js'
 
-/** Bundles a program. Code that it loads lazily becomes separate files next to it. */
+/** Bundles a program into one file. Dynamically imported code becomes separate files next to it. */
 async function buildProgram(outdir: string, sources: string[]): Promise<void> {
   const addressOf = (file: string): string =>
     `new URL(${JSON.stringify(relative(outdir, join('dist', file)))}, import.meta.url).href`

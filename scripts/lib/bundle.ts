@@ -10,7 +10,7 @@ import { relative, resolve } from 'node:path'
 /** Packages that cannot be bundled: they have native parts or read files from their own directory. */
 const unbundled = ['@node-rs/argon2', 'better-sqlite3', 'node-pty', 'swagger-ui-dist']
 
-/** Spelled in parts, because the plugin `addresses` also processes this file. */
+/** The text is split, because the plugin `addresses` would otherwise replace it in this file too. */
 const meta = ['import', 'meta'].join('.')
 
 /** Defines `require`, which bundled CommonJS packages call. */
@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Keeps `import.meta` correct for sources that find files next to them. Otherwise it would point to the bundle. */
+/** Replaces `import.meta` in sources that find files next to them: in a bundle, it would be the bundle's address. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

@@ -42,7 +42,7 @@ export function compileAddon(
   return target
 }
 
-/** Keeps the directory of the build out of the addon, so that two builds of the same sources are identical. */
+/** Returns an environment that keeps the build's path out of the addon, so that equal sources give equal files. */
 function compilerEnvironment(architecture: Architecture, sources: string): NodeJS.ProcessEnv {
   const { prefix } = compilers[architecture]
   const flags = `-ffile-prefix-map=${sources}=. -g0`

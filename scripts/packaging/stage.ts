@@ -80,8 +80,8 @@ function stageTerminals(modules: string, options: StageOptions): void {
 }
 
 /**
- * Adds version 13 of better-sqlite3, compiled for Node.js 24. With version 12, which a checkout uses with Node.js 20,
- * the garbage collection of a statement would end the process of Node.js 24.19 and newer.
+ * Adds version 13 of better-sqlite3, compiled for Node.js 24. A checkout uses version 12 with Node.js 20. Node.js 24.19
+ * and newer would crash with version 12 at the garbage collection of a prepared statement.
  */
 function stageSqlite(modules: string, { architecture, cache }: StageOptions): void {
   const published = JSON.parse(readFileSync('packaging/berth/sqlite.json', 'utf8')) as PublishedPackage

@@ -16,14 +16,14 @@ const affectAll =
 /** Files whose text may contain the names of files that they start or read. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files whose names are put together in code, and the code that starts or reads them. */
+/** Files whose paths exist only at run time, each with the source that starts or reads it. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
   [/^agent\/console\/main\.ts$/, 'agent/console/console-process.ts'],
 ]
 
-/** True for files of the product. Their messages mention scripts and pages of the documentation without using them. */
+/** True for files of the product. They may mention scripts and pages of the documentation without depending on them. */
 const isProduct = (file: string): boolean => /^(agent|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
 /** Returns the files that differ from the commit `base`, including untracked files. */

@@ -10,8 +10,8 @@ import { join } from 'node:path'
 const unitFolders = ['agent', 'gateway', 'panel', 'shared', 'scripts'] as const
 
 /**
- * Folders whose files share processes, with the number of files per process. Loading the program takes longer than most
- * tests of the first four. Tests of the browser share Chromium.
+ * Folders whose files share processes, with the number of files per process. Each process of the first four loads the
+ * product, which takes longer than most of their tests. Browser tests share Chromium.
  */
 const sharedFolders = { api: 10, fleet: 10, operations: 10, store: 10, browser: 3 } as const
 
@@ -30,7 +30,7 @@ interface Group {
   readonly lanes: number
 }
 
-/** Groups of files. Only one file of a group may run at a time. */
+/** Groups of test files. Two files of a group never run at the same time. */
 const groups: readonly Group[] = [
   // These files build packages in the same directory.
   { name: 'packages', files: onRequest, lanes: 1 },
@@ -102,7 +102,7 @@ export function selectTests(files: readonly string[], { parts, unitOnly, quickOn
 
 const everything: Selection = { parts: [], unitOnly: false, quickOnly: false }
 
-/** True if a run contains all files, except files that run only if they are named. */
+/** True if a run contains all test files. Files that run only if they are named need not be part of it. */
 export function isComplete(files: readonly string[], all: readonly string[]): boolean {
   return selectTests(all, everything).every((file) => files.includes(file))
 }

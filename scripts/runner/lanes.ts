@@ -3,11 +3,11 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes. A chain occupies one lane or several. */
   readonly count: number
-  /** While this many chains with much CPU work run, waiting chains that use little CPU time begin first. */
+  /** Limit of chains with much CPU work. While as many run, waiting chains with little CPU work begin first. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. A chain that needs two lanes is not overtaken while it waits: otherwise it would run last. */
+/** Runs chains in lanes. While a chain waits for a second free lane, no other chain begins: it would run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -19,7 +19,7 @@ export function isOtherRunActive(): boolean {
 export interface LeftoverNames {
   /** Prefix of the names of everything to remove, except clocks. */
   readonly prefix: string
-  /** Text that the names of libfaketime's shared clocks contain. */
+  /** Text in the names of the shared clocks that libfaketime creates. */
   readonly clocks: string
 }
 
@@ -43,7 +43,7 @@ function killProcesses(prefix: string): void {
   const named = all.filter(
     ({ pid, command }) => new RegExp(below(prefix)).test(command) || hasDisk(pid, command, prefix),
   )
-  // The command of a container's first process does not name the container: it is found as the child of its monitor.
+  // The command of a container's first process does not name the container. Its parent, the monitor, identifies it.
   const guests = named
     .filter(({ command }) => command.startsWith('[lxc monitor]'))
     .flatMap((monitor) => all.filter(({ parent }) => parent === monitor.pid))
@@ -188,7 +188,7 @@ function print(command: string, args: readonly string[]): string {
   return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
 }
 
-/** Runs a command and ignores its failure: the next test run tries again to remove the object. */
+/** Runs a command that removes an object. A failure is ignored, because the next test run tries again. */
 function attempt(command: string, args: readonly string[]): void {
   try {
     execFileSync(command, args, { stdio: 'ignore' })

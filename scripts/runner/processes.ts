@@ -94,7 +94,7 @@ function namespaces({ inOwnNetwork }: Job): string[] {
   return ['unshare', '--mount', '--propagation', 'private', ...(inOwnNetwork ? ['--net'] : [])]
 }
 
-/** Returns the arguments for Mocha's cli.js. Mocha's command `mocha` would start a second Node to pass it options. */
+/** Returns the arguments for Mocha's cli.js. It runs directly, because the command `mocha` starts a second Node.js. */
 function mochaArguments({ files }: Job, directory: string, scratch: string): string[] {
   const compiled = (file: string): string => join(scratch, 'compiled', file.replace(/\.ts$/, '.js'))
   const reporter = ['--reporter', compiled('scripts/runner/reporter.ts')]
@@ -123,7 +123,7 @@ async function endOf(child: ChildProcess, limitSeconds: number): Promise<Process
   return { isClean: code === 0, text: signal ? `ended by ${signal}` : `ended with code ${code}` }
 }
 
-/** Counts one failure for a process that crashes, hangs, or fails although all its tests passed. */
+/** Evaluates an ended process. A crash, a hang, or an error although all tests passed counts as one failed test. */
 function judge(
   { job, directory }: RunningJob,
   end: ProcessEnd,
@@ -186,7 +186,7 @@ async function killFamily({ pid }: ChildProcess): Promise<void> {
   signal(familyOf(pid, family), 'SIGKILL')
 }
 
-/** @param known members found earlier; they and their children belong to the family even without their parent */
+/** @param known members found earlier. They and their children still belong to the family if their parent has ended. */
 function familyOf(leader: number, known: readonly ProcessEntry[] = []): ProcessEntry[] {
   const entries = readProcesses()
   const sessions = new Set([leader, ...known.map(({ session }) => session)])

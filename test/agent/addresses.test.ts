@@ -107,7 +107,7 @@ describe('addresses of real guests', function () {
         const { ipv6Addresses } = await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
         expect(ipv6Addresses).to.have.length(5).and.include(`${guestPrefix}99`)
         expect(ipv6Addresses[0]).to.equal(first)
-        // Cloud-init cannot set the source address, so a virtual machine may use any of its addresses.
+        // Cloud-init, which configures virtual machines, cannot set a source address, so any address may be used.
         const ways = (kind === lxc ? [first] : ipv6Addresses).map((address) => `outside ${address}`)
         await allAnswer(ipv6Addresses, `inside ${outside6}`)
         expect(await leaves()).to.be.oneOf(ways)
@@ -135,7 +135,7 @@ describe('addresses of real guests', function () {
 
       describe('when another program changes the bridge', () => {
         let closed: string
-        /** Addresses of the tested guest, and addresses of the guest with a closed firewall. */
+        /** Addresses of the guest `uuid`, and addresses of the guest `closed`. */
         let addresses: [string[], string[]]
         let streams: string[][]
 

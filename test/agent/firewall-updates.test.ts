@@ -26,7 +26,7 @@ const rightEach = 5
 const enoughMs = 12_000
 /** Minimum number of updates, however long they take. */
 const fewest = 600
-/** After this many updates the firewall stays unchanged for `holdMs`: each sent packet then meets the same rules. */
+/** After this many updates, the test changes nothing for `holdMs`: packets of this time all pass the same rules. */
 const holdEach = 200
 const holdMs = 300
 const [always, never, sometimes] = [4000, 4001, [4002, 4003, 4004]] as const
@@ -40,7 +40,7 @@ interface ValidCase {
   readonly open: ReadonlySet<number>
 }
 
-/** Rules of every form that do not affect the tested ports. */
+/** Generates rules with all kinds of fields. They do not affect the tested ports. */
 const decoys = fc
   .record({
     direction: fc.constantFrom('in', 'out'),
@@ -217,7 +217,7 @@ describe('firewall updates', function () {
     expect(chainOf()).to.equal(chain)
   })
 
-  /** The first firewall: only the permanent port is open. */
+  /** Returns the first firewall, which allows only the port `always`. */
   function first(): ValidCase {
     const rules = [rule({ port: String(always) })]
     return { firewall: { enabled: true, defaultAction: 'DROP', rules }, open: new Set([always]) }

@@ -242,7 +242,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await host.seen(uuid, 1)
   }
 
-  /** Restarts the agent with a wrong clock. It then accepts no certificate, so tests have to read its journal. */
+  /** Restarts the agent with a wrong clock. It then rejects all certificates, so tests read the journal file. */
   async function restartAt(clock: Record<string, string>): Promise<void> {
     await host.agent.kill('SIGTERM')
     const faked = { ...clock, LD_PRELOAD: fakeClock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }
@@ -288,7 +288,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
   }
 
-  /** Fails if a packet of the guest gets an answer. The host's end of the guest's interface may be up. */
+  /** Fails if a packet of the guest gets an answer. The host's end of the guest's interface is allowed to be up. */
   async function expectSilent(): Promise<void> {
     const isSent = await exchangePackets(1).then(
       () => true,

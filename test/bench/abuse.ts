@@ -11,13 +11,13 @@ const workloads = fileURLToPath(new URL('../support/attacks/workloads.py', impor
 const measureMs = 60_000
 /** Number of guests that request web pages. The abuse watch can sample all of them. */
 const busy = 10
-/** Number of guests with more traffic of every kind than the abuse watch samples (see plan-watch-table.ts). */
+/** Number of guests that send more than the abuse watch samples of each kind of traffic (plan-watch-table.ts). */
 const wild = 65
 const mostSampled = 3000
 
 /**
- * Measures the CPU time of the abuse watch. All guests have counters, some request web pages, and one in a hundred
- * flows of the host has no answer. Then enough guests attack others to reach the sampling limit.
+ * Measures the CPU time of the abuse watch: first with usual traffic (counters for all guests, some web requests, one
+ * unanswered flow in a hundred), then with so many attacks by guests that the sampling limit is reached.
  */
 export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
   const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })
@@ -27,7 +27,7 @@ export async function benchAbuse({ guests, flows }: { guests: number; flows: num
     const all = Array.from({ length: guests }, (_, index) => guestOf(lab, index))
     const network = lab.agent()
     await network.ensure(all)
-    // Port 25 is open, so that the abuse watch samples its packets.
+    // The mail port 25 is not closed, so that the abuse watch samples packets to it.
     const watch = lab.abuseWatch({ close_smtp: false })
     await watch.call('start', { guests: all, mailServers: [] })
     const addresses = all.map(({ ipv4 }) => ipv4)

@@ -20,7 +20,7 @@ interface Latencies {
   readonly login: number[]
 }
 
-/** Prints p50 and p99 of another client's requests, with each attack and without an attack. */
+/** Prints the p50 and p99 of the request times of an honest client, during each attack and without an attack. */
 export async function benchAttacks(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'btestbench-attacks-'))
   const gateway = await GatewayProcess.create(directory)

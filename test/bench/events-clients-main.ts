@@ -109,7 +109,7 @@ function note(one: Listening, id: string): void {
   one.events++
 }
 
-/** Records the delay of every tenth listener. The first event of a chunk has waited longest. */
+/** Records how late the first event of a chunk arrives, which has waited longest; only for every tenth listener. */
 function noteDelay(one: Listening, bytes: Buffer): void {
   if (one.isAsleep || listeners.indexOf(one) % 10 !== 0) return
   const at = bytes.indexOf(sentAt)

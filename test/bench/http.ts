@@ -65,7 +65,7 @@ async function startGateway(directory: string, children: ChildProcess[]): Promis
       listen: `127.0.0.1:${api}`,
       join_listen: `127.0.0.1:${join_}`,
       log_level: 'info',
-      // The gateway still counts requests, but these limits are never reached.
+      // These limits are never reached. They still make the gateway count requests.
       limits: { key_requests_per_second: 1_000_000, address_requests_per_second: 1_000_000 },
     }),
   )

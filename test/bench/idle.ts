@@ -34,7 +34,7 @@ export async function processorPercent(pid: number, ms: number): Promise<number>
   return ((familyTicks(pid) - before) / ticksPerSecond / (ms / 1000)) * 100
 }
 
-/** Returns the clock ticks of a process, its ended children, and the launcher that starts all other programs. */
+/** Returns the CPU ticks of a process and its ended children, and of its launcher, which starts all other programs. */
 function familyTicks(pid: number): number {
   return [pid, ...readChildren(pid)].reduce((sum, each) => sum + ticks(each), 0)
 }

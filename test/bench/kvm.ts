@@ -7,7 +7,7 @@ import { bootMs, disks, KvmLab, ramMb } from './kvm-lab.js'
 const many = 20
 const big = { diskGb: 10, dataGb: 1 }
 
-/** The sections by their names. Each runs at most the requested number of rounds. */
+/** Title and function of each section, by its name. The function runs at most the requested number of rounds. */
 const sections = {
   'kvm-create': ['creation', benchCreate],
   'kvm-snapshot': ['a large disk', benchBigDisk],

@@ -19,8 +19,8 @@ interface Times {
 }
 
 /**
- * Measures one Debian guest at a time: create until it runs, forced stop, start, delete. The systems take turns in each
- * round, so that other work of the machine affects all of them.
+ * Measures Debian guests in each system, one guest at a time: create until it runs, forced stop, start, delete. Every
+ * system has a turn in each round, so that other work of the machine affects all systems.
  */
 export async function benchLifecycle(
   api: BerthApi,

@@ -110,7 +110,9 @@ export function checkedFirewall(rules: number, version: number): Firewall {
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/** Chooses the mapped ports of each guest. Index 0 is the measured guest; the others share the remaining ports. */
+/**
+ * Distributes the mapped ports. Guest 0, which is measured, has its own number. The others share the remaining ports.
+ */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

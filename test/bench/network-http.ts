@@ -11,7 +11,7 @@ import { benchSettingParts } from './setting-parts.js'
 
 const guest = 'network-bench'
 const path = `/containers/${guest}`
-/** A separate nftables table without hooks, because the agent would repair changes of its own tables. */
+/** A separate table without hooks. The agent would repair changes of its own tables. */
 const table = 'btestbench'
 const device = 'bb1'
 const port = 59_000
@@ -32,7 +32,7 @@ export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<F
   await api.create(guest)
   try {
     await api.untilStatus(guest, 'running')
-    // The guest exists, so "not found" means that the route does not exist.
+    // The guest exists, so the answer "not found" means that this version does not have the route.
     if (!(await api.exists(`${path}/random-port`))) return undefined
     const parts = await benchSettingParts(api, path, rounds)
     return [...(await beside((nfts) => measure(listRows(api), nfts, rounds))), ...parts]

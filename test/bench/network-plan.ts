@@ -23,7 +23,7 @@ export const actions = [
 ] as const
 export type Action = (typeof actions)[number]
 
-/** The compared systems: the whole agent, only its `Network` without its journal and checks, and nft(8) by hand. */
+/** The compared systems: the whole agent, its class `Network` without journal and checks, and nft(8) by hand. */
 export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 
@@ -56,7 +56,7 @@ export function mappingAt(protocol: 'tcp' | 'udp', hostPort: number): WantedMapp
   return { protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0, description: '' }
 }
 
-/** Makes a firewall. Half of the rules are for each direction. All rules of two versions differ. */
+/** Makes a firewall with half of the rules for each direction. Firewalls of two versions have no rule in common. */
 export function firewallOf(rules: number, version: number): WantedFirewall {
   return {
     enabled: rules > 0,

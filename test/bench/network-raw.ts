@@ -24,7 +24,7 @@ export class RawNft {
     await this.#apply([`delete element ${this.#ports} { ${protocol} . ${hostPort} }`])
   }
 
-  /** Changes the target of a mapping in one transaction: nft refuses a new value for an existing key. */
+  /** Changes a mapping's target. One transaction deletes and adds the key, because nft refuses to change its value. */
   async moveMapping(protocol: 'tcp' | 'udp', hostPort: number, target: string): Promise<void> {
     await this.#apply([
       `delete element ${this.#ports} { ${protocol} . ${hostPort} }`,
@@ -49,7 +49,7 @@ export class RawNft {
     return `ip ${this.table} ports`
   }
 
-  /** Runs commands. The small launcher of the agent spawns nft: forking a large process would cost more. */
+  /** Runs nft commands. The agent's launcher, a small process, spawns nft: forking a large process would cost more. */
   async #apply(commands: readonly string[]): Promise<void> {
     if (this.way === 'pipe') await this.#pipe.apply(commands)
     else await run('nft', ['-f', '-'], { stdin: `${commands.join('\n')}\n` })

@@ -52,7 +52,7 @@ function listContestants(): Map<System, Contestant> {
   ])
 }
 
-/** The agent's network without its journal and validation. */
+/** The agent's class `Network` without journal and validation. */
 function networkAlone(): Contestant {
   const guest = host.guest(0)
   return {
@@ -65,7 +65,7 @@ function networkAlone(): Contestant {
   }
 }
 
-/** nft(8) in the agent's own tables. It changes the firewall of a different guest than the agent does. */
+/** Uses nft(8) in the agent's own tables, for the firewall of another guest than the agent's. */
 function byHand(nft: RawNft): Contestant {
   const [{ ipv4 }, { device }] = [host.guest(0), host.guest(1)]
   return {

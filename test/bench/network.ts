@@ -10,7 +10,7 @@ import { rowsOf, type Scenario, type Times } from './network-plan.js'
 import type { RoundsOrder } from './network-rounds.js'
 
 const rounds = fileURLToPath(new URL('network-rounds.ts', import.meta.url))
-/** Prefix of all names. If this process is killed, the cleanup of the tests removes things with this prefix. */
+/** Prefix of all names. After a kill of this process, the cleanup of the tests removes everything with this prefix. */
 const prefix = 'btestbench'
 
 const scenarios: readonly Scenario[] = [

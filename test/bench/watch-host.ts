@@ -50,7 +50,7 @@ export class WatchHost {
     return host
   }
 
-  /** Sends a sample of the host and a change of each of the next `changes` guests. */
+  /** Sends metrics of the host, and one change for each of the next `changes` guests, in turn. */
   tick(changes: number): void {
     this.#send(0, { $case: 'metrics', value: sampleMetrics() })
     const uuids = [...this.#guests.keys()]

@@ -149,7 +149,7 @@ describe('a terminal of a real guest in the panel', function () {
     async function expectSame(view: TerminalPage, pid: string): Promise<void> {
       await view.shows(/an unsaved line *\n~ *\n~/)
       await view.page.keyboard.press('Escape')
-      await view.shows(/^- \/tmp\/draft/m) // bytes directly after Escape would turn it into another key
+      await view.shows(/^- \/tmp\/draft/m) // waits, because bytes directly after Escape would form another key
       await view.type(':q!\n')
       expect(await run(view, 'echo $$')).to.equal(pid)
     }
@@ -213,7 +213,7 @@ describe('a terminal of a real guest in the panel', function () {
         await other.getByRole('menuitem', { name: 'Log out' }).click()
         await other.locator('#username').waitFor()
       })
-      // The page may already show the login, because its event stream was rejected too.
+      // Not clicked with the mouse: the login may already cover the button, because the event stream was rejected too.
       await view.page.getByRole('button', { name: 'Connect again' }).dispatchEvent('click')
       await view.page.getByRole('dialog').locator('#username').waitFor()
     })

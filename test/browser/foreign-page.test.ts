@@ -123,7 +123,7 @@ describe('a web page', function () {
         for (const status of sent) expect(status).to.be.oneOf([401, 403, 405])
         const { body: tasks } = await lab.gateway.request('GET', `/tasks?container_name=${guest.name}`)
         expect(tasks.data).to.deep.equal([])
-        if (what === 'of another site') return // without a cookie the attempt is not assigned to an account
+        if (what === 'of another site') return // no cookie was sent, so the account is not known
         const { body: audit } = await lab.gateway.request(
           ...(['GET', '/audit-logs?action=container.stop&success=false'] as const),
         )

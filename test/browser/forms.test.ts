@@ -345,7 +345,7 @@ describe('the forms of the panel', function () {
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {
       if (!/\.(svelte|ts)$/.test(name) || /\.(test|gen)\.ts$/.test(name)) continue
       const text = readFileSync(join(sources, name), 'utf8')
-      // A module next to the component may compose the body.
+      // The body may be composed in a module that the component imports.
       const imported = [...text.matchAll(/from '(\.\.?\/[^']+\.ts)'/g)].map(([, file = '']) =>
         file.includes('.gen.') ? '' : readFileSync(join(sources, name, '..', file), 'utf8'),
       )

@@ -57,7 +57,7 @@ describe('logging in to the panel', () => {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
     await page.context().clearCookies()
-    // The page may notice the end of the session itself, and its dialog then covers the button.
+    // Not clicked with the mouse: a dialog covers the button if the page has noticed the end of the session.
     await page.getByRole('button', { name: 'Create', exact: true }).dispatchEvent('click')
     const dialog = page.getByRole('dialog')
     await dialog.locator('#password').fill(password)

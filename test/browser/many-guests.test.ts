@@ -8,7 +8,7 @@ const bounds = {
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },
 } as const
 const throttling = 4
-/** Factor for other threads that slow the page down. Work that grows with the list would take 20 times as long. */
+/** Tolerance, because other threads slow the page down. Work that grows with the list would take 20 times as long. */
 const slowness = 2.5
 
 /** Script that types searches and waits until each is drawn. It returns the number of searches. */
@@ -47,7 +47,7 @@ for (const count of [1000, 20_000] as const)
       const { body } = await lab.gateway.request('GET', `/containers/${id}`)
       const one = body.data as { uuid: string }
       page = await lab.logIn()
-      // This test measures only the work of the page. test/fleet and the benchmark measure the gateway.
+      // The list is simulated: this test measures only the page. test/fleet and the benchmark measure the gateway.
       const rows = Array.from({ length: count }, (_, at): object => ({
         ...one,
         id: at + 1000,
@@ -63,7 +63,7 @@ for (const count of [1000, 20_000] as const)
     })
     after(() => page.context().close())
 
-    /** CPU time of the page's own thread in ms, which other processes on this machine do not affect. */
+    /** Returns the CPU time of the page's own thread in ms: other processes on this machine do not affect it. */
     async function workOf<T>(run: () => Promise<T>): Promise<{ ms: number; result: T }> {
       const read = async (): Promise<number> =>
         (await devtools.send('Performance.getMetrics')).metrics.find(({ name }) => name === 'TaskDuration')!.value

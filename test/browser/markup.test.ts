@@ -164,7 +164,7 @@ describe('texts with markup in the panel', function () {
       await page.locator(':is(h1, h2)').first().waitFor({ state: 'attached' })
       await expectNoHarm(page, path)
     }
-    // The browser logs each address that does not exist as an error.
+    // The test opens addresses that do not exist, and the browser logs each as an error.
     const errors = lab.complaints.errors.filter((text) => !/status of 40[04]/.test(text))
     expect({ ...lab.complaints, errors }).to.deep.equal({ foreign: [], violations: [], errors: [] })
     await page.context().close()

@@ -48,7 +48,7 @@ async function findNow(page: Page, looked: PageCheck): Promise<string[]> {
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
 }
 
-/** Returns lines that are still English. Commands, reasons from hosts, and rejections in the log are not translated. */
+/** Returns untranslated lines. Commands, reasons from hosts, and rejections in the log are always English. */
 export function latinSentences(text: string): string[] {
   return text
     .split('\n')

@@ -123,7 +123,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
   }
 
-  /** Ignores all complaints until now. A shared lab may have complaints of other tests. */
+  /** Drops the complaints that pages have caused so far. In a shared lab, they may come from other tests. */
   forgetComplaints(): void {
     for (const list of Object.values(this.complaints) as string[][]) list.length = 0
   }
@@ -158,7 +158,7 @@ export async function fillLogin(page: Page, username: string, given = password):
   await page.locator('form button[type=submit]').click()
 }
 
-/** True for logs of rejected requests, which are normal: the panel sends such requests to learn the user's rights. */
+/** True for logged rejections of requests. They are normal: the panel learns the user's rights from them. */
 function isRefusal(text: string): boolean {
   return /status of 4\d\d .*\/api\/v1\//.test(text)
 }

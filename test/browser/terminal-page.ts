@@ -21,7 +21,7 @@ const readText = `(() => {
 export class TerminalPage {
   constructor(readonly page: Page) {}
 
-  /** Lets tests read terminals. Must be called before pages are opened in the context. */
+  /** Makes pages keep their terminals for tests. Must be called before pages are opened in the context. */
   static async prepare(context: BrowserContext): Promise<void> {
     await context.addInitScript({ content: takeTerminal })
   }
@@ -35,7 +35,7 @@ export class TerminalPage {
     let text = ''
     await waitFor(async () => pattern.test((text = await this.text())), {
       timeoutMs,
-      intervalMs: 200, // each read interrupts the drawing of the page
+      intervalMs: 200, // each check interrupts the drawing of the page
       what: () => `${String(pattern)} in ${JSON.stringify(text.slice(-1500))}`,
     })
     return text

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { checkAnswer } from '../support/gateway/api-call.js'
 
 /**
- * Checks answers that another program has written to a file. Each has a line `METHOD PATH`, the status line and the
+ * Checks answers that another program has written to a file. Each answer has a line `METHOD PATH`, the status line and
  * headers as received, an empty line, and the body on one line.
  * @returns the number of answers
  */

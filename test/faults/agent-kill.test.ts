@@ -28,7 +28,7 @@ const guests = [
   { steady: 3, busy: 6, spec: {} },
   { steady: 2, busy: 3, spec: matrixMachine.spec },
 ]
-/** The interface that the IPv6 prefix of the guests requires. No packet leaves through it. */
+/** An interface of the host, which the IPv6 prefix of the guests needs. No packet leaves through it. */
 const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 
@@ -91,7 +91,7 @@ describe(`an agent that is killed ${kills} times`, function () {
     const customers = specs.map((spec, slot) => new Customer({ ...parts, slot, spec }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
-    // An agent that is killed during its recovery answers no request, so kills continue until there are enough answers.
+    // The kills continue until there are enough answers: an agent that is killed in its recovery answers nothing.
     for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
       await killSoon(answered)
       const now = readFirst()

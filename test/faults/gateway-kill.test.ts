@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 10)
 const customers = 6
-/** Maximum number of orders per customer between two kills. Without it, slow machines would get too many orders. */
+/** Maximum number of orders per customer between two kills, so that a slow machine does not get too many orders. */
 const mostPerKill = 2
 
 interface CreatedContainer {
@@ -99,7 +99,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // On a busy host few orders are answered between two kills, so kills continue until there are enough answers.
+    // The kills continue until there are enough answers: a busy host answers few orders between two kills.
     for (; (round < kills || orders.length < kills) && !stopped; round++) {
       await delay(randomInt(50, 600))
       await killOne(round)

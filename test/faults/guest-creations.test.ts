@@ -29,7 +29,7 @@ const tag = 'gc'
 const specs = [{}, {}, matrixMachine.spec]
 const slow = `initialize x${tag}2`
 
-/** Tests in which order disks are created and guests boot (docs/design/operations.md). */
+/** Tests the order in which the disks are created and the guests boot (docs/design/operations.md). */
 describe('guests that are created at the same time', function () {
   let agent: AgentProcess
   let instance: Instance

@@ -79,7 +79,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while sub-use
         .catch(() => undefined)
       if (reply?.status === 200) return (reply.body as { data: R }).data
       const { code = '' } = (reply?.body ?? {}) as { code?: string }
-      // A gateway that has just started may not know the guests yet.
+      // A gateway that has just started may answer `not_found`, because it does not know the guests yet.
       if (reply && reply.status < 500 && !['task_running', 'not_found'].includes(code))
         throw new Error(`${method} ${path}: ${reply.status} ${reply.text}`)
       await delay(randomInt(20, 150))
@@ -128,7 +128,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while sub-use
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // On a busy host few requests are answered between two kills. Kills continue until each kind of request was sent.
+    // The kills continue until each kind of request was sent: a busy host answers few requests between two kills.
     const isComplete = (): boolean => findUnasked('sub-users-kill', { asked }).every((route) => route === login)
     for (let round = 0; (round < kills || !isComplete()) && !stopped; round++) {
       await delay(randomInt(100, 800))

@@ -70,7 +70,7 @@ async function prepare(path: string, before: readonly Wish[], wish: Wish): Promi
   mkdirSync(units, { recursive: true })
   const given = { state_dir: directory, run_dir: join(directory, 'run'), swap: { unit_dir: units } }
   const config = validateConfig(AgentConfigSchema, given, 'test')
-  // The agent's journal is in memory, but swap files have to be on a disk.
+  // The agent's journal is in memory, where syncs are fast. Swap files must be on a disk.
   const stateDir = mkdtempSync(join(memoryDirectory, 'btest-swap-journal-'))
   const closers = new Closers()
   const host = { ...new MemoryHost().open(config), swap: new SwapFiles(config) }

@@ -237,7 +237,7 @@ describe('connections to agents', () => {
     })
   })
 
-  /** A client for calls to a host. Its connection is never replaced. */
+  /** Makes a client that calls an agent only through this connection, which is never replaced. */
   function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })

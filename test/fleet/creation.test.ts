@@ -14,7 +14,7 @@ import {
 } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-/** The parts of the answer to a creation that stay the same until the guest is complete. */
+/** The parts of the answer to a creation that are final before the guest is complete. */
 function answerOf({ hostId, response: { guest, operation, sshPassword } }: GuestCreation) {
   const { uuid, id, portMappings } = guest!
   return { hostId, uuid, id, portMappings, operation: operation!.id, sshPassword }
@@ -120,14 +120,14 @@ describe('names and ids of guests in a fleet', function () {
       [b.hostId, 'sim-4'],
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
-    // A gateway that connects to the hosts in reverse order makes the same decision, because the store records the host
-    // of each guest.
+    // Host a is stopped, so another gateway only sees host b. It still does not assign the guest to host b, because the
+    // store records that host a has this guest.
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
-    // This gateway may still show the guest in the state that its real host reported last.
+    // This gateway may show the guest as host a reported it last, but not as a guest of host b.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
-    // Nor can a host take over a guest by reporting a change of this guest.
+    // Host b reports a change of a guest of host a. This does not move the guest to host b either.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })
     b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))

@@ -20,8 +20,8 @@ const recordOf = (version: number, name: string): HostRecord => ({
 })
 
 /*
- * A server that was emptied stands for the new master. The gateway requests the confirmation of a replica, which is not
- * there, so that the gateway's own writes fail. The test writes through another store, without confirmation.
+ * The new master is simulated by emptying the server. The gateway demands that a replica confirms its writes. No
+ * replica exists, so these writes fail. The test writes through `other`, which demands no confirmation.
  */
 describe('the hosts of a gateway whose store has another master', () => {
   let redis: TestRedis

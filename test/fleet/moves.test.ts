@@ -78,7 +78,7 @@ describe('a fleet that moves guests between hosts', function () {
     return statusOf(request.operationId)
   }
 
-  /** Expects one running copy, and nothing of the guest on the other host or in the store. */
+  /** Expects that only this host has a copy of the guest, which runs, and that the store has no move. */
   async function expectOnlyAt(hostId: string, { uuid, name }: Guest): Promise<void> {
     const key = store.key('guest-moves')
     await waitFor(async () => (await store.client.hLen(key)) === 0, { what: 'no move in the store' })
@@ -233,7 +233,7 @@ describe('a fleet that moves guests between hosts', function () {
     }
   })
 
-  /** Connects with a ticket, as the source does. @returns the snapshots that the host lists, or the code of the error */
+  /** Connects to the target of a move, as its source does. @returns the snapshots at the target, or an error code */
   async function listAt(agent: LabAgent, uuid: string, input: MoveInput): Promise<unknown> {
     const { toHostId, toSerials, ticket, ticketKey } = input
     const key = openTicketKey(source().domain.context, uuid, ticketKey)
@@ -324,7 +324,7 @@ describe('a fleet that moves guests between hosts', function () {
 
   for (const step of steps)
     for (const phase of phases) {
-      // After the hand-over only the gateway decides, and a failed removal is repeated later.
+      // A failed `hand_over` or `remove` is not undone: only the gateway decides then, and the removal is repeated.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
         it(`leaves the guest on its host if a move fails immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {

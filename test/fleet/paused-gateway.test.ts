@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /** During this pause an agent closes the connection, because it waits at most 15 s for the answer to a ping. */
 const pauseMs = 17_000
 
-/** Both agents close their connections during the pause, but the close of one does not reach the gateway. */
+/** Both agents close their connections during the pause. For one of them, the network drops the packets that say so. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 const createSubvolume = '0x5000940e'
 const requests = [createSubvolume, '0x50009418', '0x50009401', '0x50009417']
-/** Sends an ioctl(2) request unchanged, and with bits above the 32 bits that the kernel checks. */
+/** Sends an ioctl(2) request, without and with additional high bits: the kernel reads only the lower 32 bits. */
 const script = `open(D, "<", "/root");
   for my $high (0, 1) { my $a = pack("qZ4088", fileno(D), "nest");
     print syscall(16, fileno(D), hex($ARGV[0]) + ($high << 32), $a) == 0 ? "made " : "$! "; }`
@@ -52,7 +52,7 @@ describe('the disk of a guest', function () {
     expect(guest.attach('sh', '-c', fill)).to.match(/Disk quota exceeded/)
     expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)
     guest.attach('rm', '/big')
-    // btrfs frees the space that it reserved for writes only later, at the latest with its next commit.
+    // The first writes may fail: btrfs frees reserved space later, at the latest with its next commit.
     const write = (): string => guest.attach('sh', '-c', '{ echo word >/small && sync && cat /small; } 2>&1; true')
     await waitFor(() => write() === 'word\n', { what: write })
   })

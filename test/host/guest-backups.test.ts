@@ -314,7 +314,7 @@ describe('backups of guests', function () {
     expect(await failing(s3Target())).to.equal('backup_target_unreachable')
     s3.twist = () => false
 
-    // The connection ends in the middle of a file, however fast the machine is.
+    // Cuts the connection after 8 MiB, in the middle of a file, however fast the machine is.
     await sftp.close()
     await sftp.resume({ endsAfter: 8 * 1024 ** 2 })
     expect(await failing(sftpTarget())).to.equal('backup_target_unreachable')

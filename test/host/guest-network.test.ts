@@ -182,7 +182,7 @@ describe('the network API', function () {
         expect(before.nat4).to.deep.equal({ used: 2, remaining: '39998', total: '40000' })
         const mapped = (before.nat4_mappings as { host_port: number }[]).map((one) => one.host_port)
         const [low, high] = [Math.min(...mapped), Math.max(...mapped)]
-        // Existing mappings would be outside of these ranges.
+        // Each of these ranges would exclude an existing mapping.
         for (const range of [setPorts(low + 1, 65_535), setPorts(1024, high - 1), setPorts(high + 1, high + 9)])
           expect(await refused('PUT', '/routing', range)).to.deep.equal([409, 'port_conflict'])
         expect(await refused('PUT', '/routing', setPorts(1023, 65_535))).to.deep.equal([400, 'invalid_field'])
@@ -325,7 +325,7 @@ describe('the network API', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      // For virtual machines, the test of the quota covers the same operations.
+      // Virtual machines skip these tests, because their test of the quota covers the same operations.
       const itForContainers = kind.name === 'lxc' ? it : () => undefined
       itForContainers('stops and blocks the guest at its expiry, until the expiry is removed', async () => {
         await send('PUT', '/containers/web/expiry', { expires_at: '2020-01-01' })

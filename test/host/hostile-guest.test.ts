@@ -16,7 +16,7 @@ const prefix = 'bthx'
 const newNet = 0x40000000
 const errno = { ENOSYS: 38, ENOPROTOOPT: 92 }
 
-/** True if root has CAP_SYS_RESOURCE. Without it the limit of message queues cannot be raised on the host. */
+/** True if root has CAP_SYS_RESOURCE, which is needed to raise the limit of message queues on the host. */
 function mayRaiseLimits(): boolean {
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
   return ((BigInt(`0x${capabilities ?? '0'}`) >> 24n) & 1n) === 1n
@@ -184,7 +184,7 @@ describe('a hostile guest', function () {
       expect(readFileSync('/proc/self/mountinfo', 'utf8')).to.not.contain(' - fuse attack ')
       const { pid } = await lab.observed(machine)
       expect(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).to.contain(' - fuse attack ')
-      // The kernel rejects even root on the host. Otherwise root would have to wait for an answer of the guest.
+      // The kernel refuses this even to root on the host, who would otherwise have to wait for an answer of the guest.
       expect(() => readdirSync(`/proc/${pid}/root/mnt`)).to.throw(/EACCES/)
       expect(tries(machine, attacks.tun)).to.match(/^open: /)
     })

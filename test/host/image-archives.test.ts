@@ -64,7 +64,7 @@ describe('archives of root filesystems', function () {
       answers.set(name, await unpack(join(archives, name), path))
       expect(outside(), name).to.deep.equal(before)
       expect(lstatSync(path).isDirectory(), name).to.equal(true)
-      // Any user may create the node 0:0, with which overlayfs marks deleted files. It is not a device.
+      // The node 0:0 is allowed: it is not a device. Any user may create it, and overlayfs marks deleted files with it.
       const devices = sh('find', path, '(', '-type', 'b', '-o', '-type', 'c', ')', '!', '-name', 'whiteout')
       expect(devices, name).to.equal('')
     }

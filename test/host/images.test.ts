@@ -164,7 +164,7 @@ describe('images', function () {
     it('is built once for all waiting callers, which get reports of the progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
-      const umask = process.umask(0o077) // as the systemd unit of the agent does
+      const umask = process.umask(0o077) // the agent's systemd unit sets the same umask
       await Promise.all([
         images.ensure('debian-12', (fraction) => fractions.push(fraction), never),
         images.ensure('debian-12', () => undefined, never),

@@ -174,7 +174,7 @@ describe('a virtual machine in the HTTP API', function () {
   })
 })
 
-/** Runs the commands in a child process, without blocking the test, which answers their requests. */
+/** Runs the commands in a child process. The test must not block, because it answers their HTTP requests. */
 async function bash(lines: string): Promise<{ code: number; said: string }> {
   const child = spawn('bash', ['-c', lines], { stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''

@@ -127,7 +127,7 @@ describe('disks of virtual machines', function () {
   const expectSame = (uuid: string, copy: string): unknown =>
     sh('cmp', '-n', `${lstatSync(copy).size}`, diskOf(uuid), copy)
 
-  /** Waits until the counted space of a guest is in this range. Deleted volumes count for a while. */
+  /** Waits until the space that counts for a guest is in this range. Deleted volumes still count for a while. */
   async function expectCounted(uuid: string, lowMib: number, highMib: number): Promise<void> {
     let found = NaN
     const isWithin = async (): Promise<boolean> => {

@@ -140,7 +140,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(read('meta_data.json')).to.include({ hostname: 'desk-1', admin_pass: password })
       expect(JSON.stringify(read('network_data.json'))).to.contain(record.ipv4)
       expect(lstatSync(place).mode & 0o077).to.equal(0)
-      // The file is part of snapshots and backups. It contains the password sealed with the key of the host.
+      // The file is part of snapshots and backups, so it contains the password encrypted with the key of the host.
       const told = readFileSync(join(volumeOf(uuid), 'instance.json'), 'utf8')
       expect(told).to.contain('sealedPassword').and.not.contain(password)
       const [pid] = readGroupPids(groupOf(uuid)).filter((one) => commandOf(one).startsWith('qemu'))
@@ -158,7 +158,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       const asked = { operationId: randomUUID(), requestedBy: 'test', order }
       const { operation } = await real.domain.orders.submit(asked)
       const ended = await real.domain.engine.wait(operation.id)
-      // The guest agent runs on Linux, where no user Administrator exists.
+      // The image is declared as Windows but contains Linux, where the guest agent finds no user Administrator.
       expect([ended.status, ended.errorCode]).to.deep.equal(['failed', 'guest_refused'])
       await real.done(powerOrder('stop', uuid).order)
       const again = await real.domain.orders.submit({ ...asked, operationId: randomUUID() })

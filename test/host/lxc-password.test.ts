@@ -185,7 +185,7 @@ describe('the lxc driver', function () {
       return existsSync(path) ? readFileSync(path, 'utf8') : ''
     }
 
-    /** Starts a guest that counts as fast as it can. */
+    /** Starts a guest that counts in a file as fast as it can. The count stops while the guest is frozen. */
     async function counting(): Promise<Machine> {
       const machine = await busybox()
       const count = 'i=0; while :; do i=$((i+1)); echo $i >/root/count.new; mv /root/count.new /root/count; done'

@@ -25,7 +25,7 @@ describe('the lxc driver', function () {
     writeFileSync(init, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   }
 
-  /** Runs systemctl as the owner of the guest does. It must return at once, even without logind in the guest. */
+  /** Runs systemctl in the guest, as its owner does. The command must return at once, even without logind. */
   function systemctl(machine: Machine, verb: 'poweroff' | 'reboot'): void {
     const { error } = spawnSync('lxc-attach', attach(machine, 'systemctl', verb), { timeout: 60_000 })
     expect(error, verb).to.equal(undefined)

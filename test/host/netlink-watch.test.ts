@@ -83,7 +83,7 @@ describe('the netlink watch for changes by other programs', () => {
     await waitFor(() => told.includes('tables'), { what: 'tables' })
   })
 
-  /** Expects no report of the change: a later change of an address is the first one that is reported. */
+  /** Fails if the change is reported. A later change of an address is always reported, and must be the first report. */
   async function expectSilence(change: () => Promise<void>): Promise<void> {
     told.length = 0
     await change()

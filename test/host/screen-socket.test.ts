@@ -47,7 +47,7 @@ describe('the socket of a screen', function () {
     await has(12)
     terminal.write(Buffer.from('RFB 003.008\n'))
     await has(14)
-    terminal.write(Buffer.from([1])) // chooses no authentication
+    terminal.write(Buffer.from([1])) // security type 1: no authentication
     await has(18)
     terminal.write(Buffer.from([1])) // requests shared access
     await has(18 + 24)

@@ -158,7 +158,7 @@ describe('snapshots of volumes', function () {
   it('are not mixed up if the agent was killed after it exchanged volumes and before it deleted the old volume', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
-    // This is the state after a kill between the exchange and the move to the trash.
+    // The renames make the state after a kill between the exchange of volumes and the move of the old one to the trash.
     for (const [from, to] of [
       [root, `${root}.old`],
       [volumes.nextPathOf(guest), root],

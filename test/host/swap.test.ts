@@ -94,7 +94,7 @@ describe('swap files on a real host', function () {
         stderr.split('\n').filter((line) => line.includes(unit)),
         `${status}`,
       ).to.deep.equal([])
-    await ensureSwap(swap, silentLog) // as after a boot without systemd
+    await ensureSwap(swap, silentLog) // activates the swap, as after a boot without systemd
     expect(swapsBelow(scratch.path)).to.deep.equal([fileOf(0)])
     await swap.keep(0, false)
     expect(existsSync(link)).to.equal(false)

@@ -40,7 +40,7 @@ describe('the nft tables', () => {
   it('are created again at the next comparison if another program changed them during their creation', async () => {
     await tables.ensure([])
     expect(await exists()).to.equal(false)
-    tables.disturbed() // as after a notification of the kernel
+    tables.disturbed() // the agent calls this after a notification of the kernel
     expect((await tables.ensure([])).repairs).to.deep.equal(['nft tables rebuilt'])
     expect(await exists()).to.equal(true)
     expect((await tables.ensure([])).repairs).to.deep.equal([])

@@ -171,7 +171,7 @@ describe('volumes of guests', function () {
     await trash.discard(image)
     await volumes.remove(guest)
     await trash.settled()
-    await trash.sweep() // this does not free the space yet
+    await trash.sweep() // too early: btrfs has not freed the space yet
     sh('btrfs', 'filesystem', 'sync', pool.path)
     await waitFor(() => trash.sweep().then(() => qgroups().length === 2), {
       what: () => `only the top's and the image's qgroup: ${qgroups().join(' ')}`,

@@ -43,7 +43,7 @@ const promisedMs = 30_000
 const deadlineMs = 120_000
 
 interface Attack extends Case {
-  /** The alert that must be raised. The severity is a minimum. */
+  /** The alert that the attack must cause. Its severity may also be higher. */
   readonly alert: readonly [severity: Severity, type: AbuseType, target: string, port: number]
 }
 

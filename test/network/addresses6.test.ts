@@ -123,7 +123,7 @@ describe('IPv6 of guests', function () {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
-    await pair.attach(pair.a) // so that the address pools handle guest A after the guest whose change fails
+    await pair.attach(pair.a) // puts guest A after `failing` in the order in which guests are changed
     const moved = { ...prefixItem('2001:db8:51::a:0', 112), interface: 'up1' }
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64), moved] }))).to.contain('none')
     const { ipv6Prefixes } = await pair.readRouting()
@@ -158,7 +158,7 @@ describe('IPv6 of guests', function () {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
-    // The prefixes of the guests' addresses must stay configured.
+    // Keeps the earlier prefixes, because guests have addresses in them.
     await pair.routing({ ipv6Prefixes: [...before.ipv6Prefixes, prefix] })
     const reason = 'IPv6 prefixes are configured for gone0, which does not exist'
     expect((await pair.ipv6Status()).reason).to.not.contain(reason)

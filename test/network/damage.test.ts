@@ -144,7 +144,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
   })
 })
 
-/** Matches entries in nft sets. Packets add them, and they expire. */
+/** Matches entries of nft sets that packets have added and that expire, so that they differ at each reading. */
 const fleeting = /^[\da-f.:]+ .*(?:ct count|limit rate|expires)/
 
 /** Returns the lines in a fixed order, because nft lists tables, and the entries of sets, in any order. */

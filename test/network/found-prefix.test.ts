@@ -12,7 +12,7 @@ describe('a detected IPv6 prefix', function () {
 
   before(async () => {
     await pair.open()
-    // Gives the default route the metric of a DHCP route, so that other routes can have priority.
+    // Gives the default route the metric 100, as DHCP clients do. Routes with a lower metric then take precedence.
     pair.show('route', 'replace', 'default', 'via', clientAddress, 'metric', '100')
     pair.show('route', 'delete', 'default', 'metric', '0')
   })
@@ -71,7 +71,7 @@ describe('a detected IPv6 prefix', function () {
   })
 
   it('can be extended by an administrator, but not removed while a guest uses it', async () => {
-    // No prefix is detected on a veth interface, but an administrator may configure one there.
+    // The agent detects no prefixes on veth interfaces, but an administrator may configure one there.
     const more = { ...prefixItem('2001:db8:bad::', 64), interface: 'veth9' }
     expect(await failure(pair.routing({ ipv6Prefixes: [more] }))).to.contain(own)
     await pair.routing({ ipv6Prefixes: [more, prefixItem('2001:db8:51::', 64)] })

@@ -47,7 +47,7 @@ describe('mappings and addresses', function () {
     },
   )
   const plain = lab.guest(13, [map(20003, 22), map(2500, 2500)])
-  /** This guest has a private IPv6 address, so its packets leave with the source address of the host. */
+  /** The host masquerades this guest, whose IPv6 address is private: its packets have the host's source address. */
   const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
   const all = [a, b, plain, hidden]
   const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [string, string, string, string]
@@ -210,7 +210,7 @@ describe('mappings and addresses', function () {
       return text
     }
     expect(await warnings()).to.not.contain('DOCKER-USER')
-    // Docker and ufw create such rules. nft warns about parts of such a table that it cannot show.
+    // These are rules as Docker and ufw create them. nft cannot show all of their parts, and warns about this.
     lab.in(lab.host, 'iptables-nft', ...'-P FORWARD DROP'.split(' '))
     lab.in(lab.host, 'iptables-nft', ...'-A FORWARD -m conntrack --ctstate INVALID -j DROP'.split(' '))
     expect(await warnings()).to.contain('table ip filter, chain FORWARD')
@@ -222,7 +222,7 @@ describe('mappings and addresses', function () {
     )
     expect(await warnings()).to.not.contain('DOCKER-USER')
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
-    // firewalld creates such a chain: its policy accepts, but its last rule rejects.
+    // firewalld creates such a chain: the policy of the chain accepts packets, but its last rule rejects them.
     lab.in(
       lab.host,
       'nft',

@@ -103,8 +103,8 @@ describe('the agent', function () {
       // The guest may still have too many open connections, so attempts can fail.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()
-      // The agent deletes what belongs to guest A in nft, but then cannot repair the bridge: another interface has the
-      // bridge's name.
+      // The agent deletes guest A's entries in nft. It then fails to repair the bridge, because another interface has
+      // the bridge's name.
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'down')
       lab.in(lab.host, 'ip', 'link', 'set', 'berth0', 'name', 'berth9')
       lab.in(lab.host, 'ip', 'link', 'add', 'berth0', 'type', 'veth', 'peer', 'name', 'berth1')

@@ -40,7 +40,7 @@ describe('operations with snapshots', () => {
     undone: ['prepare', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
     prepare: () => prepare('snapshotRestore', (uuid) => ({ uuid, snapshotId })),
-    // Once the former disk is deleted, the guest keeps the restored disk and runs.
+    // A failure after the step `forget` has deleted the former disk leaves the guest running with the restored disk.
     checkFailed: (after, before, { step, phase }) => {
       const isOver = step === 'forget' && phase === 'after-run'
       expect(after).to.deep.equal(isOver ? { ...(before as object), content: 'first' } : before)
@@ -54,7 +54,7 @@ describe('scheduled operations with snapshots', () => {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // A rollback cannot bring back a snapshot that the step `drop` has deleted. Outside of tests, `drop` never fails.
+    // A failure after `drop` leaves a snapshot deleted: a rollback cannot restore it. Only this test makes `drop` fail.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

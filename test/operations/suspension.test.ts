@@ -228,7 +228,7 @@ describe('a suspended guest', function () {
           else await submitOrder(domain, domain.engine, one.make(uuid)).catch(() => undefined)
         }
         await idle()
-        // Each call waits for a check of the guest. The second check begins after the last request.
+        // Each call waits for one check of the guest. Only the second check surely begins after the last request.
         await settled()
         await settled()
         const { suspension } = record()

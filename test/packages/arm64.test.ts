@@ -6,8 +6,8 @@ import { runBuild } from '../support/packages/repository.js'
 import { scratchDirectory } from '../support/scratch.js'
 
 /*
- * Checks the packages for arm64 on a host for amd64: their contents, and the programs in QEMU's emulation of the
- * processor. The libraries are those of Debian's cross compiler, which builds the addons.
+ * Tests the packages for arm64 on an amd64 host: their contents, and their programs in QEMU's emulation of the
+ * processor. The programs use the libraries of Debian's cross compiler, which builds the addons.
  */
 
 const version = '0.9.1'

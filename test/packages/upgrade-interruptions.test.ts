@@ -161,7 +161,7 @@ describe('an interrupted upgrade', function () {
     await waitFor(() => !state().endsWith('activating') && state() !== 'active', { timeoutMs: 900_000, what: state })
   }
 
-  /** After a power failure the agent starts the guest again, with other processes. */
+  /** Waits until the agent has started the guest again after a power failure, and reads the new processes. */
   async function expectGuestAgain(): Promise<void> {
     const isRunning = (): boolean => api().tryAsk<{ status: string }>('/containers/guest')?.status === 'running'
     await host.waitUntilOnline()

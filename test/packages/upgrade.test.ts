@@ -69,7 +69,7 @@ describe('upgrade of a host', function () {
   }
   const journal = (): string => host.try('journalctl', '-u', 'berth-upgrade*', '-n', '40', '--no-pager').output
 
-  /** The guest runs in the same process, berth-guests and berth-agent are active, and no systemd unit has failed. */
+  /** Checks that the guest's process is the same, berth-guests and berth-agent are active, and no unit has failed. */
   function expectUnaffected(): void {
     expect(findGuest()).to.equal(guestPid)
     expect(api().ask<{ status: string }>('/containers/guest').status).to.equal('running')

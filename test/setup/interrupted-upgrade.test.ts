@@ -46,7 +46,7 @@ describe('an upgrade of the agent during which the machine lost its power', () =
     writeFileSync(join(directory, 'Packages'), entries.join('\n'))
   }
 
-  /** Replaces what needs a real host. A file `cut-VERSION` cuts the power while this version is being installed. */
+  /** Shell functions instead of a real host. A file `cut-VERSION` cuts the power while this version is installed. */
   const simulation = `
 lock() { [ ! -e "${path}/ended-meanwhile" ] || rm -rf "${packages}/pending"; }
 begin_work() { work=${path}/work; mkdir -p "$work"; touch "$work/trusted"; }
@@ -95,7 +95,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
       return spawnSync('sh', [join(packages, 'pending/install.sh'), '--resume'], { encoding: 'utf8' })
     return undefined
   }
-  /** Boots as `boot` does, but loses the power when only the removal of the directory `pending` is left. */
+  /** Boots. Then it brings back the directory `pending`, as if the power had failed immediately before its removal. */
   const bootAndLosePower = () => {
     cpSync(join(packages, 'pending'), join(path, 'note'), { recursive: true })
     boot()

@@ -99,7 +99,7 @@ function removeUplink(): void {
   spawnSync('ip', ['link', 'delete', uplink])
 }
 
-/** Restores kernel settings as scripts/down does, from a separate record: all agents share the real record. */
+/** Restores kernel settings as scripts/down does, but from a separate record, because all agents share the real one. */
 function restoreKernelSettings(record: string, then = '', inside: string[] = []): string {
   const libraries = ['common', 'instance', 'purge'].map((library) => `. scripts/lib/${library}.sh`).join('; ')
   const lines = `${libraries}; kernel_record=$1; restore_kernel_settings; ${then}`
@@ -145,7 +145,7 @@ function startStray(): number {
 }
 
 describe('scripts/down --purge without a working agent', function () {
-  // An earlier run of this test may have been killed.
+  // Removes what an earlier, killed run of this test has left.
   before(() => {
     removeUplink()
     purge()
@@ -177,7 +177,7 @@ describe('scripts/down --purge without a working agent', function () {
     expect(code, output).to.equal(0)
     expect(traces()).to.deep.equal([])
     const foreign = ['198.51.100.8', '198.51.100.9', '2001:db8:7::8', '2001:db8:7::9']
-    // The kernel may omit entries of a list that changes while it is read, and other tests also add entries.
+    // The kernel may omit entries of a list that changes during the reading. Other tests change this list too.
     await waitFor(() => foreign.every((other) => keptAddresses().includes(other)), {
       what: () => `${foreign.join()} to be kept: ${keptAddresses()}`,
     })

@@ -28,7 +28,7 @@ describe('a set-up that is killed', function () {
 
   const daemon = (): string => join(dir, 'lib/dist/agent/main.js')
 
-  /** Runs lines of shell with the set-up lock, which is free again because the killed processes have ended. */
+  /** Takes the set-up lock, which the killed processes no longer hold, and runs lines of shell. */
   function inSetup(lines: string): { code: number | null; output: string } {
     const own = ['etc_dir', 'run_base', 'var_dir', 'log_dir', 'lib_dir']
     const directories = own.map((name) => `${name}=${dir}/${name.split('_')[0]}`).join('; ')

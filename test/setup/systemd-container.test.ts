@@ -62,7 +62,7 @@ function listening(): string[] {
   return lines.map((line) => /(\S+:808[01]) .* (ino:\d+)/.exec(line)?.slice(1).join(' ') ?? line).sort()
 }
 
-/** Runs an action. Expects that guests keep their processes, and that the host is online and controls its guest. */
+/** Runs `deed`. Expects that guests keep their processes, the host is online afterwards and its guest still runs. */
 async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<void> {
   const before = guestInits()
   expect(before).to.have.length(1)
@@ -183,10 +183,10 @@ describe('the systemd units', function () {
   it('confine the agent without restricting the rights of a guest', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
-    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // one filter of LXC, one of the agent; the unit has none
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // filters of LXC and the agent; the unit has none
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
-    // A guest has cap_sys_nice (bit 23). It lacks cap_sys_time (bit 25), as the unit does.
+    // A guest keeps cap_sys_nice (bit 23). It does not get cap_sys_time (bit 25), which the agent's unit does not have.
     const has = (bit: bigint): boolean => ((BigInt(`0x${statusOf(pid, 'CapBnd')}`) >> bit) & 1n) === 1n
     expect([has(23n), has(25n)]).to.deep.equal([true, false])
   })
@@ -285,7 +285,7 @@ describe('the systemd units', function () {
 
   it('shut the guest down before other services in a reboot, and then start everything again', async () => {
     await waitForHost('online')
-    // The guest's init reads this command from inittab at its start, and runs it at the end of a shutdown.
+    // The guest's init runs this command at the end of a clean shutdown. It reads the command at its start.
     const end = '::shutdown:/bin/sh -c "echo clean >/root/ended"'
     run('sh', '-c', `echo '${end}' >>"$(echo /var/lib/berth/pool/guests/*)/etc/inittab"`)
     // The request fails until the gateway has noticed that the host is online.

@@ -84,7 +84,7 @@ describe('systemd units', () => {
   it('give the gateway an unprivileged user and, apart from its descriptor store, an exposure level of at most 1.5 (systemd-analyze)', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
-    // A child process with the same user and rights stores the sockets. `all` adds 0.2 to the exposure level.
+    // The sockets are stored by a child process. This requires the value `all`, which adds 0.2 to the exposure level.
     expect(settings.get('NotifyAccess')).to.deep.equal(['all'])
     const unit = join(dir, 'without-store/berth-gateway.service')
     mkdirSync(join(dir, 'without-store'))
@@ -98,7 +98,7 @@ describe('systemd units', () => {
     const rows = [...readFileSync('docs/operations.md', 'utf8').matchAll(/^\| `(berth-[a-z]+)` +\| ([\d.]+) +\|/gm)]
     const measured = rows.map(([, unit = '']) => {
       const file = join(dir, `${unit}.service`)
-      // The agent starts this unit with systemd-run, without settings that restrict it.
+      // The unit berth-upgrade has no file: the agent starts it with systemd-run, without settings that restrict it.
       if (unit === 'berth-upgrade') writeFileSync(file, '[Service]\nExecStart=/bin/true\n')
       const verdict = execFileSync('systemd-analyze', ['security', '--offline=true', file], { encoding: 'utf8' })
       return [unit, /exposure level for \S+: ([\d.]+)/.exec(verdict)?.[1]]

@@ -13,8 +13,8 @@ import { waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 
 /*
- * Runs the set-up scripts as an operator does, for an instance of its own. Its pool already contains an image;
- * fresh-machine.test.ts builds the first image and runs the tutorial.
+ * Runs the set-up scripts as an operator does, for a separate instance. Its pool already contains an image. The first
+ * build of an image and the tutorial are tested in fresh-machine.test.ts.
  */
 
 const name = 'btestu'
@@ -39,7 +39,7 @@ const pidOf = (program: 'agent' | 'gateway'): number =>
 
 async function api<T>(path: string, init: { method?: string; body?: unknown } = {}): Promise<T> {
   const { body } = await apiCall(apiUrl(), [init.method ?? 'GET', `/api/v1${path}`], {
-    // A kept-alive connection might lead to a gateway that was restarted meanwhile.
+    // A kept-alive connection might belong to a gateway process that was replaced in the meantime.
     headers: { 'X-API-Key': adminKey(), 'Content-Type': 'application/json', Connection: 'close' },
     ...(init.body === undefined ? {} : { body: JSON.stringify(init.body) }),
   })
@@ -146,7 +146,7 @@ describe('scripts/up and scripts/down', function () {
   let names = { bridge: '', table: '', prefix: '' }
   const purge = (): string => script('scripts/down', '--purge')
 
-  // If no earlier run was killed, there is nothing to remove: the purge fails, and its error is ignored.
+  // Removes what a killed run left. Usually nothing is left, and the purge fails: its error is ignored.
   function clear(): void {
     for (const each of [name, other]) spawnSync('scripts/down', ['--instance', each, '--purge'])
   }
@@ -235,7 +235,7 @@ describe('scripts/up and scripts/down', function () {
     expect(pidOf('gateway')).to.equal(before.gateway)
     expect(pidOf('agent')).not.to.equal(before.agent)
     expect(guestInits()).to.deep.equal(inits)
-    await api('/routing') // the agent itself must answer this request
+    await api('/routing') // shows that the agent itself answers
     expect(await statusOf('survivor')).to.equal('running')
   })
 

@@ -38,7 +38,7 @@ describe('the store on Redis with Sentinels', () => {
   const readList = (store: Store): Promise<string[]> =>
     store.run('read', (client) => client.lRange('btest:list', 0, -1))
 
-  /** Writes different values to a list in the store. No write is repeated. */
+  /** Appends values to a list in the store. Each value is different and is written once, even if the write fails. */
   const writeContinuously = (store: Store): FailoverLoad => {
     const run = randomUUID()
     const writeOne = async (name: string): Promise<boolean> => (await write(store, `${run} ${name}`)) === 'ok'

@@ -90,7 +90,7 @@ describe('the retention of data in the store', () => {
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
     let added = false
-    /** A store that adds another entry of a caller just before it removes this caller. */
+    /** A store in which a caller gets another entry just before the tested code removes the caller. */
     const racing = new Proxy(store, {
       get: (target, name) =>
         name !== 'transact'

@@ -71,7 +71,7 @@ describe('a start after a power cut', function () {
       guests = stateOf()
       await createSigningRequest(identityDir)
       good = mkdtempSync(join(tmpdir(), 'btest-torn-'))
-      // The files are copied while the agent runs, together with the write-ahead log, as a power cut would leave them.
+      // The files are copied with the write-ahead log while the agent runs: a power cut would leave the same files.
       cpSync(agent.stateDir, join(good, 'state'), { recursive: true, dereference: false, filter: isFile })
       cpSync(identityDir, join(good, 'identity'), { recursive: true })
       await agent.stop()
@@ -139,7 +139,7 @@ describe('a start after a power cut', function () {
       return [fingerprint, publicKeyPem, secret.toString('hex')]
     }
 
-    /** With this damage the secret still has a valid form, so only data in the store could reveal the damage. */
+    /** A secret with this damage still has a valid form. Only a comparison with data in the store could reveal it. */
     const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))

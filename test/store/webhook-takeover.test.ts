@@ -36,7 +36,7 @@ describe('a gateway that delivers webhooks again after another gateway did', () 
     await redis.stop()
   })
 
-  /** Queues an event as another gateway that has taken over the lease and then ended. */
+  /** Queues an event as another gateway does that takes over the lease and then releases it. */
   const queueElsewhere = async (eventId: string): Promise<void> => {
     const other = await redis.openStore()
     await other.client.del('btest:webhook-lease') // as if the lease had expired
@@ -52,7 +52,7 @@ describe('a gateway that delivers webhooks again after another gateway did', () 
     await webhooks.test(id)
     await receiver.type('webhook.test')
     await queueElsewhere('evt_other')
-    await webhooks.records.update(id, { name: 'another name' }, false) // the gateway takes the lease again
+    await webhooks.records.update(id, { name: 'another name' }, false) // makes the gateway take the lease again
     await receiver.wait(({ body }) => body.id === 'evt_other', 'the event of the other gateway')
   })
 })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 
 /** A machine with other work may need this many times the promised time. */
 const slowness = 10
-/** Shortest deadline. The product's timeouts are longer, so no test counts the result of a timeout as success. */
+/** Shortest deadline. It is shorter than all timeouts of the product, so that no event can arrive by a timeout. */
 const leastMs = 45_000
 
 /**
@@ -18,8 +18,8 @@ export function expectInTime(startedMs: number, promisedMs: number, what: string
 }
 
 /**
- * Returns the shortest time of several runs in ms, for work that must not wait for anything. A machine that stalls now
- * and then delays only some of the runs.
+ * Returns the shortest of several runs in ms. It shows whether the work waits for anything, because a machine that
+ * stalls now and then delays only some of the runs.
  */
 export async function quickest(runs: number, run: () => Promise<unknown>): Promise<number> {
   let leastMs = Infinity

@@ -6,7 +6,7 @@ const [shortestIntervalMs, longestIntervalMs] = [20, 100]
 export interface WaitOptions {
   /** Time limit. The default of 120 s allows for machines that stall because of other work. */
   timeoutMs?: number
-  /** Interval of the checks. By default 5 % of the time waited so far, since many checks use much processor time. */
+  /** Interval between checks. Default: 5 % of the time waited so far, because frequent checks load the processor. */
   intervalMs?: number
   /** The expected condition, for the error message. */
   what?: string | (() => string)

@@ -18,7 +18,7 @@ export class Channel {
   close(): void {
     if (this.readyState === 'closed') return
     this.readyState = 'closed'
-    // A WebSocket reports its end asynchronously, and noVNC relies on this.
+    // Like a WebSocket, this reports the end only after `close` has returned. noVNC relies on that order.
     setTimeout(() => this.onclose?.({ code: 1000, reason: '' }))
   }
 }

@@ -14,7 +14,7 @@ export interface ConnectionParts {
   readonly url: string
   readonly protocols: string[]
   onStatus(status: Status): void
-  /** @param shown the receiver calls it after it has processed the bytes */
+  /** @param shown a function that the implementation calls after it has processed the bytes */
   onBytes(bytes: Uint8Array, shown: () => void): void
   onClose(ending: Ending): void
 }

@@ -34,7 +34,7 @@ export interface PendingModifiers {
   readonly alt: boolean
 }
 
-/** Returns the text that a key sends with these modifiers. Text of several characters stays unchanged. */
+/** Returns the text that a key sends with these modifiers. Longer texts stay unchanged, except those of arrow keys. */
 export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string {
   const isArrow = barKeys.some((key) => key.application !== undefined && [key.text, key.application].includes(text))
   if (text.length !== 1 && !isArrow) return text

@@ -45,17 +45,17 @@ export interface LinkParts {
 const waitsMs = [200, 400, 800, 1200, 2000] as const
 const longWaitMs = 2_000
 const shortTries = 30
-/** Number of retries after which the panel gives up a console that never opened. */
+/** Number of retries after which the panel gives up a console that has never opened. */
 const mostTries = 6
 
 /** A console over any number of sockets. After a lost connection, the next socket continues where the output ended. */
 export class ConsoleLink {
   #connection: Connection | undefined
   #resume: string
-  /** Offset, within the console's output, of the first byte that this socket received. */
+  /** Offset of the current socket's first byte within the whole output of the console. */
   #base = 0
   #hasShown = false
-  /** Number of bytes that will still arrive although earlier sockets have already delivered and shown them. */
+  /** Number of bytes that the gateway will send again, although earlier connections have already shown them. */
   #replay = 0
   #tries = 0
   #turn = 0
@@ -80,7 +80,7 @@ export class ConsoleLink {
     this.#try()
   }
 
-  /** Handles the loss of the network: the state that the socket reports is then no longer reliable. */
+  /** Handles the loss of the network: drops the socket, whose state is no longer reliable, and connects again. */
   lose = (): void => {
     if (this.#connection === undefined) return
     this.#drop()
@@ -102,7 +102,7 @@ export class ConsoleLink {
     this.#connection?.say({ type: 'close' })
   }
 
-  /** Disconnects and leaves the console open. A client that returns soon continues it. */
+  /** Disconnects, but the gateway keeps the console open for a while: a client that returns soon continues it. */
   leave(): void {
     this.#turn++
     this.#drop()
@@ -164,7 +164,7 @@ export class ConsoleLink {
   #closed(ending: Ending): void {
     this.#drop()
     if (isGone(ending)) this.#remember('')
-    // The console from before the page's reload has ended: a new console is opened.
+    // After a reload, the page tried to continue its earlier console, which has ended. It now opens a new one.
     if (ending.reason === 'console_gone' && !this.#hasShown) return this.#try()
     if (passes(ending)) this.#again(ending)
     else this.parts.onState({ is: 'ended', ending })

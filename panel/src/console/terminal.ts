@@ -54,7 +54,7 @@ const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', mono
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
-/** Size of the pieces between which the terminal yields to the page. A piece holds only few sequences. */
+/** The terminal yields to the page after each piece of this size. A piece can contain only few control sequences. */
 const pieceBytes = 512
 
 /**
@@ -97,7 +97,7 @@ export class TerminalScreen {
     this.#observer = new ResizeObserver(() => this.#fit.fit())
     this.#observer.observe(parts.element)
     this.#fit.fit()
-    // Only tests use this event: without it they could see only pixels.
+    // Only tests use this event: they read the terminal's text, of which the page only shows pixels.
     parts.element.dispatchEvent(new CustomEvent('terminal', { detail: terminal, bubbles: true }))
   }
 

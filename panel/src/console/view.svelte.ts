@@ -2,7 +2,7 @@ import { api, ask } from '../api/client.ts'
 import { ConsoleLink, type LinkParts, type LinkState } from './link.ts'
 
 type ViewParts = Pick<LinkParts, 'container' | 'mode' | 'size' | 'show' | 'restart'> & {
-  /** Called whenever a connection has opened, also after a reconnect. */
+  /** Called whenever a connection has opened, including reconnections. */
   onOpen(): void
 }
 

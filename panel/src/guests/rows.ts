@@ -8,7 +8,7 @@ export const keptTasks = 50
 export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]): readonly Guest[] {
   return applied(rows, changes, {
     keyOf: ({ uuid }) => uuid,
-    // Events do not contain the owners of a guest: all users who see the guest receive them.
+    // Events do not contain the owners of a guest, because all users who see the guest receive the same event.
     merge: (before, after) => ({ ...after, ...(before.owners && { owners: before.owners }) }),
     isGone: (type) => type === 'guest.removed',
     add: (all, added) => [...all, ...added].sort((a, b) => a.id - b.id),

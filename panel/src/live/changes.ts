@@ -28,8 +28,8 @@ export interface Change {
 }
 
 /**
- * Returns a filter for changes of one guest, and changes that concern no single guest.
- * @param id returns the id of the guest; with 0, all changes pass
+ * Returns a filter that passes changes of one guest, and changes that do not belong to a single guest.
+ * @param id returns the id of the guest; if the id is 0, all changes pass
  */
 export function concernsGuest(id: () => number): (change: Change) => boolean {
   return ({ guest }) => guest === 0 || id() === 0 || guest === id()
@@ -52,13 +52,13 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
   if (kind === 'host') return ['hosts']
   if (kind === 'usage') return ['host-usage']
   if (kind === 'alert') return ['alerts']
-  // The number of guests per host changes too.
+  // A new or removed guest also changes the number of guests of its host.
   return word === 'updated' ? ['guests'] : ['guests', 'hosts']
 }
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Returns the topics that a task affects but no other event reports: images at each step, the rest at its end. */
+/** Returns the topics that a task changes without other events: images at each step, other topics when it ends. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

@@ -11,7 +11,7 @@ interface SharedScope {
 }
 
 const tabs = new Set<MessagePort>()
-/** The tabs that may be visible. */
+/** The tabs that may be visible, and therefore need the stream. */
 const awake = new Set<MessagePort>()
 const feed = new EventFeed((message) => tabs.forEach((tab) => tell(tab, message)))
 

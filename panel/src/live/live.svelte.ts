@@ -109,7 +109,7 @@ class Live {
   }
 
   #turned(isLost: boolean): void {
-    // While there is no stream, nothing is read here: everything is read when the stream opens.
+    // Without a stream, nothing is read now: all data is read when the stream opens.
     if (!isLost && this.#isOpen) this.#all()
     else this.#schedule()
   }

@@ -13,7 +13,7 @@ class CurrentSession {
   data = $state.raw<Session | undefined>()
   /** True after the panel has found out whether a user is logged in. */
   isKnown = $state(false)
-  /** True if the session has ended while a page is open. A new login continues it. */
+  /** True if the session has ended while a page is open. After a new login, the user continues on this page. */
   hasEnded = $state(false)
   /** True while a request waits until the user confirms the password or a code. */
   wantsProof = $state(false)
@@ -49,7 +49,7 @@ class CurrentSession {
     this.#login = undefined
   }
 
-  /** Cancels the login dialog. Waiting requests fail, and the next request opens the dialog again. */
+  /** Closes the login dialog without a login. Waiting requests fail, and the next request opens the dialog again. */
   dismiss(): void {
     this.hasEnded = false
     this.#login?.answer(false)
@@ -61,7 +61,7 @@ class CurrentSession {
     location.assign('/login')
   }
 
-  /** Ends the confirmation. @param proven true if the password or code was correct */
+  /** Closes the prompt for the password or code, and ends the wait for it. @param proven true if it was correct */
   prove(proven: boolean): void {
     this.wantsProof = false
     this.#proof?.answer(proven)

@@ -9,8 +9,8 @@ const layers: number[] = []
 export class DialogLayer {
   #veil = $state(lowest)
   /**
-   * Properties of the dialog's backdrop and content. bits-ui applies the styles by script: the content security policy
-   * forbids inline styles.
+   * Properties of the dialog's backdrop and content. bits-ui sets these styles by script, because the content security
+   * policy forbids inline styles.
    */
   readonly ofVeil = $derived({ style: { zIndex: this.#veil } })
   readonly ofContent = $derived({ style: { zIndex: this.#veil + 1 } })

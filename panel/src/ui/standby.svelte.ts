@@ -1,6 +1,6 @@
 /**
  * True after the first page was shown. Scripts that may be needed at any moment, such as the login dialog, are then
- * loaded: later the gateway may have a newer panel, and a reload would lose text that the user has typed.
+ * loaded. Later the gateway may have a newer panel: loading them would require a reload, which loses typed text.
  */
 class Standby {
   isReady = $state(false)

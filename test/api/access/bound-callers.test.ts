@@ -41,7 +41,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     const asAdministrator: Caller = (...request) => gateway.request(...request)
     const isClosed = ({ bound, subUser = 'refused' }: Route): boolean =>
       bound === 'refused' || (isSubUser && subUser === 'refused')
-    /** True for routes about the caller's own session, which a key does not have. */
+    /** True for routes that are public or about the caller's own session. API keys have no session. */
     const isOfPeople = ({ scope }: Route): boolean => ['public', 'session'].includes(scope)
     const routesBound = (...words: string[]) =>
       gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))

@@ -14,12 +14,12 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 const past = '2001-01-01 00:00:00'
 
-/** `in` means accepted: any status except 401, 403 and 500, because the objects in the path may not exist. */
+/** `in`: the caller is admitted. The status may be 404 for an object that does not exist, but not 401, 403 or 500. */
 type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {
   readonly name: string
-  /** Creates a caller of this kind with all rights for the route, as far as this kind can have them. */
+  /** Creates a caller of this kind, with those rights for the route that callers of this kind can have. */
   readonly of: (route: Route) => Promise<Caller>
   readonly expected: (route: Route) => ExpectedAnswer
 }
@@ -81,7 +81,7 @@ const forSubUsers: Readonly<Record<string, string>> = {
 }
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`
 const permissionFor = (route: Route): string | undefined => forSubUsers[nameOf(route)]
-/** True if the route requires no permission of a sub-user. */
+/** True if a sub-user needs no permission for the route. */
 const takesNone = (route: Route): boolean => ['any', 'session'].includes(permissionFor(route) ?? '')
 
 describe('the access check of every route', function () {
@@ -112,7 +112,7 @@ describe('the access check of every route', function () {
     keyWith.set(scopes.join(), found)
     return found
   }
-  /** Creates callers with a session. A route about sessions gets a separate account and session for each call. */
+  /** Makes callers with a session. Routes share one session, but each call of a route about sessions gets a new one. */
   const bySession = (begin: () => () => Promise<Caller>) => {
     const [shared, own] = [begin(), begin()]
     let made: Promise<Caller> | undefined
@@ -258,7 +258,7 @@ describe('the access check of every route', function () {
           const { status, body, text } = await caller(route.method, `${prefix}${pathOf(route)}`)
           const label = `${prefix}: ${nameOf(route)}: ${status} ${text.slice(0, 200)}`
           const expected = kind.expected(route)
-          // A public route may answer 401 itself, for example to missing credentials.
+          // A public route may answer 401 for reasons of its own, such as missing credentials.
           if (isOpen(route)) expect([403, 500], label).not.to.include(status)
           else if (expected === 'in') expect([401, 403, 500], label).not.to.include(status)
           else expect([status, body?.code], label).to.deep.equal(expected)

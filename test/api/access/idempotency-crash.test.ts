@@ -26,7 +26,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
     return left
   }
 
-  /** Lets the next creation of an API key run `work` before the request continues. */
+  /** Runs `work` once: after the next API key was created, and before its request is answered. */
   const afterNextKey = (work: () => Promise<void>) => {
     const { keys } = gateway.access
     const create = keys.create.bind(keys)

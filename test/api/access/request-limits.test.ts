@@ -63,7 +63,7 @@ describe('request limits', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // Each status request counts too. If the gateway therefore rejects the slow request, it is sent again.
+    // The requests of `status` count too. If they made the gateway reject the slow request, it is sent again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()

@@ -23,7 +23,7 @@ describe('the scope of every route', function () {
   it('is in the catalogue of scopes', () => {
     for (const route of gateway.api.routes)
       if (!['/language', '/version', '/batch-action'].includes(route.path))
-        // A batch has no scope of its own: it requires the scope of its action.
+        // `/batch-action` has no scope of its own: it requires the scope of its action.
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 

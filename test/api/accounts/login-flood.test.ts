@@ -5,12 +5,12 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 const attempts = 1500
 const sources = 150
 const lanes = 32
-/** The owner should log in within one minute. The limit is three, because the host of the test may be busy. */
+/** Limit of the owner's login. It should take one minute, but the host of the test may be busy. */
 const deadlineMs = 180_000
 /** Number of passwords whose check begins before the attack is detected. */
 const unnoticed = 100
 
-/** Maximum number of checked passwords: for each source two, and one more after 1, 3, 7, 15 … minutes. */
+/** Maximum number of checked passwords: `unnoticed`, and per source two plus one after 1, 3, 7, 15 … minutes. */
 const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 
 /** Tests real checks of passwords over HTTP; login-limits.test.ts tests only the counts. */

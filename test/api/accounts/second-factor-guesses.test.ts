@@ -42,7 +42,7 @@ class Guesses {
   }
 }
 
-/** The attacker knows the password and has the cookie of a device. Counts, accounts and codes are real, in Redis. */
+/** The attacker knows the password and has a device's cookie. Counters, accounts and codes are in a real Redis. */
 describe('guesses at a second factor', function () {
   let redis: TestRedis
   let parts: ConstructorParameters<typeof Logins>[0]

@@ -107,7 +107,7 @@ describe('backups over HTTP', function () {
   })
 
   it('are rejected for a container that has an error, or is being created or deleted', async () => {
-    await agent.domain.reconciler.close() // otherwise the reconciler corrects the states that the test sets
+    await agent.domain.reconciler.close() // the reconciler would correct the states that the test sets
     for (const status of ['error', 'creating', 'deleting'] as const) {
       agent.update(guest.uuid, { status })
       await gateway.fleet.caughtUp('host-a')

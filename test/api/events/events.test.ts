@@ -42,7 +42,7 @@ describe('GET /events', function () {
     gateway.fleet.agentOf('host-a').update(uuid, { statusReason: text })
     return gateway.fleet.caughtUp('host-a')
   }
-  /** Changes `other`, then `guest`. A stream receives them in this order, if its caller may see both. */
+  /** Changes `other`, then `guest`. An event stream gets both changes in this order if its caller sees both guests. */
   const changeBoth = async (text: string): Promise<void> => {
     await rename(other.uuid, text)
     await rename(guest.uuid, text)
@@ -266,7 +266,7 @@ describe('GET /events with a slow client', function () {
     }
     expect(seen.slice(1)).to.deep.equal(Array.from({ length: rounds }, (_, n) => n))
     expect(gateway.events.ring.bytes).to.be.at.most(1024 ** 2)
-    // About 25 MB of events were created.
+    // The events had about 25 MB. Most of them must not be in memory any more.
     await waitFor(() => heapUsed() - heap < 15 * 1024 ** 2, {
       what: 'no more memory than the ring and a socket',
     })

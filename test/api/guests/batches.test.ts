@@ -20,7 +20,7 @@ describe('batches', () => {
     const { body } = await gateway.request('GET', '/containers/list')
     return (body.data as { name: string }[]).map(({ name }) => name)
   }
-  /** Lets the agent run its operations, and checks that these tasks have ended. */
+  /** Lets the agent run its operations, and checks that the given tasks have ended. */
   const ended = async (taskIds: string[]): Promise<void> => {
     await gateway.fleet.work('host-a')
     for (const id of taskIds) {
@@ -78,7 +78,7 @@ describe('batches', () => {
 
   it('create nothing if the guests exceed the capacity of the hosts, and name the first guest that does not fit', async () => {
     const before = await names()
-    // The host has 32 GiB of memory, and guests may together have four times as much.
+    // The memory of all guests may be four times the 32 GiB of the host, so four of these guests fit.
     const large = { ...template, ram_mb: 30_000 }
     const all = ['room-a', 'room-b', 'room-c', 'room-d']
     const bodies = [...all, 'room-e'].map((name) => ({ ...large, name }))

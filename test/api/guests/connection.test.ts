@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` once the agent has received the request for a diagnosis, because it has answered a later one. */
+/** Calls `count` when the agent has received a request for a diagnosis. The answer to a later request shows this. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

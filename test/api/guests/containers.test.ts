@@ -176,7 +176,7 @@ describe('the API of containers', () => {
       const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
       const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
-      // The gateway waits long for a revision that does not exist yet, so only one method tests this.
+      // For an ETag that the guest may have later, the gateway waits long. Therefore only one method tests this.
       const toCome = method === 'DELETE' ? ['"999999999.x"'] : []
       for (const stale of [seen, `W/${seen}`, '"x"', ...toCome, `${seen}, "1.x"`]) {
         const { status, body } = await act(stale)
@@ -184,7 +184,7 @@ describe('the API of containers', () => {
       }
       expect(gateway.fleet.operations().filter((one) => one.operation.subject?.number === guest.id)).to.be.empty
       expect((await act(`${seen}, ${now}`)).status, path).to.equal(202)
-      // A container that is being deleted is not deleted again.
+      // `If-Match: *` accepts every state, but a container that is already being deleted is not deleted again.
       expect((await act('*')).status, path).to.equal(method === 'DELETE' ? 409 : 202)
     }
   })

@@ -31,7 +31,7 @@ describe('the history of usage', () => {
   })
   after(() => gateway.close())
 
-  /** Writes values into the history. Each key of `ago` is the age of its value, in steps of the range. */
+  /** Writes figures into the history. `ago` maps the age of each value, in steps of the range, to the value. */
   function record(key: string, range: keyof typeof tiers, ago: Record<number, Partial<Figures>>): void {
     const now = indexAt(tiers[range], Date.now())
     const points = Object.entries(ago).map(([steps, known]) => ({

@@ -22,7 +22,7 @@ interface Run {
   readonly hosts: readonly { readonly name: string; readonly state: string; readonly message: string }[]
 }
 
-/* Real agents declare that they can be upgraded; the tests carry out what the installation script does. */
+/* The agents are real, and declare that they can be upgraded. The tests do the work of the installation script. */
 
 describe('upgrades of hosts over HTTP', () => {
   let gateway: TestGateway
@@ -43,7 +43,7 @@ describe('upgrades of hosts over HTTP', () => {
     gateway.request('POST', `/hosts/${hostId}/upgrade`, { body, headers })
   const refusal = ({ status, body }: Reply): unknown[] => [status, body.code]
 
-  /** Starts the part of a second gateway that upgrades the fleet. By default its store is that of the first gateway. */
+  /** Starts a second `FleetUpgrades`, as another gateway has it. With the default prefix, both use the same data. */
   async function startWorker(prefix = 'btest:'): Promise<FleetUpgrades> {
     const store = new Store({ url: gateway.redis.url, prefix, log: silentLog })
     const worker = new FleetUpgrades({ store, log: silentLog, everyMs: 20, leaseMs: 400 })

@@ -17,7 +17,7 @@ import { waitFor } from '../../support/wait.js'
 /** Number of requests on one connection. */
 const many = 1000
 const together = 16
-/** Number of requests that the client sends at once. It must wait for the answer to each ignored upgrade offer. */
+/** Number of requests that the client sends at once. If they offer an upgrade, it must wait for each answer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
 /** Number of requests: fewer for a POST that waits for each answer, because each POST also writes an audit entry. */
@@ -36,7 +36,7 @@ class ServerSockets {
     for (const channel of channels) unsubscribe(channel, this.#note)
   }
 
-  /** Number of listeners for each event, over the open sockets that `isOf` selects by their ports. */
+  /** Counts the listeners of each event at all open sockets that `isOf` selects by their ports. */
   listeners(isOf: (port: number, remotePort: number) => boolean): Record<string, number> {
     const counts: Record<string, number> = {}
     for (const socket of [...this.#sockets].filter(

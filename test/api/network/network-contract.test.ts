@@ -179,7 +179,7 @@ describe('the network endpoints', () => {
 
       for (const { method, path, body = method === 'GET' ? undefined : [], data } of endpoints)
         it(`answer as existing clients expect: ${method} ${path}${body === undefined ? '' : ` with the body ${JSON.stringify(body).replace(/^(.{40}).+/, '$1…')}`}`, async () => {
-          // Existing clients send the key in both headers, a JSON content type even without a body, and the name as id.
+          // Existing clients send the key in two headers, a JSON content type even without a body, and names as ids.
           const headers = { authorization: `Bearer ${gateway.adminKey}`, 'content-type': 'application/json' }
           const to = prefix + path.replace('{id}', guest.name)
           const answer = await gateway.request(method, to, { ...(body && { body }), headers })

@@ -13,7 +13,7 @@ describe('port mappings of a container', () => {
   beforeEach(async () => {
     guest = await gateway.fleet.addGuest()
   })
-  // The next test uses the same ports.
+  // Frees the ports, which the next test uses again.
   afterEach(() => new RoutingClient(gateway).clear())
 
   const path = (rest = '') => `/containers/${guest.name}/port-mappings${rest}`

@@ -28,7 +28,7 @@ describe('an alert', () => {
     gateway.fleet.agentOf('host-a').host.sensor.scanPorts(address, target, ports)
     const { status, text } = await gateway.request('POST', '/security/check')
     expect(status, text).to.equal(200)
-    agentClockMs += 6000 // a check before this time would return the previous result again
+    agentClockMs += 6000 // if a check follows sooner, the agent only repeats its previous result
   }
   const metrics = async (): Promise<string[]> => {
     const { text } = await gateway.request('GET', '/metrics')

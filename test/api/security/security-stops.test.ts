@@ -72,7 +72,7 @@ describe('the automatic security stop', () => {
   })
 
   it('is canceled if the guest ended the abuse at the beginning of the grace period, although many checks follow', async () => {
-    // With checks every 10 s instead of 60 s, the agent notices the end of the abuse after 20 s instead of 120 s.
+    // The agent notices the end of the abuse after two checks: after 20 s with this interval, instead of 120 s.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
     await shutdown(true)
@@ -189,7 +189,7 @@ describe('the automatic security stop', () => {
   describe('of a guest that reaches its memory limit', () => {
     let hungry: { uuid: string; name: string }
     beforeEach(async () => {
-      // The sample is set before the creation, because the agent may sample the guest at any time afterwards.
+      // The sample is set before the guest is created, because the agent may take samples at any time afterwards.
       agent.host.driver.sample = { ...agent.host.driver.sample, memoryKills: 2 }
       hungry = await gateway.fleet.addGuest({ name: `hungry-${lab.clockMs}` })
       await agent.domain.reconciler.pass()

@@ -147,7 +147,7 @@ describe('TLS of several gateways', () => {
     const dayMs = 86_400_000
     const of = async (tls: Tls, target: string, more: LeafOptions = {}): Promise<string | undefined> => {
       const { certPem, keyPem } = await authority.issue(target, more)
-      // The gateway requires a complete chain, and the authority of the test is not among the known roots.
+      // The root is included, because the gateway requires a complete chain and does not know the CA of this test.
       await change(tls, { mode: 'uploaded', target, certPem: certPem + authority.rootPem, keyPem })
       return tls.hsts
     }

@@ -5,7 +5,7 @@ import { startTestGateway, type Reply, type TestGateway } from '../../support/ga
 import { waitFor } from '../../support/wait.js'
 import { WebhookReceiver } from '../../support/gateway/webhook-receiver.js'
 
-/** Webhooks may have only public addresses in this test. */
+/** In this test, webhooks may only have public addresses as targets. */
 describe('the rules for webhooks', () => {
   let gateway: TestGateway
   let receiver: WebhookReceiver
@@ -27,7 +27,7 @@ describe('the rules for webhooks', () => {
       await call('DELETE', `/webhooks/${String(id)}`)
   })
 
-  /** A URL with a host name, which the gateway must resolve to learn the address. */
+  /** URL whose host is a name, so that the gateway must resolve it before it knows the address. */
   const url = (): string => `http://localhost:${receiver.port}/`
   const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<Reply> =>
     gateway.request(method, path, body ? { body } : {})

@@ -9,7 +9,7 @@ import { silentLog } from './redis.js'
  * four at a time, and reports each change after it is acknowledged. Argument: its state directory.
  */
 
-/** A reported state of an account. If the process was killed, the next change may be stored without a report. */
+/** The last reported state of an account. A kill may occur after the next change is stored and before its report. */
 export interface AcknowledgedAccount {
   readonly id: number
   readonly username: string

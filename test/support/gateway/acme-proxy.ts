@@ -13,7 +13,7 @@ export interface Answer {
 
 /** A proxy in front of an ACME server. It simulates failures of the server. */
 export class AcmeProxy {
-  /** Called for each request. If it returns an answer, the proxy sends it instead of passing the request on. */
+  /** Called for each request. If it returns an answer, the server does not get the request. */
   meddle: (path: string) => Answer | undefined = () => undefined
   /** Delay in ms before a request is passed on. */
   delayMs = 0
@@ -43,7 +43,7 @@ export class AcmeProxy {
     await new Promise<void>((done) => this.server.close(() => done()))
   }
 
-  /** Keeps the Host header, from which the server builds its URLs. */
+  /** Forwards a request with its Host header, because the ACME server builds its URLs from this header. */
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = request.url ?? '/'
     this.asked.push(path)

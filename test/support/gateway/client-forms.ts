@@ -15,7 +15,7 @@ export interface Schema {
 }
 
 export interface Field {
-  /** Steps to the field, such as `nat_port_mappings`, `0` (the first list entry), `host_port`. */
+  /** Path to the field within the body: names of fields and indexes, such as `nat_port_mappings`, `0`, `host_port`. */
   readonly path: readonly string[]
   readonly schema: Schema
   readonly optional: boolean

@@ -94,7 +94,7 @@ export class Customer {
     this.operations.push(operation!.id)
   }
 
-  /** Changes a random setting. A refusal changes nothing. After a lost answer the request is repeated. */
+  /** Changes a random setting. A refusal changes nothing. A request whose answer is lost is repeated. */
   async #set(uuid: string): Promise<void> {
     const kinds = [() => this.#setPorts(uuid), () => this.#setFirewall(uuid), () => this.#setLimits(uuid)]
     try {

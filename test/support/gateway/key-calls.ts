@@ -34,7 +34,7 @@ export class KeyCalls {
     return [status, body.code as string | undefined]
   }
 
-  /** Tests an API key. @returns 200, or the code of the refusal */
+  /** Sends a request with an API key. @returns 200, or the error code if the key is refused */
   async admits(key: string): Promise<string | number> {
     const [status, code] = await this.answerTo('GET', '/api-keys', { key })
     return code ?? status

@@ -11,7 +11,7 @@ export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()
 
-  /** Records a value that was read. @param action audit log name of the change that set the value */
+  /** Records that a request has read a value. @param action name in the audit log of the change that set the value */
   observed(action: string, value: string): void {
     note(this.#observed, action, value)
   }

@@ -34,7 +34,7 @@ export interface SettingLane {
   readonly read: (data: Record<string, unknown>) => string
 }
 
-/** A real gateway, its Redis and an agent. The gateway and Redis are killed while lanes of requests continue. */
+/** A real gateway, its Redis and an agent. The gateway and Redis are killed while several loops send requests. */
 export class KilledGateway {
   readonly outcomes = { acknowledged: 0, cut: 0 }
   readonly audit = new KilledAudit()
@@ -87,7 +87,7 @@ export class KilledGateway {
     if (this.#stopped) throw new Error('the test has ended')
   }
 
-  /** Sends a request once. Anything but success or a refusal counts as interrupted, with an unknown outcome. */
+  /** Sends a request once. If it neither succeeds nor is refused, it counts as interrupted: its outcome is unknown. */
   async attempt(work: () => Promise<Reply>): Promise<Answer> {
     const reply = await work().catch(() => undefined)
     const isAnswer = reply !== undefined && reply.status < 500 && reply.body?.code !== 'rate_limited'
@@ -111,7 +111,7 @@ export class KilledGateway {
     return this.#request(method, path, { key: this.gateway.adminKey, ...options })
   }
 
-  /** Makes a browser with an address of its own, so that failed logins of several browsers do not add up. */
+  /** Makes a browser with an IP address of its own: the limits of failed logins then count each browser separately. */
   someone(): Browser {
     const source = ++this.#sources
     const address = `10.${(source >> 16) & 255}.${(source >> 8) & 255}.${source & 255}`
@@ -154,7 +154,7 @@ export class KilledGateway {
     }
   }
 
-  /** Makes a sequence of requests that changes a setting repeatedly and reads it before each change. */
+  /** Makes requests that repeatedly read a setting, check that it has a possible value, and change it. */
   setting({ action, path, method = 'PUT', make, read }: SettingLane): Lane {
     const ask = async function* (lab: KilledGateway): AsyncGenerator<void> {
       let possible: string[] | undefined
@@ -191,8 +191,8 @@ export class KilledGateway {
   }
 
   /**
-   * Kills Redis. By design, audit outcomes that Redis cannot store wait in the gateway's memory and are lost if it ends
-   * (docs/design/audit-and-retention.md). The next kill therefore waits until the gateway has stored them.
+   * Kills Redis. While Redis is down, the gateway keeps audit outcomes only in its memory, by design
+   * (docs/design/audit-and-retention.md). The next kill would lose them, so this waits until they are stored.
    */
   async #killRedis(): Promise<void> {
     const pid = await waitFor(() => this.redis.findPid())
@@ -210,7 +210,7 @@ export class KilledGateway {
     await this.gateway.ready().catch(() => this.gateway.ready())
   }
 
-  /** Runs all lanes concurrently while the gateway and Redis are killed. Each lane then finishes its current round. */
+  /** Runs all loops of requests concurrently while the gateway and Redis are killed. Each then finishes its round. */
   async run(lanes: readonly Lane[]): Promise<void> {
     let isOver = false
     const counts = lanes.map(() => 0)

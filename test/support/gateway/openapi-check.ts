@@ -108,7 +108,7 @@ function checkHeaders(
   expect(others, `${label}: headers that are not documented`).to.deep.equal([])
 }
 
-/** Forbids undocumented fields in responses. Requests may have further fields. */
+/** Makes the schema of a response forbid undocumented fields. Schemas of requests permit further fields. */
 function closeObjects<Schema extends object>(schema: Schema): Schema {
   for (const part of Object.values(schema)) if (typeof part === 'object' && part !== null) closeObjects(part as object)
   if ('properties' in schema && !('allOf' in schema) && !('additionalProperties' in schema))

@@ -4,10 +4,10 @@ import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 export interface ScheduleCases {
   /** Returns the fields of the container and of the schedule that only this kind of schedule has. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
-  /** Returns the fields of a created snapshot or backup that only this kind has. */
+  /** Returns the fields of the created snapshot or backup that the other of these two kinds does not have. */
   readonly made: () => object
   readonly mostRetention: number
-  /** Scopes of an API key that may not set a schedule. */
+  /** Scopes of an API key that must not be allowed to set a schedule. */
   readonly lesser: readonly string[]
   /** Starts a manual snapshot or backup and keeps it in progress. Resolves with a function that lets it end. */
   readonly holdOne: () => Promise<() => Promise<void>>

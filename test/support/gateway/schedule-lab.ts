@@ -57,7 +57,7 @@ export class ScheduleLab {
     return answer.data.container as Row
   }
 
-  /** Reads the schedule and its copies. @returns as `copies` the snapshots or the backups, depending on the kind */
+  /** Reads the schedule, and as `copies` the snapshots or the backups, depending on `kind`. */
   read = async (): Promise<{ quota: number; schedule: Row; copies: Row[] }> => {
     const { data } = (await this.gateway.request('GET', this.path)).body
     return {

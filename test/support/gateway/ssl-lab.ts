@@ -68,7 +68,7 @@ export class SslLab {
         .end()
     })
 
-  /** Sends a request to the port that stands for port 80. */
+  /** Sends a request to the HTTP port of the gateway, which is not port 80 in tests. */
   overHttp = (path: string, host: string, method = 'GET') =>
     new Promise<{ status: number; location: string | undefined }>((resolve, reject) => {
       httpRequest({ host: '127.0.0.1', port: this.ports.http, path, method, headers: { host } }, (response) => {

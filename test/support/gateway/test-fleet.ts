@@ -44,7 +44,7 @@ const large = { cpuCores: 64, ramTotalMb: 4_194_304, diskTotalGb: 65_536 }
 
 export interface TestFleetOptions {
   readonly log?: Logger
-  /** A Redis that several fleets share with different prefixes, and that the test stops. By default a new Redis. */
+  /** A Redis for several fleets with different prefixes. The test stops it. Default: a new Redis. */
   readonly redis?: TestRedis | undefined
 }
 

@@ -47,7 +47,7 @@ export function inMachine({ address, port = 22, password }: SshTarget): string[]
 /** Returns the SSH target for a virtual machine of the kind `kvm`. */
 export const machineAt = (address: string, port = 22): SshTarget => ({ address, port, password: login.sshPassword })
 
-/** Copies packets.py and its Python into a virtual machine. Their paths there are the same as on the host. */
+/** Copies packets.py and the Python that it needs into a virtual machine, to the same paths as on the host. */
 export async function installTools(target: SshTarget): Promise<void> {
   await sshInto(target, 'true')
   const files = sh('/usr/bin/python3', '-IB', here('../network/python-files.py'))

@@ -118,7 +118,7 @@ function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 's
   expect((after as { guests: object[] }).guests[0]).to.deep.equal(restored)
 }
 
-/** Checks that a failure restores the former boot source. After the step `commit`, the guest has the new one. */
+/** Checks that a failure restores the former boot source. A failure after the step `commit` keeps the new source. */
 function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [was, is] = [before, after].map((found) => (found as { guests: { boot: BootChoice }[] }).guests[0]!)

@@ -49,7 +49,7 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** A host that is prepared like the host of an agent. Each case of a test has its own agent's journal. */
+/** A host for the tests of all cases. Each case has an agent's journal of its own. */
 export class GuestMatrixHost {
   private constructor(private readonly parts: Parts) {}
 
@@ -109,7 +109,7 @@ export class GuestMatrixHost {
     this.parts.guest.writeTemplate(made.domain.context.volumes.pathOf(guestUuid), 'changed')
   }
 
-  /** Compares the host with the agent's journal once (an agent does it repeatedly), and returns the inventory. */
+  /** Lets the reconciler compare the host with the journal once, as an agent does repeatedly. @returns the inventory */
   async #inventory(domain: Domain): Promise<unknown> {
     await domain.reconciler.pass()
     await this.parts.host.trash.settled()
@@ -138,7 +138,7 @@ export class GuestMatrixHost {
   }
 }
 
-/** Describes a guest, its disk's template, and whether the disk has the root password of the agent's journal. */
+/** Describes a guest, including the template on its disk, and whether the disk has the password in the journal. */
 function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): object {
   const { uuid, status, wanted, spec, boot } = record
   const volume = context.volumes.pathOf(uuid)

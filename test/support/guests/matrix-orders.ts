@@ -44,7 +44,7 @@ export function definitionOf({ domain }: Made, action: GuestAction): OperationDe
   return guestKinds(domain.context, capacity)[action]
 }
 
-/** Brings a guest into the given state. */
+/** Creates the guest of a test in the given state. */
 export async function bringTo(made: Made, before: GuestBefore): Promise<void> {
   if (before !== 'absent') await order(made, 'create', { start: before !== 'stopped' })
   if (before === 'rescued') await order(made, 'changeBoot')

@@ -42,7 +42,7 @@ export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000):
   return waitFor(attempt, { timeoutMs, intervalMs: 100, what }).then(({ output }) => output.trim())
 }
 
-/** True if the guest accepts a connection. A booting guest does not: ssh would wait seconds for its answer. */
+/** True if the guest accepts connections. This is checked before ssh, which would wait seconds for a booting guest. */
 function accepts({ address, port = 22 }: SshTarget): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: address, port, timeout: 1000 })

@@ -115,7 +115,7 @@ export function powerOrder(
   return { operationId, requestedBy: 'test', order }
 }
 
-/** The overload with the most parameters of a generated method. TypeScript infers types only from the last overload. */
+/** Type of a generated method: the overload with the most parameters, as TypeScript infers from the last overload. */
 type Method<Request, Response> = (
   request: Request,
   metadata: Metadata,

@@ -11,8 +11,8 @@ const program = resolve(import.meta.dirname, '../../../dist/agent/main.js')
 const agentPort = 7443
 
 /**
- * Shows the devices of the network namespace in /sys, as on a separate host. `ip netns exec` also does this, but it
- * hides the cgroups.
+ * Shell script that mounts a /sys with the devices of the network namespace, as on a separate host, and then runs a
+ * command. `ip netns exec` mounts such a /sys too, but without the cgroups.
  */
 const enter = `
 exec 3</sys/fs/cgroup
@@ -79,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** Creates the host and mounts its pool: tests would not see a mount by the agent. Call `remove` first. */
+  /** Creates the host and mounts its pool here, because tests would not see the agent's mount. Call `remove` first. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)
@@ -124,7 +124,7 @@ export class FleetHost {
     return readFileSync(join(this.directory, 'agent.log'), 'utf8').slice(-bytes)
   }
 
-  /** Removes everything, also what a crashed run left: first with the agent's own purge, then the namespace. */
+  /** Removes everything, including what a crashed run left: first with the agent's purge, then the namespace. */
   async remove(): Promise<void> {
     await this.kill()
     endProcesses(this.#configPath)
@@ -153,7 +153,7 @@ export class FleetHost {
 
   #run(...args: string[]): void {
     const [entry, ...rest] = this.#command(...args)
-    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // the error contains the output of stderr
+    execFileSync(entry ?? '', rest, { stdio: ['ignore', 'ignore', 'pipe'] }) // stderr becomes part of the error
   }
 
   #command(...args: string[]): string[] {

@@ -91,7 +91,7 @@ function readQuotaFaults({ pool }: Instance): string[] {
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
-/** Finds quota groups that hold data without a subvolume. Empty ones are removed by the agent's next sweep. */
+/** Finds quota groups with data but without a subvolume. Empty ones are allowed: the next sweep deletes them. */
 function guestGroupFaults(groups: readonly string[][]): string[] {
   const left = groups.filter(
     ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),
@@ -111,8 +111,8 @@ function subvolumeFaults(
       return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
         ? [{ fault: `${path} without a limit`, path }]
         : []
-    // Data that was written before a restore stays counted in the quota group of the former subvolume
-    // (docs/design/storage.md).
+    // After a restore, the former subvolume's group keeps data (docs/design/storage.md). This is not a fault if its
+    // parent group also contains an existing subvolume.
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []
@@ -234,7 +234,7 @@ function readCgroups({ interfacePrefix }: Instance): string[] {
   return [...new Set(names)].sort()
 }
 
-/** Reports only lock files without a guest. Guests that never started have no lock file. */
+/** Reports lock files that belong to no guest. The opposite is normal: a guest that never started has no lock file. */
 function readLocks({ stateDir }: Instance): string[] {
   const root = join('/run/lxc/lock', stateDir, 'lxc')
   const names = existsSync(root) ? readdirSync(root).map((name) => name.slice(1)) : []

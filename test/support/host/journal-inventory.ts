@@ -77,7 +77,7 @@ function rescuesOf({ uuid, spec }: GuestRow): string[] {
   return boot?.mode === 'rescue' ? [`${uuid}.rescue`] : []
 }
 
-/** Returns the guest's interface. If its upload rate is limited, there is also an intermediate interface. */
+/** Returns the guest's interface, and the intermediate interface that limits its upload rate, if there is a limit. */
 function interfacesOf({ id, spec }: GuestRow, prefix: string): string[] {
   const { limits } = JSON.parse(spec) as { limits: { networkUpMbps: number } }
   return [`${prefix}${id}`, ...(limits.networkUpMbps > 0 ? [`${prefix}${id}u`] : [])]

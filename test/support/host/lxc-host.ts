@@ -130,7 +130,7 @@ async function makePool(path: string, sizeGb: number): Promise<void> {
   sh('mkfs.btrfs', '-q', `${path}/pool.img`)
   mkdirSync(`${path}/pool`)
   sh('mount', '-o', 'loop', `${path}/pool.img`, `${path}/pool`)
-  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // the mode is that of the product
+  mkdirSync(`${path}/pool/guests`, { mode: 0o700 }) // the product sets the same mode
   sh('btrfs', 'subvolume', 'create', `${path}/pool/debian-12`)
   await unpackTestImage(`${path}/pool/debian-12`)
 }

@@ -114,7 +114,7 @@ export class SettingsHost {
     this.#watched = new WatchedHost(this.agent.watch())
   }
 
-  /** Closes the clients, also if the agent is dead. */
+  /** Closes the clients, even if the agent is dead. */
   disconnect(): void {
     this.client?.close()
     this.#watched?.close()

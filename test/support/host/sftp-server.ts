@@ -38,7 +38,7 @@ export class TestSftp {
     }
   }
 
-  /** @param endsAfter number of bytes after which a session breaks */
+  /** @param endsAfter number of bytes after which each session is cut; by default none is cut */
   async resume({ endsAfter }: { readonly endsAfter?: number } = {}): Promise<void> {
     const { directory, port } = this
     const command =
@@ -56,7 +56,7 @@ export class TestSftp {
       'StrictModes no',
       `AuthorizedKeysFile ${join(directory, 'user.pub')}`,
       'Subsystem sftp internal-sftp',
-      // At shell level 2, bash skips .bashrc, which may do anything.
+      // At shell level 2, bash does not read .bashrc, whose commands could disturb the test.
       'SetEnv SHLVL=2',
       `ForceCommand ${command}`,
     ]

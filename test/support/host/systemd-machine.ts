@@ -28,7 +28,7 @@ const checkoutParts = [
   'buf.gen.yaml',
 ]
 
-/** Units that would change the kernel (which is the host's), wait for a terminal, or work at night. */
+/** Units that would change the kernel, which the host shares with the machine, need a terminal, or work at night. */
 const maskedUnits = [
   'systemd-sysctl.service',
   'systemd-udevd.service',
@@ -98,9 +98,9 @@ export class SystemdMachine {
     execFileSync('lxc-stop', [...this.#lxc, '-k'])
   }
 
-  /** Restarts the machine as an operator does. Afterwards all of its processes are new. */
+  /** Restarts the machine as an operator does. No process of the machine survives this. */
   async reboot(): Promise<void> {
-    // For lxc the container stays the same, but its first process is a new one.
+    // lxc keeps the container in a reboot. A different first process shows that the container has rebooted.
     const before = this.#initPid()
     this.run('systemctl', 'reboot')
     await waitFor(() => this.#initPid() !== before, {
@@ -170,7 +170,7 @@ function planNetwork(network: MachineOptions['network']): string[] {
   ]
 }
 
-/** Returns mounts for Node, npm and the npm packages of this host. An overlay permits more files in node_modules. */
+/** Returns mounts of this host's Node.js, npm and npm packages. An overlay permits more files in node_modules. */
 function checkoutMounts(directory: string): string[] {
   const bind = (from: string, to: string, kind: 'file' | 'dir'): string =>
     `lxc.mount.entry = ${from} ${to} none bind,ro,create=${kind} 0 0`
@@ -224,7 +224,7 @@ export function copyCheckout(root: string): void {
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/bin/npm'))
 }
 
-/** Returns the text with which ensure_npm_packages marks packages as installed: the machine cannot download any. */
+/** Returns the text that marks npm packages as installed. Without it, the machine would try to download them. */
 export function packagesMark(root: string): string {
   const wanted = '. scripts/lib/common.sh && npm_packages_wanted'
   return execFileSync('bash', ['-c', wanted], { cwd: join(root, checkout), encoding: 'utf8' })
@@ -246,7 +246,7 @@ function prepareUnits(root: string): void {
   writeFileSync(join(units, 'lxcfs.service.d/in-container.conf'), '[Unit]\nConditionVirtualization=\n')
 }
 
-/** Creates a pool with a first image. The agent then does not build an image from Debian's mirror. */
+/** Creates a pool that already contains an image, so that the agent does not build one from Debian's mirror. */
 export async function makePool(
   file: string,
   mountPoint: string,

@@ -21,7 +21,7 @@ export function mountSystemdRoot(target: string, release: Release = 'bookworm'):
   for (const directory of [target, upper, work]) mkdirSync(directory, { recursive: true })
   const options = `lowerdir=${kept},upperdir=${upper},workdir=${work}`
   execFileSync('mount', ['-t', 'overlay', '-o', options, 'btest', target])
-  // Replaces names of the machine that built the root. Without a machine id, systemd would assume a first boot.
+  // Removes the host name and the DNS settings of the builder. Without a machine id, systemd would assume a first boot.
   for (const file of ['hostname', 'resolv.conf']) rmSync(join(target, 'etc', file), { force: true })
   writeFileSync(join(target, 'etc/hosts'), '127.0.0.1 localhost\n::1 localhost\n')
   writeFileSync(join(target, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)

@@ -61,7 +61,7 @@ export class V2Machine {
     await this.waitUntilBooted()
   }
 
-  /** Returns the arguments of QEMU. They set nothing for cgroups, because the default of Debian is tested. */
+  /** Returns the arguments of QEMU. They do not choose a cgroup version, because Debian's default is tested. */
   #arguments(acceleration: 'kvm' | 'tcg'): string[] {
     const accelerator = acceleration === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=1024'
     return [

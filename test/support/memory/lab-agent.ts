@@ -34,7 +34,7 @@ export interface LabAgentOptions {
   /** Address to listen at, as host:port. By default a free port. */
   readonly listen?: string
   readonly host?: MemoryHost
-  /** Maximum number of concurrent operations; 0 lets all operations wait. By default as configured. */
+  /** Maximum number of concurrent operations; 0 lets all operations wait. Default: the value in the configuration. */
   readonly parallel?: number
   /** Settings of agent.yaml in addition to those of the lab. */
   readonly config?: Record<string, unknown>
@@ -79,7 +79,7 @@ export class LabAgent {
       {
         time_zone: 'UTC',
         metrics: { host_interval_seconds: 1 },
-        // Tests set guests to states that differ from the host. A comparison with the host would undo these changes.
+        // Tests give guests states that differ from the host. The agent's regular comparison would undo this.
         reconcile_interval_seconds: 3600,
         ...options.config,
         state_dir: directory,
@@ -214,7 +214,7 @@ export class LabAgent {
     })
   }
 
-  /** Finds a free host port. The port that belongs to a guest's id may be used by another guest. */
+  /** Finds a free host port. The search begins at the port for the guest's id, which another guest may use. */
   #findPort(from: number): number {
     const taken = new Set(this.guests().flatMap(({ portMappings }) => portMappings.flatMap(portsOf)))
     let port = from

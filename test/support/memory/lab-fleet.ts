@@ -75,7 +75,7 @@ export class LabFleet implements Fleet {
     hosts = ['host-a'],
     agentConfig = {},
   }: LabFleetOptions): Promise<LabFleet> {
-    // All agents share this process. A test that overloads it must not make agents count as silent in the next test.
+    // All agents run in this process. If a test overloads it, no agent must count as silent in the next test.
     const agentSettings = { reconnect_ms: 0, silence_ms: 120_000 }
     const packages = join(stateDir, 'packages')
     const joining = { join_listen: '127.0.0.1:0', packages_dir: packages }
@@ -86,7 +86,7 @@ export class LabFleet implements Fleet {
     const agents = new Map(started.map(({ record, agent }) => [record.id, agent]))
     const fleet = await GatewayFleet.start({ version: labVersion, store, config, log })
     const lab = new LabFleet(fleet, packages, agents)
-    // Adds the hosts in order, because some responses come from the first host.
+    // Registers the hosts one after another: some API responses come from the host that was registered first.
     for (const { record } of started) {
       await new HostStore(store).create(record, () => undefined)
       await fleet.hosts.updateHost(record.id, { name: record.name })
@@ -152,11 +152,11 @@ export class LabFleet implements Fleet {
     return this.fleet.findOperation(id)
   }
 
-  /** `ended` is a field so that a test can replace it with a shorter wait. */
+  /** A field instead of a method, so that a test can replace it with a shorter wait. */
   ended = (operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> =>
     this.fleet.ended(operation, timeoutMs)
 
-  /** `reached` is a field so that a test can delay its result. */
+  /** A field instead of a method, so that a test can replace it to delay the result. */
   reached = (hostId: string, revision: number): Promise<void> => this.fleet.reached(hostId, revision)
 
   guests(): Iterable<GuestView> {
@@ -194,7 +194,7 @@ export class LabFleet implements Fleet {
     return this.#lastId
   }
 
-  /** Resolves when the gateway shows everything that the agent's journal contains now. */
+  /** Resolves when the gateway shows the present state of the agent's journal. */
   async caughtUp(hostId: string): Promise<void> {
     const { revision } = this.agentOf(hostId)
     const isShown = (): boolean => (this.view.findState(hostId)?.revision ?? -1) >= revision
@@ -208,7 +208,7 @@ export class LabFleet implements Fleet {
     await this.#waitFor(hostId, state)
   }
 
-  /** Lets the agent execute operations from now on, also those submitted before. */
+  /** Lets the agent begin to execute operations, including those submitted earlier. */
   async work(hostId: string): Promise<void> {
     const agent = this.agentOf(hostId)
     agent.parallel = 8

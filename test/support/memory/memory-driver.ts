@@ -39,7 +39,7 @@ const capabilities: DriverCapabilities = {
   snapshotRunning: true,
 }
 
-/** Implements a driver in memory: guests are entries of maps. They survive the agent. */
+/** Implements a driver in memory: guests are entries of maps, which are kept when the agent ends. */
 export class MemoryDriver implements Driver {
   readonly kind = 'lxc'
   readonly stopTimeoutMs = 1000

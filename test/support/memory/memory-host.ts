@@ -47,7 +47,7 @@ const pathOf = (uuid: string): string => `/nowhere/${uuid}`
 const nextPathOf = (uuid: string): string => `/nowhere/${uuid}.next`
 const snapshotPathOf = (uuid: string, id: string): string => `/nowhere/${uuid}/${id}`
 
-/** The parts of a host that survive the agent: running guests, packet counters, images and capacity. */
+/** The parts of a host that are kept when its agent ends: running guests, packet counters, images and capacity. */
 export class MemoryHost {
   readonly faults: Faults = {}
   readonly backupFaults: BackupFaults = {}

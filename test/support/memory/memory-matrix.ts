@@ -24,7 +24,7 @@ const guest = { templates: ['debian-12', 'debian-13'], spec: {} } as const
 
 /** Prepares one operation on a guest, with an agent's journal and a simulated host of its own. */
 export async function prepareInMemory(action: GuestAction, before: GuestBefore): Promise<MatrixSubject> {
-  const directory = mkdtempSync('/dev/shm/btest-memory-matrix-') // in memory, because the agent's journal is synced
+  const directory = mkdtempSync('/dev/shm/btest-memory-matrix-') // in memory: syncs of the journal to a disk are slow
   const closers = new Closers()
   const host = new MemoryHost()
   for (const template of guest.templates) host.images.add(template)
@@ -56,7 +56,7 @@ async function openIn(directory: string, host: MemoryHost, closers: Closers): Pr
   return domain
 }
 
-/** Compares the host with the agent's journal once (an agent does it repeatedly), and returns the inventory. */
+/** Lets the reconciler compare the host with the journal once, as an agent does repeatedly. @returns the inventory */
 async function inventoryOf(host: MemoryHost, domain: Domain): Promise<unknown> {
   await domain.reconciler.pass()
   const { driver, volumes, snapshots, next, rescues, wire } = host

@@ -4,7 +4,7 @@ import type { ListeningSocket } from '../../../agent/host/net/listening-ports.js
 /** Listening sockets of guests, and results of connections to them. A test sets both. */
 export class MemoryProbe implements GuestProbe {
   listeners: readonly ListeningSocket[] | undefined = [{ port: 22, isReachable: true }]
-  /** Results by `address:port`. All other connections have the result `open`. */
+  /** Results of connection attempts by `address:port`. All other attempts have the result `open`. */
   readonly outcomes = new Map<string, ConnectOutcome>()
   /** Targets of all connection attempts, in order. */
   readonly tried: string[] = []

@@ -4,13 +4,14 @@ import { judgeEpoch } from '../../../shared/fence.js'
 import type { Model } from './explore.js'
 
 /*
- * Two gateways that take a lease in a replicated store and then call an agent. A gateway may be paused, and a call may be
- * delayed, at any point; the store's time may differ from the gateways'. The decisions are the product's own functions.
- *
+ * Model of two gateways that take a lease in a replicated store and then call an agent. A gateway may be paused, and a
+ * call delayed, at any point. The clock of the store may differ from that of a gateway. The product's own functions
+ * decide.
+ * 
  * Assumption: only one Redis server fails at a time. The next one fails only after it has copied its master's data.
  */
 
-/** Faults that the exploration must find. */
+/** Faults that can be built into the model. Its exploration must find each of them. */
 export const modelFaults = [
   'none',
   'writes are not confirmed by a replica',
@@ -212,8 +213,8 @@ function rename(state: GatewaysState, sentinel: number, master: number): Gateway
 }
 
 /**
- * Makes the former master a replica. Sentinel closes all its connections in the same transaction (CLIENT KILL TYPE
- * normal), which ends every wait for a confirmation.
+ * Makes the former master a replica. In the same transaction, Sentinel closes all connections of this server (CLIENT
+ * KILL TYPE normal). Gateways then no longer wait there for a confirmation.
  */
 function rejoin(state: GatewaysState, former: number, master: number): GatewaysState {
   const follows = state.follows.map((source, index) => (index === former ? master : source))

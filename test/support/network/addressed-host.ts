@@ -74,7 +74,7 @@ export class AddressedHost {
     this.watched = new WatchedHost(agent.watch())
   }
 
-  /** Closes the clients, also if the agent is dead. */
+  /** Closes the clients, even if the agent is dead. */
   disconnect(): void {
     for (const client of [this.#operations, this.settings, this.#routing, this.watched]) client?.close()
   }
@@ -139,7 +139,7 @@ export class AddressedHost {
 
   /** Starts a server that runs until the guest stops. */
   async serve(uuid: string | undefined, name: string): Promise<void> {
-    // The agent reports a guest to its watchers a moment after the creation has ended.
+    // Waits for the guest, which the agent reports to its watchers a moment after the creation has ended.
     if (uuid !== undefined) await this.guest(uuid)
     if (uuid !== undefined && this.#isMachine(uuid)) await installTools(machineAt(this.#found(uuid).ipv4))
     const child = this.#spawn(this.#tool(uuid, 'serve', name, 'tcp:8081', 'udp:8081'))

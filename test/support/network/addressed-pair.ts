@@ -25,7 +25,7 @@ export function failure(call: Promise<unknown>): Promise<string> {
 /** A network lab with two guests. The agent's address pools manage their addresses. All machines run servers. */
 export class AddressedPair {
   readonly lab: NetworkLab
-  /** The guests as they were attached last. */
+  /** The current guests, as they were last attached to the network. */
   a: GuestNetwork
   b: GuestNetwork
   readonly inA: string

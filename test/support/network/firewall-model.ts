@@ -51,7 +51,7 @@ export function isAllowed({ rules, defaultAction }: Firewall, direction: 'in' | 
   return (first?.action ?? defaultAction) === 'ACCEPT'
 }
 
-/** Makes rules for one protocol: every form of ports × sources × family. Each rule has ten ports of its own. */
+/** Makes rules of one protocol: all combinations of port notation, source and family. Each has its own ten ports. */
 export function rulesByPort(base: Partial<FirewallRule>): Partial<FirewallRule>[] {
   const wanted = families.flatMap((network) => ['', ...sources[network]].map((sourceIp) => ({ network, sourceIp })))
   const all = [{ network: 'all', sourceIp: '' } as const, ...wanted]

@@ -8,13 +8,13 @@ const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const tolerance = 0.05
 const timeoutMs = 60_000
 
-/** `right` of the last `of` time windows must have the expected rate. */
+/** At least `right` of the last `of` time windows must have the expected rate. */
 interface Windows {
   readonly right: number
   readonly of: number
 }
 const one: Windows = { right: 1, of: 1 }
-/** One time window may have a wrong rate because the machine has other work. A wrong limit affects all windows. */
+/** One of four time windows may be wrong, because the machine has other work. A wrong limit affects all windows. */
 const steady: Windows = { right: 3, of: 4 }
 
 export type Way = 'down' | 'up'

@@ -97,7 +97,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
     return arpFrame(around, arp, marker)
   },
   'neighbour solicitations with a foreign address': (scene, { n, marker }) => {
-    // The source `::` means that the sender has no address yet. Every guest may use it.
+    // `::` is not forged: it means that the sender has no address yet, and every guest may use it.
     const from = otherIpv6(scene, n) === '::' ? scene.gateway.ipv6 : otherIpv6(scene, n)
     const target = pick([scene.gateway.ipv6, scene.neighbour.ipv6], n)
     const message = { type: 135, target, linkAddress: scene.own.mac }

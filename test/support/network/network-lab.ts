@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other network settings for a second agent on another lab's host; that agent's lab is never built */
+  /** @param other settings for a second agent on the host of another lab; `build` of this lab is then never called */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},
@@ -82,7 +82,7 @@ export class NetworkLab {
     this.in(this.client, 'ip', 'route', 'add', `${guestPrefix6}/64`, 'via', hostAddress6)
   }
 
-  /** Kills all processes in the namespaces, also those of an earlier run, and removes the namespaces. */
+  /** Kills all processes in the namespaces, including those of an earlier run, and removes the namespaces. */
   remove(): void {
     for (const child of this.#children) child.kill('SIGKILL')
     const names = existsSync('/run/netns') ? readdirSync('/run/netns') : []
@@ -118,7 +118,7 @@ export class NetworkLab {
       this.in(this.host, 'ip', 'address', 'replace', `${address}/32`, 'dev', 'up0')
   }
 
-  /** Adds what the agent adds for an address: route and neighbour on the host, address and route in the guest. */
+  /** Configures an address as the agent does: route and neighbour on the host, address and route in the guest. */
   #plugIpv6({ mac, ...guest }: GuestNetwork, address: string): void {
     const { bridge } = this.config
     const name = `${this.prefix}-${guest.device}`

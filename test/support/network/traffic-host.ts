@@ -37,11 +37,11 @@ export class TrafficHost {
   store!: GuestStore
   keeper!: TrafficKeeper
   clock!: SteadyClock
-  /** If false, the keeper trusts the clock only after it was stable for a while, as after a boot of the host. */
+  /** If false, the keeper distrusts the clock until it was stable for a while, as after a boot of the host. */
   trustsClock = true
   /** UUIDs of guests whose start was submitted. */
   readonly started: string[] = []
-  /** Monotonic time. By default it is `nowMs`, so that a change of `nowMs` does not count as a jump. */
+  /** Monotonic time. Default: `nowMs`, so that both clocks agree and a change of `nowMs` does not count as a jump. */
   monotonicMs: number | undefined
   settings!: PolicySettings
 

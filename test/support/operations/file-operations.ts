@@ -61,7 +61,7 @@ export function deleteFileDefinition(world: FileWorld): OperationDefinition<unkn
   }
 }
 
-/** Writes a temporary file and then renames it, so that an interrupted step can be detected. */
+/** Makes a step that writes a temporary file and renames it. A remaining temporary file shows an interrupted step. */
 function makeFileStep(world: FileWorld, name: string): Step<unknown> {
   return {
     name,

@@ -40,7 +40,7 @@ export const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
 )
 
-/** Runs the commands with an operation journal of its own. In a command, guest 0 stands for "no guest". */
+/** Runs the commands with an operation journal of its own. A command with guest 0 is not about a guest. */
 export async function interleave(commands: readonly Command[], parallel: number): Promise<void> {
   const world = new Interleaving(parallel)
   for (const item of commands) await world.apply(item)
@@ -83,7 +83,7 @@ class Interleaving {
     }
   }
 
-  /** Checks that every operation ended with the expected status, and that those of each guest began in order. */
+  /** Checks that every operation has the expected status, and that the operations of each guest began in order. */
   async check(): Promise<void> {
     for (const { id, fails } of this.#submitted) {
       const { status, error } = await this.#engine.wait(id)

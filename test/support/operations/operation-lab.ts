@@ -76,7 +76,7 @@ export function step(name: string, run: (context: StepContext<unknown>) => void 
   return { name, run: async (context) => run(context) }
 }
 
-/** @param guest UUID of the guest; if empty, the operation is on an image that no other operation uses */
+/** @param guest UUID of the guest; empty for an operation on an image that no other operation uses */
 export function order(id: string, action: string, guest: string): Submission {
   const subject = guest === '' ? { kind: 'image', id } : guestSubject(guest)
   return {

@@ -20,8 +20,8 @@ export interface MatrixSubject {
   readonly definition: OperationDefinition<unknown>
   submit(engine: OperationEngine): OperationRecord | Promise<OperationRecord>
   /**
-   * Returns the state of the host and of the journal's domain tables, read without the code under test. Equal states of
-   * two subjects give equal results: they contain no times and no random names.
+   * Returns the state of the host and of the journal's domain tables, read without the code under test. The result
+   * contains no times and no random names, so that equal states of two subjects give equal results.
    */
   inventory(): Promise<unknown>
   destroy(): Promise<void>
@@ -36,8 +36,8 @@ export interface MatrixOptions {
   /** Steps at which faults are injected. By default all steps. */
   readonly tried?: readonly string[]
   /**
-   * `every` (the default) tests all faults. `one` only stops the agent after each step and after each undo, so that the
-   * next agent executes each step and undo a second time, and lets the step `earlyFailure` fail.
+   * `every` (the default) tests all faults. `one` stops the agent after each step and each undo, so that the next agent
+   * repeats it, and lets the step `earlyFailure` fail.
    */
   readonly faults?: 'every' | 'one'
   /** A step that fails, so that all steps that can be undone are undone. By default the last step. */
@@ -54,13 +54,13 @@ export interface MatrixOptions {
 type MatrixFaults = Pick<MatrixOptions, 'faults' | 'earlyFailure'>
 const isEveryFault = ({ faults }: MatrixFaults): boolean => faults !== 'one'
 
-/** Returns the phases of the step in which a failure is tested, each in a separate test. */
+/** Returns the phases in which the step fails. Each phase is a separate test. */
 function failingPhases(options: MatrixFaults, step: string): readonly ('before-run' | 'after-run')[] {
   if (isEveryFault(options)) return ['before-run', 'after-run']
   return step === options.earlyFailure ? ['after-run'] : []
 }
 
-/** Returns the step that fails in the tests of undo. */
+/** Returns the name of the step that fails in the tests of undo. */
 const failedLast = ({ undoneFrom, steps }: MatrixOptions): string => undoneFrom ?? steps.at(-1) ?? ''
 
 function expectDefinition({ definition }: MatrixSubject, options: MatrixOptions): void {
@@ -79,7 +79,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
   describe(title, function () {
     this.timeout(options.timeoutMs ?? 120_000)
     let subject: MatrixSubject
-    /** The states before and after the operation. They are the same for each case. */
+    /** Inventories before the operation and after its success. All cases compare their inventories with these. */
     let [earlier, clean]: unknown[] = []
 
     before(async () => {
@@ -166,7 +166,7 @@ function failAt(step: string, phase: Phase, once = false): StepObserver {
   }
 }
 
-/** Makes a definition in which the run or the undo of a step is executed twice in a row. */
+/** Makes the definition of an operation in which one step runs, or is undone, twice in a row. */
 function twice(
   definition: OperationDefinition<unknown>,
   name: string,
@@ -208,7 +208,7 @@ async function runToEnd(
   return record
 }
 
-/** Stops the engine forever at this phase of the step, as if its process had died. */
+/** Runs an operation until this phase of the step, and stops the engine there forever, as if its process had died. */
 async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))

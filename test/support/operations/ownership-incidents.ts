@@ -11,9 +11,9 @@ import {
   type World,
 } from './ownership-model.js'
 
-/* Steps of the model in ownership-model.ts that matter only when a host is restored or removed. */
+/* Adds to the model in ownership-model.ts that hosts are restored or removed, and the steps that only matter then. */
 
-/** Returns all incidents that are possible next, and the steps that matter only after incidents. */
+/** Returns all incidents that are possible next, and the steps that only exist after incidents. */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
   if (limits.incidents === 0) return []
   const incidents =

@@ -25,8 +25,8 @@ import {
  */
 
 /**
- * `whole`: the guest's newest disk; `stale`: the guest has run elsewhere since; `partial`: a transfer is incomplete;
- * `restored`: an older disk that an operator restored on purpose.
+ * `whole`: the newest disk of the guest; `stale`: the guest has run on another host since; `partial`: the transfer is
+ * incomplete; `restored`: an older disk that an operator restored on purpose.
  */
 type Copy = 'none' | 'partial' | 'whole' | 'stale' | 'restored'
 
@@ -36,7 +36,7 @@ export interface HostCopy {
   readonly copy: Copy
   /** True if the target has confirmed the last transfer. */
   readonly isSent: boolean
-  /** True for a host that was restored from an older image. It may run an old copy until it knows the newest owner. */
+  /** True for a host that was restored from an older image. Until it knows the newest owner, it may run an old copy. */
   readonly isRestored?: boolean
   /** True for a host that was removed from the fleet. */
   readonly isRemoved?: boolean
@@ -50,7 +50,7 @@ interface BegunMove {
   readonly isHandedOver: boolean
   /** Generation of the decision. Absent: the move is not decided. */
   readonly decided?: number
-  /** True if both hosts know the decision, so that no gateway repeats it. */
+  /** True if both hosts know the decision. Gateways then no longer repeat it. */
   readonly isForgotten?: boolean
 }
 
@@ -63,7 +63,7 @@ export interface HostImage {
 export interface World {
   readonly store: GuestOwner
   readonly moves: readonly BegunMove[]
-  /** The owner of each generation that the store has ever contained. */
+  /** Hosts that owned the guest, by generation, for all generations that the store has ever contained. */
   readonly owners: readonly number[]
   readonly hosts: readonly HostCopy[]
   readonly image?: HostImage
@@ -87,13 +87,13 @@ export const productRules = {
   planReturn,
   /** True if a gateway may tell a host to delete its copy. `hasOwner`: the owner of the guest has answered. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
-  /** True if a gateway stops an outdated copy that a host reports even when the guest is not being moved. */
+  /** True if a gateway stops an outdated copy of a guest that a host reports, even if the guest is not being moved. */
   fences: (): boolean => true,
-  /** True if the source may make the last transfer. */
+  /** True if the host that the guest leaves may send the last changes of the disk: the guest must not run there. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,
   /** True if the source may report the guest as handed over. */
   mayHandOver: ({ isRunning, isSent }: Pick<HostCopy, 'isRunning' | 'isSent'>): boolean => !isRunning && isSent,
-  /** True if the gateway may switch the owner. */
+  /** True if the gateway may make the target the owner of the guest: the source must have handed over the guest. */
   maySwitch: ({ isHandedOver }: Pick<BegunMove, 'isHandedOver'>): boolean => isHandedOver,
   /** Generation that a host remembers after it has deleted its copy. */
   rememberedGeneration: (generation: number): number => generation,
@@ -103,7 +103,7 @@ export type Rules = typeof productRules
 export interface Step {
   readonly name: string
   readonly next: World
-  /** False for steps that nobody has to take: new moves and crashes. */
+  /** False for steps that need not happen: new moves and crashes. */
   readonly isProgress: boolean
 }
 
@@ -148,7 +148,7 @@ export function crash(world: World, host: number): World {
   return world.hosts[host]?.isRunning ? withHost(world, host, { isRunning: false }) : world
 }
 
-/** Without incidents, moves may even begin before both hosts know the end of the earlier move. */
+/** True if a move may begin. If the search includes incidents, both hosts must first know the end of earlier moves. */
 function mayBegin({ moves }: World, limits: Limits): boolean {
   return moves.length < limits.moves && (limits.incidents === 0 || moves.every(({ isForgotten }) => isForgotten))
 }
@@ -185,7 +185,7 @@ function decided(world: World, id: number, { name, store }: { name: string; stor
   return [{ name: `${name} ${id}`, next: { ...world, store, owners, moves }, isProgress: true }]
 }
 
-/** A gateway makes the source the owner again if the target was removed, or has lost its copy. */
+/** Steps in which a gateway makes the source of a move the owner again: the target was removed, or lost its copy. */
 function returnSteps(world: World, rules: Rules): Step[] {
   return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
     const { isRemoved, copy } = world.hosts[to]!
@@ -196,7 +196,7 @@ function returnSteps(world: World, rules: Rules): Step[] {
   })
 }
 
-/** Messages to hosts: orders and reservations of all moves, and all owners that the store ever contained. */
+/** Returns a step for each message that may arrive: orders and reservations of all moves, and all owners so far. */
 function messageSteps(world: World, rules: Rules): Step[] {
   const ofMoves = world.moves.flatMap(({ from, to, generation, isForgotten }, id) => {
     const moveId = String(id)
@@ -217,7 +217,7 @@ function messageSteps(world: World, rules: Rules): Step[] {
   return [...ofMoves, ...ofOwners]
 }
 
-/** True if the owner of this generation has confirmed its notification. A host without a copy cannot do so. */
+/** True if the owner of this generation knows that it is the owner. A host without a copy cannot confirm this. */
 function hasAnswered({ owners, hosts }: World, generation: number): boolean {
   const owner = hosts[owners[generation]!]!
   return !owner.isRemoved && owner.copy !== 'none' && owner.ownership.generation >= generation
@@ -226,7 +226,7 @@ function hasAnswered({ owners, hosts }: World, generation: number): boolean {
 export function received(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
   const before = world.hosts[host]!
   if (before.isRemoved) return []
-  // After an incident, a target without a copy refuses to be the owner. Before, the generations must prevent this.
+  // A target without a copy refuses to become the owner. Without incidents, the generations must exclude this case.
   const hasNothing = world.incidents > 0 && before.ownership.role === 'arriving' && before.copy === 'none'
   if (event.kind === 'appoint' && event.isOwner && hasNothing) return []
   const change = rules.planOwnership(before.ownership, event)
@@ -266,7 +266,7 @@ export function withMove({ moves }: World, id: number, change: Partial<BegunMove
   return moves.map((move, index) => (index === id ? { ...move, ...change } : move))
 }
 
-/** The guest changes its disk as soon as it runs, so all other copies become stale. */
+/** Lets a host start its copy. The guest then changes its disk at once, so all other copies become stale. */
 function started(world: World, host: number): World {
   if (world.hosts[host]!.copy === 'restored') return withHost(world, host, { isRunning: true })
   if (world.hosts[host]!.copy !== 'whole') throw new Violation(`host ${host} starts a ${world.hosts[host]!.copy} copy`)
@@ -277,15 +277,15 @@ function started(world: World, host: number): World {
   return { ...world, hosts }
 }
 
-/** The last transfer: it may break, or the target confirms it. The source has stopped the guest before. */
+/** Returns the results of the last transfer, when the guest is stopped: it breaks, or the target confirms it. */
 function sent(world: World, rules: Rules, host: number): World[] {
   const source = world.hosts[host]!
   const { ownership, copy } = source
   const to = world.moves[Number(ownership.moveId)]?.to ?? -1
   const target = world.hosts[to]?.ownership
   if (!rules.maySend(source) || target?.role !== 'arriving' || target.moveId !== ownership.moveId) return []
-  // A transfer that is repeated after a crash of the source has to be confirmed again. Only the end of the transfer
-  // replaces a complete disk of the target. This matters if a restored source repeats the transfer.
+  // A repeated transfer must be confirmed again. A complete disk of the target is kept until the end of the transfer,
+  // which matters if the source was restored and repeats its transfer.
   const isKept = world.incidents > 0 && ['whole', 'restored'].includes(world.hosts[to]!.copy)
   const broken = withHost(withHost(world, to, isKept ? {} : { copy: 'partial' }), host, { isSent: false })
   return [broken, withHost(withHost(world, to, { copy }), host, { isSent: true })]

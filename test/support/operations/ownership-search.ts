@@ -10,7 +10,7 @@ import {
   type World,
 } from './ownership-model.js'
 
-/** One model for each guest. All guests are on the same hosts, and affect each other only by crashes of hosts. */
+/** The models of all guests. The guests are on the same hosts, and affect each other only when a host crashes. */
 type Worlds = readonly World[]
 
 interface Visited {

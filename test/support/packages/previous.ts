@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } 
 import { join, resolve } from 'node:path'
 import { runBuild } from './repository.js'
 
-/** The commit of the previous version. Tests combine its packages with those of the present version. */
+/** The commit of the previous version. Tests combine packages of this version with those of the current version. */
 const previousCommit = 'eee0dc17701830f6e45e4e47f31af6f12502ef98'
 const cache = '/var/cache/berth-test'
 
@@ -33,7 +33,7 @@ function extractCommit(checkout: string): void {
   shareModules(checkout)
 }
 
-/** Shares npm packages of this checkout with an older one that needs the same. Otherwise its build installs them. */
+/** Links this checkout's npm packages into an older one that needs the same. Otherwise, its build installs packages. */
 function shareModules(checkout: string): void {
   const textOf = (path: string): string =>
     ['package.json', 'package-lock.json'].map((name) => readFileSync(join(path, name), 'utf8')).join()

@@ -113,7 +113,7 @@ export const testBridge = (name: string, subnet?: string) => ({
     // If the bridge is lost, this route keeps all traffic on this machine.
     run('ip', 'route', 'replace', 'blackhole', subnet, 'metric', '4096')
   },
-  /** Removes what exists of the bridge and its route. */
+  /** Removes the bridge and its route, if they exist. */
   remove(): void {
     spawnSync('ip', ['link', 'delete', name])
     if (subnet !== undefined) spawnSync('ip', ['route', 'delete', 'blackhole', subnet, 'metric', '4096'])

@@ -19,7 +19,7 @@ export function moveRows(plan: Migration, guest: Pick<Guest, 'port_mappings'>): 
   ]
 }
 
-/** Returns a row for each mapped port. Clients reach these ports at the public address of the host, which changes too. */
+/** Returns a row for the host's public address, at which clients reach mapped ports, and one for each mapped port. */
 function portRows(plan: Migration, { port_mappings: present }: Pick<Guest, 'port_mappings'>): MoveRow[] {
   if (plan.port_mappings.length === 0) return []
   const address = { from: addressOf(plan.from_host_id), to: addressOf(plan.to_host_id) }

@@ -30,6 +30,6 @@ export class SnapshotFirst {
     const params = { path: { id: String(id) } }
     await ask(() => api.POST('/containers/{id}/snapshots', { params, body: { description } }))
     live.touch('snapshots')
-    this.wanted = false // if replacing the disk fails and is tried again, no second snapshot is taken
+    this.wanted = false // a second attempt to replace the disk takes no second snapshot
   }
 }
