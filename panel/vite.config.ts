@@ -18,7 +18,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // Allows for the largest script, xterm with its renderer, which is loaded when a terminal is opened.
+    // Larger than the largest script: xterm with its renderer, which is only loaded for terminals.
     chunkSizeWarningLimit: 600,
   },
 })

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 
 /*
  * Rejects import cycles between the parts of a folder. A part is a file of the folder, or a subfolder with everything
- * below it. Cycles between single files are the task of dependency-cruiser.
+ * below it. dependency-cruiser rejects cycles between single files.
  */
 
 type Import = readonly [from: string, to: string]
@@ -43,7 +43,7 @@ function graphOf(folder: string, imports: readonly Import[]): Map<string, Set<st
   return graph
 }
 
-/** Removes parts that import none of the remaining parts. Only cycles, and parts that import them, are left. */
+/** Removes parts that import none of the remaining parts, until only cycles and parts that import them are left. */
 function cyclesOf(graph: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const left = new Set(graph.keys())
   const isFree = (part: string): boolean => ![...(graph.get(part) ?? [])].some((imported) => left.has(imported))

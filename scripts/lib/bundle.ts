@@ -17,7 +17,7 @@ const meta = ['import', 'meta'].join('.')
 const requireFunction = `import { createRequire as createRequireOfBundle } from 'node:module'
 const require = createRequireOfBundle(${meta}.url)`
 
-/** Returns a JavaScript expression for the URL that a source's output would have without bundling. */
+/** Returns a JavaScript expression for the URL at which a source would be without bundling. */
 type AddressOf = (file: string) => string
 
 export async function bundle(options: BuildOptions, addressOf: AddressOf): Promise<void> {

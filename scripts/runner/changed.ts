@@ -13,7 +13,7 @@ export type Graph = ReadonlyMap<string, ReadonlySet<string>>
 const affectAll =
   /^(package(-lock)?\.json|tsconfig\.json|\.mocharc\.json|buf[.\w]*\.yaml|scripts\/(test|runner\/|lib\/(bundle|build|common)\.)[\w./-]*)$/
 
-/** Files whose text may contain the names of files that they start or read. */
+/** Files whose text is searched for the names of other files, which they may start or read. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
 /** Files whose paths exist only at run time, each with the source that starts or reads it. */

@@ -78,7 +78,7 @@ function start(
   const [command = '', ...args] = [...namespaces(job), process.execPath, ...mochaArguments(job, directory, scratch)]
   const file = output === undefined ? 'inherit' : openSync(output, 'w')
   const stdio: StdioOptions = ['ignore', file, file]
-  // The path of users other than root may lack the directories of programs such as losetup.
+  // PATH of a user other than root may lack the directories of programs such as losetup.
   const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }
   const child = spawn(command, args, { stdio, env, detached: true })
   if (typeof file === 'number') closeSync(file)
@@ -86,8 +86,8 @@ function start(
 }
 
 /**
- * Gives each process a mount namespace of its own. Otherwise a mount namespace that `ip netns exec` creates would copy
- * all present mounts, and so keep the mounts of other tests in use.
+ * Gives each process a mount namespace of its own. In a common one, the `ip netns exec` of a test would copy the mounts
+ * of all tests, and so keep them in use.
  */
 function namespaces({ inOwnNetwork }: Job): string[] {
   if (process.getuid?.() !== 0) return []
@@ -172,8 +172,8 @@ interface ProcessEntry {
 }
 
 /**
- * Ends a process with its session and all descendants: by SIGTERM, then by SIGKILL. Processes that were started in
- * between are included.
+ * Ends a process with its session and all descendants: by SIGTERM, then by SIGKILL. This includes processes that they
+ * start after the SIGTERM.
  */
 async function killFamily({ pid }: ChildProcess): Promise<void> {
   if (pid === undefined) return
@@ -223,7 +223,7 @@ function readProcesses(): ProcessEntry[] {
     })
 }
 
-/** Returns the fields of a process's stat file from the third on: the name before them may contain spaces. */
+/** Returns the fields of /proc/PID/stat after the name of the process, which may contain spaces. */
 function readStat(pid: string): string[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')

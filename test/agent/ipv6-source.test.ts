@@ -32,7 +32,7 @@ describe('a guest whose additional IPv6 addresses are closer to its clients than
     return addresses.replaceAll(/^\d+: /gm, '') + (await inside('route', 'show', 'default'))
   }
 
-  /** Expects answers of a server in the guest. The server lets the kernel choose the source address of its answers. */
+  /** Expects that a server in the guest answers. The guest's kernel chooses the source address of its answers. */
   async function expectAnswers(name: string): Promise<void> {
     await host.serve(uuid, name)
     const { hostPort } = (await host.guest(uuid)).portMappings[0]!

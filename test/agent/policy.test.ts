@@ -89,7 +89,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await resetTraffic()
     expect(await use()).to.deep.equal([0, 0])
     await exchangePackets(300)
-    await resetTraffic() // before the agent has counted the last packets
+    await resetTraffic() // the agent has not counted the last packets yet
     await exchangePackets(10)
     await expectUse(10)
   })
@@ -113,7 +113,7 @@ describe('an agent that enforces the limits of a guest', function () {
   it('forwards no more packets of the guest when the quota is used up, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
-    process.kill(await initPid(), 'SIGSTOP') // so that init does not handle the signal to halt
+    process.kill(await initPid(), 'SIGSTOP') // a stopped init does not handle the signal to halt
     await whileFlooding(async () => {
       await waitFor(() => guest().policyBlocked)
       const before = countSent()
@@ -179,7 +179,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(await host.power('restart', uuid)).to.equal('policy_blocked')
     await host.agent.kill()
     const before = await initPid()
-    process.kill(before, 'SIGTERM') // BusyBox's init reboots the guest; without an agent, its new interface is up
+    process.kill(before, 'SIGTERM') // init reboots the guest, whose new interface is up while no agent runs
     await waitFor(async () => (await initPid()) !== before, { what: 'the reboot' })
     await expectSilent()
     await reconnect()
@@ -198,7 +198,7 @@ describe('an agent that enforces the limits of a guest', function () {
 
   it('completes a suspension during which it was killed, and starts the guest again when the suspension ends', async () => {
     await suspend('stop')
-    await host.agent.kill() // the agent's journal has the suspension, but the host does not apply it yet
+    await host.agent.kill() // killed after the suspension is in the journal and before it takes effect
     await reconnect()
     await waitFor(() => guest().status === 'stopped', { what: 'its end' })
     for (const action of ['start', 'restart'] as const)

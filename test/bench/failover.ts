@@ -17,8 +17,8 @@ export interface FailoverOptions {
 const writesPerSecond = 200
 
 /**
- * Measures what the confirmation by a replica costs, and how long writes are refused when the master fails. The column
- * `raw tools` has the same store without confirmations.
+ * Measures what the confirmation by a replica costs, and how long writes are refused after the master has failed. The
+ * column `raw tools` shows the same store without confirmations.
  * @throws {Error} if an acknowledged write was lost or made twice
  */
 export async function benchFailover({ rounds, seconds }: FailoverOptions): Promise<Figure[]> {

@@ -106,7 +106,7 @@ function overheadMb(pid: number): number {
   return others.reduce((sum, text) => sum + read(text, 'Pss'), 0) / 1024
 }
 
-/** Measures disk rates. Each machine has all CPUs of the host: otherwise its CPU limit would slow QEMU down. */
+/** Measures disk rates. Each machine may use all CPUs of the host, because a CPU limit would also slow down QEMU. */
 async function benchFio(lab: KvmLab, rounds: number): Promise<Figure[]> {
   say('two machines that boot')
   const processors = cpus().length

@@ -110,9 +110,7 @@ export function checkedFirewall(rules: number, version: number): Firewall {
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/**
- * Distributes the mapped ports. Guest 0, which is measured, has its own number. The others share the remaining ports.
- */
+/** Distributes the mapped ports. Guest 0, which is measured, has its own number. The other guests share the rest. */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

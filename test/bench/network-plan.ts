@@ -8,7 +8,7 @@ export interface Scenario {
   readonly guests: number
   /** Number of mapped single ports on the whole host. */
   readonly mappings: number
-  /** Number of mapped ports of the measured guest. The other guests get equal numbers of the remaining ports. */
+  /** Number of mapped ports of the measured guest. The other guests share the remaining ports equally. */
   readonly ownMappings: number
   /** Number of rules in each guest's firewall; 0 for a disabled firewall. */
   readonly rules: number

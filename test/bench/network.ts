@@ -55,7 +55,7 @@ async function measure(lab: NetworkLab, scenario: Scenario, count: number): Prom
   return rowsOf(scenario.name, JSON.parse(output) as Times)
 }
 
-/** Adds an interface per guest, because a query for the host's addresses reads all interfaces. */
+/** Adds an interface for each guest, because the agent's query for the host's addresses reads all interfaces. */
 function addInterfaces({ host, client, config }: NetworkLab, guests: number): void {
   const lines = Array.from({ length: guests }, (_, i) => {
     const device = deviceName(config.interface_prefix, i + 1)

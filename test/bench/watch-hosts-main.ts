@@ -33,7 +33,7 @@ async function serve({ hosts, changesPerSecond }: Order): Promise<void> {
     if (!existsSync(host.identityDir)) await joinGateway(host.token, host.identityDir)
     serving.push(await WatchHost.start(host))
   }
-  // Spreads the ticks of the hosts over time, because real hosts are independent of each other.
+  // Starts the timers of the hosts at different times, because real hosts are independent of each other.
   serving.forEach((host, n) =>
     setTimeout(() => setInterval(() => host.tick(changesPerSecond), 1000), (n * 1000) / serving.length),
   )

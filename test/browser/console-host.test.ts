@@ -58,7 +58,7 @@ describe('a terminal of a real guest in the panel', function () {
     await waitFor(async () => (await view.size()).cols < cols, { what: 'a smaller terminal' })
     const told = async (): Promise<boolean> => {
       const inside = await run(view, 'busybox stty size')
-      const now = await view.size() // the terminal may have been resized in two steps
+      const now = await view.size() // read again: the size may change in two steps
       return inside === `${now.rows} ${now.cols}`
     }
     await waitFor(told, { what: 'the guest knows' })

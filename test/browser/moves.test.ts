@@ -28,7 +28,7 @@ describe('moving a container to another host in the panel', () => {
   const hostOf = async ({ id }: Guest): Promise<unknown> =>
     (await lab.gateway.request('GET', `/containers/${id}`)).body.data.host_id
 
-  /** Adds a guest to the target, with a mapping of the same host port as the guest that is to be moved. */
+  /** Adds a guest to the target host, with the same mapped host port as the guest that will be moved. */
   async function takePort({ uuid }: Guest): Promise<void> {
     const { fleet } = lab.gateway
     const { portMappings } = fleet.agentOf('host-a').journal((store) => store.get(uuid))
@@ -66,7 +66,7 @@ describe('moving a container to another host in the panel', () => {
     return row.getByRole('cell').allInnerTexts()
   }
 
-  /** Adds a guest with a snapshot. Its host completes the next snapshot, which a move creates, only after `release`. */
+  /** Adds a guest with a snapshot. A move creates the next snapshot, which the host only completes after `release`. */
   async function addHeld(name: string): Promise<{ guest: Guest; release: () => void }> {
     const { host } = lab.gateway.fleet.agentOf('host-a')
     const guest = await lab.gateway.fleet.addGuest({ name })

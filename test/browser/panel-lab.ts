@@ -17,7 +17,7 @@ const flags = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // All names of sites in tests resolve to loopback.
+  // All host names in the URLs of tests lead to loopback.
   '--host-resolver-rules=MAP *.test 127.0.0.1',
 ]
 

@@ -32,7 +32,7 @@ describe('several guests that are selected in the panel', function () {
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })
     const failing = (await list('fifty-7')).find(({ name }) => name === 'fifty-7')
     const block = (expired: boolean): void =>
-      // Changes the expiry too, because the agent regularly derives the policy state from the expiry.
+      // The expiry is changed too, because the agent derives the policy state from it and would correct the state.
       fleet.agentOf('host-a').update(failing!.uuid, {
         expiresAtMs: expired ? 1 : 0,
         policy: { expired, overQuota: false },

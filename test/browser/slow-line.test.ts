@@ -4,7 +4,7 @@ import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 import { fillLogin, openLab, type PanelLab } from './panel-lab.js'
 
-/** A slow line, as in a train: 400 kbit/s, and 400 ms until an answer begins. */
+/** A slow connection: 400 kbit/s, and 400 ms until an answer begins. */
 const slow = { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 }
 
 /** Number of bytes that the slow line transfers in five seconds. */

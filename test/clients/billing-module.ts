@@ -55,7 +55,7 @@ class BillingModule {
 
 const container = 'svc-1042.example'
 
-/** Fields from the module's order form. Options that were not ordered are off, but the module sends their counts. */
+/** Fields from the module's order form. The module sends counts even for options that are off. */
 const order = {
   name: container,
   virtualization: 'LXC',

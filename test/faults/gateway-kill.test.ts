@@ -35,7 +35,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
   const lab = new ServedHost({
     name: 'fgk',
     prefix: '198.18.113',
-    overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // no limits: none of the guests runs
+    overrides: { placement: { ram_ratio: 0, disk_ratio: 0 } }, // no limits, because no guest runs
   })
   const { host } = lab
   let gateway: GatewayProcess

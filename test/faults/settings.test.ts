@@ -57,7 +57,7 @@ describe('changes of guest settings', function () {
   const limits = () => readGuestLimits(`x${tag}-1`)
 
   describe('when the agent is killed between the journal entry and the change of the host', () => {
-    /** Kills the agent when `order` calls `method`. Repeats this if a periodic comparison called `method` first. */
+    /** Kills the agent when `order` calls `method`. If a periodic comparison made the first call, this is repeated. */
     async function killedAt(
       method: string,
       order: () => Promise<unknown>,

@@ -41,7 +41,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while its cer
     wipe?.()
   })
 
-  /** @returns the fingerprint of the new certificate, and the status of the answer (0 without an answer) */
+  /** Begins to replace the certificate. @returns the new fingerprint, and the status of the response (0: none) */
   async function change(): Promise<{ wanted: string; work: Promise<number> }> {
     const { certPem, keyPem } = await authority.issue(name)
     const pems = { cert_pem: `${certPem}${authority.rootPem}`, key_pem: keyPem }

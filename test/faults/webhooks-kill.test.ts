@@ -98,7 +98,7 @@ describe(`a gateway that is killed ${kills} times while it delivers webhooks`, f
       what: () => `tasks ${[...tasks].filter((id) => !done().has(id)).join(' ')} of ${tasks.size}`,
     })
     for (const [uuid, round] of last) {
-      if (agent.guests().find((one) => one.uuid === uuid)?.statusReason !== String(round)) continue // a task cleared the reason
+      if (agent.guests().find((one) => one.uuid === uuid)?.statusReason !== String(round)) continue // cleared by a task
       await waitFor(() => told(uuid).includes(round), { what: `${uuid} ${round}` })
     }
     for (const uuid of uuids) expect(told(uuid)).to.deep.equal(told(uuid).toSorted((a, b) => a - b))

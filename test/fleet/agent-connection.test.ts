@@ -168,7 +168,7 @@ describe('connections to agents', () => {
       ;[ended, heard, isRevoked] = [undefined, [], false]
     })
 
-    /** Opens a console at a simulated agent. Without `onConsole`, the agent does not support consoles. */
+    /** Opens a console at a simulated agent, which supports consoles only if `onConsole` is given. */
     async function openAt(onConsole: ((socket: Socket) => void) | undefined): Promise<() => void> {
       const { identityDir } = await pki.enrol(hostId)
       const rogue = await RogueAgent.start(identityDir, onConsole ? { onConsole } : {})

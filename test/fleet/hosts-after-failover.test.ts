@@ -41,7 +41,7 @@ describe('the hosts of a gateway whose store has another master', () => {
       log: silentLog,
     })
     const cache = new GuestCache(store, silentLog, view)
-    const watcherOptions = {} as Omit<WatcherOptions, 'expectedMs'> // no watcher is created
+    const watcherOptions = {} as Omit<WatcherOptions, 'expectedMs'> // not used: no watcher is created
     hosts = new WatchedHosts({ view, store: new HostStore(store), cache, log: silentLog, owners, watcherOptions })
     await store.connected(60_000)
   })

@@ -152,7 +152,7 @@ describe('the gateway’s view of its hosts', function () {
       domain.changes.onChange = () => () => undefined
     }
     await test.close()
-    // The creation waits until the view shows the guest, but no longer than this timeout.
+    // The timeout is low, because the creation waits for the host's report, which never arrives in this test.
     test = await startTestFleet({ agents: { call_timeout_ms: 2000 } }, { redis })
     const { agent } = await test.addHost('one', { prepare: tellNothing })
     const { response } = await test.fleet.createGuest(creationRequest('untold'))

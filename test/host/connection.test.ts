@@ -125,7 +125,7 @@ describe('the connection check of a real guest', function () {
   it('detects that the rules of a mapping are missing on the host', async () => {
     const nft = (...args: string[]) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', ...args])
     const { port } = await diagnose()
-    // The agent restores the rules within moments: the test deletes them until a diagnosis finds them missing.
+    // The test deletes the rules until a diagnosis finds them missing, because the agent restores them within moments.
     const code = await waitFor(async () => {
       nft('flush', 'map', 'ip', 'berth', 'ports')
       const found = await diagnose()

@@ -26,7 +26,7 @@ describe('a console of a real guest', function () {
   before(async () => {
     await lab.start()
     gateway = lab.gateway
-    // Only ten tickets per guest and minute are issued, and a reconnecting client requests several.
+    // Several guests, because a guest gets only ten tickets per minute, and a reconnecting client uses several.
     for (const name of ['one', 'two', 'three', 'four']) await lab.create(name)
   })
   after(async () => {
@@ -137,7 +137,7 @@ describe('a console of a real guest', function () {
     flooded.onBytes = (bytes) => (flooded.bytes = bytes.subarray(-2000))
     flooded.type(`busybox yes ${'y'.repeat(500)}\r`)
     await waitFor(() => flooded.received > 2_000_000, { what: 'a flood' })
-    /** Number of bytes that arrive until `happens`. It does not depend on the speed of the machine. */
+    /** Types a text. @returns the bytes of the flood until `happens`, which do not depend on the machine's speed */
     const bytesUntil = async (text: string, client: ConsoleClient, happens: () => boolean): Promise<number> => {
       const before = flooded.received
       client.type(text)

@@ -25,7 +25,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     sh('mkfs.btrfs', '-q', `${pool}.img`)
     sh('mount', '-o', 'loop', `${pool}.img`, pool)
     sh('btrfs', '-q', 'subvolume', 'create', join(pool, 'volume'))
-    // The files a to d share one block 3,000 times each, so they need the most space in a layout.
+    // Each of the files a to d contains the same block 3,000 times. Such files need the most space in a layout.
     run(
       'volume',
       `perl -e '

@@ -91,7 +91,7 @@ describe('the first-boot configuration of a container', function () {
   it('disables the password of the image if the guest has only an SSH key', async () => {
     for (const [path, before] of [
       ['etc/shadow', 'root:$6$image$hash:1::::::'],
-      ['etc/shadow', 'root:!:1::::::'], // an sshd without PAM rejects keys of a locked account
+      ['etc/shadow', 'root:!:1::::::'], // locked: an sshd without PAM would reject root's keys
     ] as const) {
       const machine = await cloned()
       const file = `${machine.volume}/${path}`
@@ -113,7 +113,7 @@ describe('the first-boot configuration of a container', function () {
   it('is on the disk when the call returns, so a power failure does not undo it', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
-    // A copy of the pool's device, without the caches of the kernel, shows the state after a power failure.
+    // A copy of the pool's device does not contain the kernel's caches. It is like the disk after a power failure.
     const copy = `${host.path}/after-power-loss`
     sh('cp', '--sparse=always', `${host.path}/pool.img`, `${copy}.img`)
     mkdirSync(copy)
@@ -307,7 +307,7 @@ describe('the first-boot configuration of a container', function () {
         swapping.kill('SIGKILL')
       }
       expect(readdirSync(outside)).to.deep.equal([])
-      expect([...outcomes].some((outcome) => outcome !== 'done')).to.equal(true) // some attempts failed at the link
+      expect([...outcomes].some((outcome) => outcome !== 'done')).to.equal(true) // some attempts failed, at the link
     })
   })
 })

@@ -266,7 +266,7 @@ describe('backups of guests', function () {
       })
       expect([failed.status, failed.errorCode], failed.error).to.deep.equal(['failed', code])
       const checked = await first.carryOut({ $case: 'backupTargetCheck', value: { target: wrong } })
-      // With another password the check of the target succeeds, because it does not read backups.
+      // The check of a target does not read backups, so it succeeds despite a wrong password.
       if (code !== 'backup_password_wrong') expect(checked.errorCode).to.equal(code)
       expect(backupIds()).to.deep.equal([usual])
     }
@@ -350,7 +350,7 @@ describe('backups of guests', function () {
   it('reveal no secrets in the command lines of processes', async () => {
     const seen: string[] = []
     let isOver = false
-    // The S3 server runs in this process, so nothing here may block it.
+    // Runs ps(1) asynchronously, because the S3 server of the test runs in this process.
     const watching = (async () => {
       for (; !isOver; await delay(200)) seen.push((await promisify(execFile)('ps', ['-eo', 'args', '-ww'])).stdout)
     })()

@@ -189,7 +189,7 @@ describe('the network API', function () {
         expect((await send('GET', '/routing')).data).to.deep.equal(before)
         const { data: all } = await send('PUT', '/routing', setPorts(1024, 65_535))
         expect(all.nat4).to.deep.equal({ used: 2, remaining: '64510', total: '64512' })
-        // The port of the agent is now inside the range, but mappings cannot use it.
+        // The agent's own port is now inside the range. A mapping must still not use it.
         const own = Number(host.address.split(':')[1])
         expect(await refused('POST', path, { container_port: 1, host_port: own })).to.deep.equal([409, 'port_conflict'])
         const { data: narrow } = await send('PUT', '/routing', setPorts(low, high))
@@ -367,7 +367,7 @@ describe('the network API', function () {
         const warnings = async () => (await send('GET', '/host-report')).data.warnings as string[]
         const warned = async () => (await warnings()).some((text) => text.includes('table inet other'))
         expect(nft(`${foreign} ${head}`).status).to.equal(0)
-        // The agent compares the network every 3 s, and sends a report every 5 s.
+        // The warning may take 8 s: the agent checks the network every 3 s, and sends a report every 5 s.
         await waitFor(warned, { what: 'a warning' })
         expect((await send('GET', '/host-report')).data.summary.status).to.equal('warning')
         expect(ask(hostAddress, hostPort)).to.equal('')

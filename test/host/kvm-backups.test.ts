@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 const otherPassword = 'of-the-Other-1'
 
-/** Tests the same as guest-backups.test.ts for running virtual machines, whose disk is one file. */
+/** Repeats tests of guest-backups.test.ts with running virtual machines, whose disk is a single file. */
 describe('backups of virtual machines', function () {
   const scratch = scratchDirectory('btest-kvb-targets')
   let first: BackupHost

@@ -29,7 +29,7 @@ const randomAt = (seekMib: number, megabytes: number): string =>
 interface Disk {
   /** Amount of data that is not zero, in MiB. */
   readonly dataMib: number
-  /** Size of allocated blocks in MiB, if it differs from `dataMib` because parts of the disk share their blocks. */
+  /** Size of allocated blocks in MiB. Default: `dataMib`. It differs if parts of the disk share their blocks. */
   readonly blocksMib?: number
   /** All data is in the first `usedMib` MiB of the disk. */
   readonly usedMib: number

@@ -116,7 +116,7 @@ describe('hostile virtual machines', function () {
       ...hostPorts(),
     ]
     expect(tryAs(pid, own, attempts)).to.deep.equal([])
-    // The same attempts succeed as root, which shows that their targets exist.
+    // Shows that the targets exist, because root can read or list them.
     const works = attempts.filter((attempt) => /^(read|list)/.test(attempt) && !attempt.includes('/proc/'))
     expect(
       spawnSync(python, ['-c', tries, ...works], { encoding: 'utf8' })

@@ -147,7 +147,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).to.contain('ide-cd,bus=ide.1,drive=drivers')
       const image = await context.machines.findDriver('kvm')!.screenshot(context.machines.of(record))
       expect(image.toString('latin1', 1, 4)).to.equal('PNG')
-      // The image contains the Linux of the other tests, which runs although it does not use the CD.
+      // The image is declared as Windows but contains the Linux of the other tests. It runs without using the CD.
       await waitFor(async () => (await pings(record.ipv4)) || (await usesProcessor(uuid)), {
         what: 'a sign of life',
       })

@@ -140,7 +140,7 @@ describe('a gateway that moves containers between two hosts', function () {
     let isWriting = true
     const writing = (async () => {
       for (; isWriting; await delay(100)) {
-        // Ends when the disk is gone or the guest was stopped: nobody writes to a stopped guest.
+        // Stops if the disk is gone or the guest was stopped, because no program writes to a stopped guest.
         if (readInits(first.instance).size === 0 || !existsSync(disk)) return
         appendFileSync(join(disk, 'root/log'), randomBytes(mib / 2))
       }

@@ -18,7 +18,7 @@ function press(key: number): Buffer {
   return event
 }
 
-/** Uses QEMU with a screen and a keyboard. Its virtual processors do not run, and it reports the keys that it gets. */
+/** Tests QEMU's screen and keyboard. The virtual processors do not run, and QEMU reports the keys that it gets. */
 describe('the socket of a screen', function () {
   const folder = mkdtempSync('/tmp/btest-screen-')
   const path = join(folder, 'vnc.sock')
@@ -82,7 +82,7 @@ describe('the socket of a screen', function () {
     }
     const before = used()
     const piece = Buffer.from('x')
-    terminal.write(Buffer.alloc(2 ** 20)) // more than the kernel buffers
+    terminal.write(Buffer.alloc(2 ** 20)) // more than fits into the kernel's buffers
     for (let count = 0; count < 250_000; count++) terminal.write(piece)
     const grownMib = (used() - before) / 2 ** 20
     await waitFor(() => other, { what: 'a connection' })

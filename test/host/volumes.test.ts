@@ -77,7 +77,7 @@ describe('volumes of guests', function () {
     expect(() => write(`${volumes.pathOf(guest)}/big`, 128 * mib)).to.throw(/quota exceeded/i)
     expect(statSync(`${volumes.pathOf(guest)}/big`).size).to.be.within(32 * mib, 64 * mib)
     write(`${volumes.pathOf(neighbour)}/big`, 128 * mib)
-    await volumes.resize(guest, 256 * mib) // the volume is full
+    await volumes.resize(guest, 256 * mib) // the limit of a full volume can be raised
     write(`${volumes.pathOf(guest)}/big`, 128 * mib)
     sh('btrfs', 'filesystem', 'sync', pool.path)
     const usage = await volumes.usage()

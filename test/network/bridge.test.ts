@@ -174,7 +174,7 @@ describe('a guest whose interface another program has', function () {
     return asked.filter(Boolean).map((answer) => answer.split(' ')[0]!)
   }
 
-  /** The link-local address of an interface. It is undefined while the kernel checks for duplicates. */
+  /** The link-local address of an interface; undefined until the kernel has checked it for duplicates. */
   function findLinkLocal(device: string): string | undefined {
     const [shown] = JSON.parse(onHost('ip', '-json', '-6', 'address', 'show', 'dev', device)) as ShownInterface[]
     return shown?.addr_info.find(({ scope, tentative }) => scope === 'link' && !tentative)?.local

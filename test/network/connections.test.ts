@@ -35,7 +35,7 @@ describe('the connections of a guest', function () {
   after(() => lab.remove())
   beforeEach(async () => {
     lab.in(lab.host, 'conntrack', '-F')
-    // After a guest has exceeded the limit, it cannot open a connection for a second.
+    // A guest that has exceeded the limit cannot open connections for a second. This waits until it can.
     await waitFor(() => lab.ask(inMany, `udp:${clientAddress}:53`, { timeoutSeconds: 0.2 }))
     await waitFor(() => lab.ask(lab.client, `tcp:${addresses[0]}:22`, { timeoutSeconds: 0.2 }))
   })

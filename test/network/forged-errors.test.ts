@@ -15,8 +15,8 @@ import { gateway, udp } from '../support/network/network-pair.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * In these tests, a guest sends ICMP errors about connections of others. Conntrack assigns an error to its connection,
- * whoever sends it. A forged "packet too big" would lower the path MTU of the other machine for ten minutes.
+ * In these tests, a guest sends ICMP errors about connections of others. Conntrack relates an error to the connection
+ * that it quotes, whoever sends it. A forged "packet too big" would lower a path MTU for ten minutes.
  */
 
 const publicAddress = '198.51.100.73'
@@ -104,7 +104,7 @@ describe('ICMP errors about connections of guests', function () {
   const error = ([from, to]: Ends, quoted: QuotedDatagram, marker: string, kind?: IcmpError): string =>
     icmpErrorFrame(fromB, { from, to }, { error: kind ?? (to.includes(':') ? tooBig6 : tooBig), quoted }, marker)
 
-  /** Sends forged errors as guest B, then valid ones. When the valid ones arrive, the forged ones were handled. */
+  /** Sends forged errors as guest B, followed by valid ones, whose arrival shows that the forged ones were handled. */
   async function sendAsB(...frames: readonly string[]): Promise<void> {
     for (const markers of Object.values(seen)) markers.clear()
     const right = [

@@ -40,7 +40,7 @@ describe('a guest that scans its host', function () {
   const neighbour = lab.guest(11, [mapping('tcp', 20001), mapping('udp', 20001)], {
     publicIpv4s: [publicAddress],
     ipv6Addresses: [`${guestPrefix6}11`],
-    // Without a firewall the kernel of the guest would answer at every closed port.
+    // Drops packets to closed ports, because the kernel of the guest would answer them.
     firewall: { enabled: true, defaultAction: 'DROP', rules: open },
   })
   const scanner = lab.guest(12, [], { ipv6Addresses: [`${guestPrefix6}12`] })

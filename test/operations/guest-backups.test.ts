@@ -39,7 +39,7 @@ describe('operations with backups', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // A rollback cannot bring back a backup that the step `rotate` has deleted. Outside of tests, `rotate` never fails.
+    // A failure after `rotate` leaves a backup deleted: no rollback can restore it. Only here can `rotate` fail.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },

@@ -38,7 +38,7 @@ function config(): string {
     'lxc.apparmor.profile = unconfined',
     'lxc.cgroup.devices.allow = a',
     'lxc.cgroup2.devices.allow = a',
-    // A user namespace may mount proc and sysfs only if it has a mount of each that no other mount covers.
+    // The kernel permits proc and sysfs in a user namespace only if an uncovered mount of each already exists there.
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sys dev/.lxc/sys sysfs create=dir 0 0',
     'lxc.mount.entry = /dev/fuse dev/fuse none bind,create=file 0 0',
@@ -53,7 +53,7 @@ function config(): string {
 const notFresh = ['ca-certificates', 'curl', 'openssl', 'tzdata', 'less', 'nano', 'vim-tiny', 'vim-common']
 
 async function makeMachine(): Promise<void> {
-  // Marks the npm packages as up to date. The container cannot do this, because the packages are read-only there.
+  // Marks the npm packages as up to date here, because they are read-only inside the container.
   sh('bash', '-c', '. scripts/lib/common.sh; ensure_npm_packages /dev/null')
   scratch = memoryDirectory(path)
   root = join(scratch, 'root')

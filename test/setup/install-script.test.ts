@@ -21,7 +21,7 @@ const added = 'SHA256:\n cccc 300 berth.gpg\n cccc 300 Packages\n'
 describe('the digests that the installation script reads from InRelease', () => {
   after(wipe)
 
-  // apt skips text before and after the signed part, so a gateway could add digests there that nobody signed.
+  // apt ignores text outside of the signed part of InRelease. A gateway could add digests there that nobody has signed.
   function digestOf(file: string, list: string): string {
     writeFileSync(join(path, 'InRelease'), list)
     return execFileSync('sh', ['-c', `next=$1\n${listedDigest}\nlisted_digest "$2"`, 'sh', path, file], {

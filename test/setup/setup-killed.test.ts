@@ -63,7 +63,7 @@ describe('a set-up that is killed', function () {
   })
 
   it('while it copies the first admin key does not prevent the next set-up from copying the key completely', () => {
-    // This is the state after a kill of install(1) that has just created the file.
+    // Simulates a kill of install(1) when it has created the file but not yet written the key.
     const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
     expect(killed.code, killed.output).to.equal(null)
     const { output } = inSetup('initialise_gateway; cat "$admin_key"; stat -c " %a" "$admin_key"')

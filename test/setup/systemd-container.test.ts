@@ -122,7 +122,7 @@ describe('the systemd units', function () {
     expect(host().try('curl', '-sk', 'https://127.0.0.1/healthz').code, 'refused').to.equal(7)
   })
 
-  // A killed gateway cannot answer the request that it is serving. curl then exits with 52 or 56, but never with 7.
+  // A kill interrupts the request in progress: curl exits with 52 or 56. No connection is refused (exit code 7).
   const endings: [name: string, command: string[], answers: string[]][] = [
     ['systemctl restart', ['restart', 'berth-gateway'], ['ok']],
     [

@@ -73,7 +73,7 @@ describe('the store of the audit log', () => {
     }
     await waitFor(async () => (await audit.read(all)).total <= 3000, { what: 'the oldest are gone' })
     const { records, total } = await audit.read(all)
-    // Entries are removed in batches, so that slightly fewer than the limit may remain.
+    // Old entries are removed in batches. Therefore slightly fewer than 3,000 entries may remain.
     expect(total).to.be.within(2990, 3000)
     expect(records.map((record) => Number(record.target))).to.deep.equal(
       Array.from({ length: total }, (_, i) => 4999 - i),

@@ -46,7 +46,7 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
   else rmSync(path)
 }
 
-/** Advice in an error: a command to run, or files to restore. */
+/** Matches the advice that an error must contain: a command to run, or files to restore. */
 const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway with the command/
 
 describe('a start after a power cut', function () {
@@ -112,7 +112,7 @@ describe('a start after a power cut', function () {
           const failure = await agent.resume().then(() => undefined, describeError)
           try {
             if (failure !== undefined) return void expect(failure).to.match(advice)
-            // SQLite checks the log and keeps the commits before the damage, so the last ones may be lost.
+            // SQLite discards the commits after damage in its log. Therefore the last changes may be lost.
             if (acknowledged) expect(stateOf()).to.deep.equal(guests)
             await createSigningRequest(identityDir)
           } finally {

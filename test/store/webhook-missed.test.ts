@@ -77,7 +77,7 @@ describe('an event that happened while no gateway ran', () => {
   const task = (revision: number): Operation =>
     Operation.fromPartial({ id: 'o1', subject: { kind: 'guest', id: uuid }, status: 'done', revision })
 
-  /** The host is online again and reports a task and the guest. */
+  /** Lets the host come online again and report a task and the guest. */
   const report = (revision: number): void => {
     const state = view.findState(host.id)!
     const snapshot = new WatchSnapshot()

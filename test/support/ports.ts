@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isThere } from '../../agent/host/process/proc.js'
 
-/** One file per assigned port. It contains the pid of the test process, which keeps the port until the process ends. */
+/** Directory with a file for each assigned port. The file contains the pid of the process that has the port. */
 const claims = join(tmpdir(), 'btest-ports')
 const given = new Set<number>()
 process.on('exit', () => given.forEach((port) => rmSync(join(claims, `${port}`), { force: true })))

@@ -29,7 +29,7 @@ export async function startRawServer(answer: (socket: Socket) => void): Promise<
   }
 }
 
-/** Makes an answer that ends the connection at once after everything was sent, as servers without keep-alive do. */
+/** Makes a function that sends an answer and then ends the connection, as servers without keep-alive do. */
 export function closing(head: string, body: Buffer | string): (socket: Socket) => void {
   return (socket) => {
     socket.write(`HTTP/1.1 ${head}\r\nConnection: close\r\n\r\n`)

@@ -83,7 +83,7 @@ function pressOf(at: number, shift: boolean, altGr: boolean): KeyPress {
 
 /**
  * Plans the key presses that write a text with this layout.
- * @returns `missing`: each character that the layout cannot write, once; if there are any, no key is pressed
+ * @returns `missing`: the characters that the layout cannot write, without repetition; with any, `presses` is empty
  */
 export function planTyping(
   text: string,

@@ -73,7 +73,7 @@ export class ConsoleLink {
     this.#try({ is: 'connecting' })
   }
 
-  /** Retries at once if a retry is scheduled. */
+  /** Connects at once if a later attempt is scheduled. */
   hurry = (): void => {
     if (this.#timer === undefined) return
     this.#tries = 0

@@ -63,7 +63,7 @@ export class Screen {
     this.#rfb?.sendCtrlAltDel()
   }
 
-  /** Sends F6 to the guest. The user cannot press F6, because it moves the focus out of the screen. */
+  /** Sends F6 to the guest. The user cannot press the key for this, because it moves the focus out of the screen. */
   pressF6(): void {
     this.#rfb?.sendKey(0xffc3, 'F6')
   }
@@ -94,7 +94,7 @@ export class Screen {
 const shift = { keysym: 0xffe1, code: 'ShiftLeft' } as const
 const altGr = { keysym: 0xfe03, code: 'AltRight' } as const
 
-/** Presses a key at its position. QEMU passes on the position, and the layout of the guest decides its meaning. */
+/** Presses a key by its position. QEMU passes on the position, and the guest's layout decides what the key means. */
 function pressOn(rfb: RFB, press: KeyPress): void {
   const held = [...(press.shift ? [shift] : []), ...(press.altGr ? [altGr] : [])]
   for (const { keysym, code } of held) rfb.sendKey(keysym, code, true)

@@ -5,7 +5,7 @@ export interface FeedLink {
   order(order: FeedOrder): void
 }
 
-/** Connects to the worker that all tabs share. Without shared workers, a visible tab opens a stream of its own. */
+/** Connects to the worker that all tabs share. In browsers without shared workers, a visible tab has its own stream. */
 export function openFeedLink(hear: (message: FeedMessage) => void): FeedLink {
   if (typeof SharedWorker === 'undefined') return ownFeed(hear)
   const worker = new SharedWorker(new URL('./feed-worker.ts', import.meta.url), {

@@ -5,7 +5,7 @@ import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
  * connections to a server.
  */
 
-/** The part of the worker's global scope that this module uses. The panel's own types describe only pages. */
+/** The used part of a shared worker's global scope. The panel's types only describe the scope of pages. */
 interface SharedScope {
   onconnect: ((event: MessageEvent) => void) | null
 }

@@ -17,7 +17,7 @@ async function readEntry(): Promise<string | undefined> {
   return answer.ok ? entryScript.exec(await answer.text())?.[1] : undefined
 }
 
-/** Reloads the page if the gateway answers; if not, a reload would show the browser's own error page. */
+/** Reloads the page if the gateway answers. If not, the page stays: a reload would show the browser's error page. */
 export async function reloadIfReachable(): Promise<boolean> {
   const isReachable = await fetch('/', { cache: 'no-store' }).then(
     ({ ok }) => ok,

@@ -99,7 +99,7 @@ describe('guesses at a second factor', function () {
     return 'pendingToken' in step ? step.pendingToken : ''
   }
 
-  /** True if the code or password of the attempt was checked; false if it was refused before. */
+  /** False if the attempt was refused before its code or password was checked. */
   async function isChecked(attempt: Promise<unknown>): Promise<boolean> {
     try {
       await attempt

@@ -133,7 +133,7 @@ describe('backups over HTTP', function () {
     expect(await all(own)).to.have.length(1)
     expect(await all(others)).to.deep.equal([])
     expect((await gateway.request('GET', path, { key: others })).status).to.equal(404)
-    // The key asks to restore the backup of a container that it may not see, onto its own container.
+    // The key requests a restore onto its own container, from a backup of a container that it may not see.
     const onto = `/containers/${other.id}/backups/${id}/restore`
     expect((await gateway.request('POST', onto, { key: others })).status).to.equal(404)
     expect((await ended(await ask({ key: own })))['status']).to.equal('done')

@@ -28,7 +28,7 @@ describe('consoles over TLS of the gateway', function () {
   after(() => lab.close())
 
   const open = (ticket: string, container: string, headers: Record<string, string>) => {
-    // The types of `ws` lack `servername`, although `ws` passes it on to TLS.
+    // A separate constant, because the types of `ws` lack `servername`. At run time, `ws` passes it on to TLS.
     const tlsOptions = { ca: authority.rootPem, servername: name, headers: { host: `${name}:${port}`, ...headers } }
     const socket = new WebSocket(
       `wss://127.0.0.1:${port}/api/v1/ssh?container=${container}`,

@@ -138,7 +138,7 @@ describe('the connection check of a container', function () {
   it('reports an expired guest, a used-up quota or a stop for abuse before anything else', async () => {
     const state = (policy: object): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
-    // The agent evaluates its policy every few seconds, and overwrites the state that is set here.
+    // Sets the state before each check, because the agent's evaluation overwrites it every few seconds.
     const found = async (policy: object, code: string): Promise<Body> => {
       let answer: Body
       await waitFor(async () => (state(policy), (answer = await ask()).code === code), { what: code })

@@ -352,7 +352,7 @@ describe('upgrades of hosts over HTTP', () => {
       await second.close()
     })
 
-    /** The fleet as a gateway with this version sees it. `start` replaces its calls to agents. */
+    /** Makes the fleet as a gateway of this version sees it. `start` is called instead of an agent. */
     const fleetOf = (version: string, start: HostUpgrades['start']): Fleet => {
       const ok = (): Promise<void> => Promise.resolve()
       const upgrades: HostUpgrades = { version, start, checkPackages: ok, endSilent: ok }

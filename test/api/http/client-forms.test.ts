@@ -78,7 +78,7 @@ describe('field values whose type or notation differs from the schema', () => {
           else expect(work(), label(route, field, form)).to.deep.equal(check(bodyWith(schema, field, undefined)))
         }
       }
-    // 24 of these restricting fields belong to keys (five) and sub-users (seven), each in two routes. The other six are
+    // Keys have five restricting fields and sub-users seven, each in two routes, which makes 24. The other six are
     // firewall rules, two fields of the access policy, WebSSH origins, a field of administrators, and a host's public
     // address.
     expect(restricting).to.equal(30)

@@ -20,7 +20,7 @@ const together = 16
 /** Number of requests that the client sends at once. If they offer an upgrade, it must wait for each answer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Number of requests: fewer for a POST that waits for each answer, because each POST also writes an audit entry. */
+/** Number of requests of each kind. A POST that waits for each answer is slow: it also writes an audit entry. */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
 /** Records the sockets of all servers in this process, both raw ones and those within TLS, and counts listeners. */
@@ -152,7 +152,7 @@ describe('a connection', function () {
     return [first, last]
   }
 
-  /** Waits until the number of listeners stays the same: the server may finish after the client has its answer. */
+  /** Waits until the number of listeners is stable: the server may remove some after the client has its answer. */
   async function settled(isOf: (port: number, remotePort: number) => boolean): Promise<Record<string, number>> {
     let before = '{}'
     await waitFor(
@@ -255,7 +255,7 @@ describe('a connection', function () {
     expect(loud).to.deep.equal([])
   })
 
-  /** Sends a text, and resets the connection after the server has had 50 ms to read it. */
+  /** Sends a text, and resets the connection 50 ms later, so that the server has read the text. */
   async function reset(port: number, text: string): Promise<void> {
     const raw = connect({ host: '127.0.0.1', port })
     const socket = port === ports.tls ? connectTls({ socket: raw, rejectUnauthorized: false }) : raw

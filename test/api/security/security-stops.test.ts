@@ -108,7 +108,7 @@ describe('the automatic security stop', () => {
     agent.removeGuest(former.uuid)
     const later = await gateway.fleet.addGuest({ name: 'later-guest', ipv4 })
     const ofLater = (): Promise<Body[]> => alerts('?container_name=later-guest')
-    /** Simulates connections in the kernel that got no answer and are this many seconds old. */
+    /** Simulates unanswered connections in the kernel's table that were opened this many seconds ago. */
     const leave = (ageSeconds: number): void => {
       agent.host.sensor.flows = Array.from({ length: 200 }, (_, index) => ({
         source: ipv4,

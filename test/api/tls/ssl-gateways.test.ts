@@ -191,7 +191,7 @@ describe('TLS of several gateways', () => {
 
   it('gets only one new certificate for all gateways in a renewal', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
-    // By default Pebble refuses one nonce in twenty, and the repeated request would count as a second order.
+    // By default, Pebble refuses one nonce in twenty. The repeated request would then count as a second order.
     const env = { PEBBLE_WFE_NONCEREJECT: '0' }
     const pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls, env })
     const proxy = await AcmeProxy.start(pebble.port)

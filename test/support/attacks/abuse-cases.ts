@@ -132,7 +132,7 @@ export function makeServers(lab: NetworkLab, directory: string): void {
   lab.run(lab.client, '/usr/sbin/sshd', '-D', '-f', '/dev/null', '-p', '22', ...given)
 }
 
-/** Uses nginx: a server that answers thousands of requests per second should need little CPU time. */
+/** Uses nginx, which needs little CPU time for thousands of answers per second. */
 function webServer(directory: string): Work {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (kind) => `${kind}_temp_path ${directory}/nginx-${kind};`,

@@ -67,7 +67,7 @@ export class FailoverGateway {
     const body = { name, scopes: ['container:read'] }
     const { status } = await this.request('POST', '/api-keys', { body, headers: { 'idempotency-key': name } })
     if (status === 201) return true
-    // 409: an earlier attempt is stored and has not finished.
+    // 409 means that an earlier attempt with the same idempotency key has not finished.
     if (![409, 500, 503, 504].includes(status)) throw new Error(`creating a key was answered with ${status}`)
     return false
   }

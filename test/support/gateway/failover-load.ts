@@ -7,7 +7,7 @@ export interface LoadOptions {
   readonly pauseMs: number
   /** Makes one write. @returns true if it was acknowledged; false if its result is not known or it was refused */
   readonly write: (name: string) => Promise<boolean>
-  /** True: a writer repeats a write that was not acknowledged, until it is. Default: each write is made once. */
+  /** True: a writer repeats each write until it is acknowledged. Default: each write is made once. */
   readonly repeats?: boolean
 }
 

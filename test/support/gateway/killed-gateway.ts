@@ -124,7 +124,7 @@ export class KilledGateway {
     return pageRequest(this.gateway.url, [method, path], options)
   }
 
-  /** Logs in. @param passwords several passwords, of which exactly one must be correct */
+  /** Logs in. @param passwords the possible passwords, of which exactly one must be correct */
   async enter(username: string, passwords: readonly string[]) {
     const found: { browser: Browser; password: string; wantsCode: boolean }[] = []
     for (const password of new Set(passwords)) {

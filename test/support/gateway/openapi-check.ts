@@ -82,7 +82,7 @@ function createResponseCheck(document: object): ResponseCheck {
   }
 }
 
-/** True if the document permits only types other than JSON. The response must then have one of these types. */
+/** True if the document defines no JSON body. The response must then have one of the documented types. */
 function isOtherType({ content }: DocumentedResponse, { headers }: CheckedAnswer): boolean {
   if (!content || 'application/json' in content) return false
   expect(Object.keys(content)).to.include(headers['content-type']?.split(';')[0])

@@ -23,7 +23,7 @@ export interface RedisLabOptions {
   /** Options of redis-cli for the servers and Sentinels, such as a password. */
   readonly clientOptions?: readonly string[]
   readonly access?: RedisAccess
-  /** Access of the stores to the Sentinels. Default: `access`. */
+  /** Access data of the stores for the Sentinels. Default: `access`. */
   readonly sentinelAccess?: RedisAccess
   /** Called with the addresses of the lab before its servers start. */
   readonly prepare?: (addresses: readonly string[]) => void
@@ -230,7 +230,7 @@ export class RedisLab {
     return (await this.#ask(sentinel, 'SENTINEL', 'CKQUORUM', masterName)).startsWith('OK 3 usable')
   }
 
-  /** @returns the index in an array, so that 0 counts as found */
+  /** @returns an array with the index, because a wait would treat the index 0 as "not found" */
   async #findMaster(): Promise<[number] | undefined> {
     const running = this.#sentinels.filter(({ child }) => child !== undefined)
     const answers = await Promise.all(

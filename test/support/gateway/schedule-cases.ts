@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 
 export interface ScheduleCases {
-  /** Returns the fields of the container and of the schedule that only this kind of schedule has. */
+  /** Returns the fields of the container and its schedule that differ between snapshots and backups. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
   /** Returns the fields of the created snapshot or backup that the other of these two kinds does not have. */
   readonly made: () => object

@@ -57,7 +57,7 @@ export const diskCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
-    // The other steps work as for a running guest, so they are tested only with a running guest.
+    // Steps that do the same as for a running guest are only tested with a running guest.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {
@@ -81,20 +81,20 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // The other steps are the same as on the way to the rescue system, so they are tested only there.
+    // Steps that are the same as on the way to the rescue system are only tested on that way.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [], forwardOnly: true },
 ]
 
-/** Checks that the guest should run. It may be stopped until the agent next compares the host with its journal. */
+/** Checks that the guest is meant to run. It may be stopped until the agent's next comparison with the host. */
 function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
   expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
 }
 
-/** Checks that a failure after the password was set changes nothing else, neither the guest nor its power. */
+/** Checks that a failure leaves the guest and its power state unchanged. Only the password may already be new. */
 function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'phase'>): void {
   if (phase === 'before-run') return void expect(after).to.deep.equal(before)
   const [row] = (after as { guests: object[] }).guests

@@ -56,7 +56,7 @@ interface AgentProcessParts {
   config: Record<string, unknown>
   authority: Authority
   gateway: { certificatePem: string; privateKeyPem: string }
-  /** Arguments for node before the subcommand. */
+  /** Arguments of node that precede the agent's subcommand. */
   entry: readonly string[]
 }
 

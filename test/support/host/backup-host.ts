@@ -32,7 +32,7 @@ interface Parts {
   readonly wipe: () => void
 }
 
-/** The logic of an agent (`Domain`) on a real pool, with real guests. A test may open several, as several hosts. */
+/** The logic of an agent (`Domain`) on a real pool, with real guests. Several instances represent several hosts. */
 export class BackupHost {
   /** Called before and after each step of an operation. */
   observer: (event: StepEvent) => void | Promise<void> = () => undefined

@@ -5,7 +5,7 @@ import { AgentProcess } from './agent-process.js'
 /** Effect of a fault. `hold` waits until the fault is removed. */
 export type Fault = 'fail' | 'hold' | 'kill'
 
-/** Creates an agent with faults at the methods that faulty-agent-main.ts names. Each fault concerns one guest. */
+/** Creates an agent for `setFaults`, in which the methods of faulty-agent-main.ts can fail for single guests. */
 export function createFaultyAgent(tag: string, overrides: Record<string, unknown> = {}): Promise<AgentProcess> {
   return AgentProcess.create(tag, overrides, 'test/support/host/faulty-agent-main.ts')
 }

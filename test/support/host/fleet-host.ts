@@ -134,7 +134,7 @@ export class FleetHost {
     ip('netns', 'delete', this.namespace)
   }
 
-  /** Creates the namespace again if a run was killed while it removed the namespace, and left an ordinary file. */
+  /** Replaces the namespace if only an ordinary file is left, because a run was killed during the removal. */
   #repairNamespace(): void {
     const nsfs = 0x6e736673 // NSFS_MAGIC of linux/magic.h
     if (statfsSync(`/run/netns/${this.namespace}`).type === nsfs) return

@@ -69,7 +69,7 @@ export class ServedHost {
     return reply.body
   }
 
-  /** Resolves when the gateway knows the host's state, also while the gateway itself is starting. */
+  /** Resolves when the gateway shows the host as online. It may be called while the gateway is still starting. */
   online(): Promise<unknown> {
     return waitFor(
       async () => {

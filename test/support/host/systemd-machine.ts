@@ -51,7 +51,7 @@ export interface MachineOptions {
   readonly release?: Release
   /** If false, the machine has neither a checkout nor Node.js and npm. Default: true. */
   readonly hasCheckout?: boolean
-  /** A bridge of this host, and the machine's address on it with the prefix length. By default there is no network. */
+  /** A bridge of this host, and the machine's address on it with prefix length. Default: no network. */
   readonly network?: { readonly bridge: string; readonly address: string }
 }
 
@@ -178,7 +178,7 @@ function checkoutMounts(directory: string): string[] {
   return [
     bind(process.execPath, 'usr/bin/node', 'file'),
     bind(npmDirectory(), 'usr/lib/node_modules/npm', 'dir'),
-    // The overlay makes node_modules writable for one file, which marks that the required versions are installed.
+    // The overlay makes node_modules writable for one file: the mark that the required versions are installed.
     `lxc.mount.entry = overlay ${checkout.slice(1)}/node_modules overlay ${overlay},create=dir 0 0`,
   ]
 }
@@ -193,7 +193,7 @@ function planConfig(directory: string, name: string, { hasCheckout = true, netwo
     `lxc.console.logfile = ${directory}/console.log`,
     `lxc.hook.autodev = ${directory}/devices`,
     'lxc.mount.auto = proc:rw sys:rw cgroup:rw:force',
-    // Mounts of proc and sysfs that no other mount covers. Without them, the kernel does not let guests in user
+    // Mounts of proc and sysfs that no other mount covers. The kernel requires them before it lets guests in user
     // namespaces mount proc and sysfs (/usr/share/lxc/config/nesting.conf).
     'lxc.mount.entry = proc dev/.lxc/proc proc create=dir 0 0',
     'lxc.mount.entry = sysfs dev/.lxc/sys sysfs create=dir 0 0',
@@ -241,7 +241,7 @@ function prepareUnits(root: string): void {
   execFileSync('systemctl', [`--root=${root}`, '-q', 'disable', ...disabledUnits], {
     stdio: 'ignore',
   })
-  // The unit of Debian's lxcfs does not start in containers by default.
+  // Removes the condition of Debian's lxcfs unit, which would prevent its start in a container.
   mkdirSync(join(units, 'lxcfs.service.d'))
   writeFileSync(join(units, 'lxcfs.service.d/in-container.conf'), '[Unit]\nConditionVirtualization=\n')
 }

@@ -27,7 +27,7 @@ export function mountSystemdRoot(target: string, release: Release = 'bookworm'):
   writeFileSync(join(target, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)
 }
 
-/** Stores the root of a machine that has ended, unless a stored root is less than a week old. */
+/** Keeps the root of a machine that has ended, for later machines, unless a kept root is less than a week old. */
 export function keepSystemdRoot(root: string): void {
   const target = keptRoot('bookworm')
   const kept = statSync(target, { throwIfNoEntry: false })

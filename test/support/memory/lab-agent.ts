@@ -119,7 +119,7 @@ export class LabAgent {
     return this.journal((store) => store.list())
   }
 
-  /** Runs `work` with the guests of the agent's journal, also while the agent is stopped. */
+  /** Runs `work` with the guests of the agent's journal, even while the agent is stopped. */
   journal<T>(work: (store: GuestStore) => T): T {
     if (this.#daemon) return work(this.#daemon.domain.context.store)
     const db = openDatabase(join(this.config.state_dir, 'journal.db'))

@@ -232,7 +232,7 @@ export class LabFleet implements Fleet {
     await this.caughtUp(hostId)
   }
 
-  /** Removes an operation from the gateway's view, as if it were too old. The agent still knows it. */
+  /** Removes an operation from the gateway's view, as if it were too old. It stays in the agent's journal. */
   unlistOperation(id: string): void {
     const { hostId } = this.view.findOperation(id)!
     this.view.apply(this.view.findState(hostId)!, { $case: 'removed', value: { kind: 'operation', key: id } })

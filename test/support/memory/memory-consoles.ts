@@ -8,7 +8,7 @@ import type { Terminal, TerminalListener } from '../../../agent/host/process/pty
 /** The guest's side of a console, which a test controls. */
 export class MemoryTerminal implements Terminal {
   input = ''
-  /** While this is false, input is not accepted. */
+  /** False while the guest accepts no input. */
   takes = true
   paused = false
   closed = false

@@ -70,7 +70,7 @@ export async function submitOrder(
   return (await orders.submit({ operationId, requestedBy: 'test', order })).operation
 }
 
-/** Returns the state that neither snapshots nor backups may change. */
+/** Returns the parts of a guest's state that snapshots and backups must not change. */
 export function stateOf({ host, domain, uuid }: MemoryGuest): object {
   const { status, wanted } = domain.context.store.get(uuid)
   return { status, wanted, runs: host.driver.running.has(uuid), content: host.contents.get(uuid) }

@@ -57,7 +57,7 @@ export class MemoryHost {
   readonly volumes = new Set<string>()
   /** Text on the disk of each guest. It is the template's id until a test writes another text. */
   readonly contents = new Map<string, string>()
-  /** Size limit of each disk in bytes, as set last. */
+  /** Latest size limit of each disk, in bytes. */
   readonly bounds = new Map<string, number>()
   /** True if the space of deleted volumes has been freed. */
   areFreed = true
@@ -161,7 +161,7 @@ export class MemoryHost {
     }
   }
 
-  /** Opens transfers. The stream of a snapshot consists of the text that `snapshots` has for it. */
+  /** Opens transfers of snapshots. The stream of a snapshot is its text in `snapshots`. */
   #openTransfers(): Host['transfers'] {
     const { snapshots } = this
     const received = new Map<string, Buffer[]>()

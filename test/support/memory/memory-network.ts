@@ -11,7 +11,7 @@ import type {
 } from '../../../agent/network/contract.js'
 import type { Database } from '../../../agent/state/database.js'
 
-/** Packet counters of guests, and hooks for changes to the network. They survive the agent. */
+/** Packet counters of guests, and hooks for changes to the network. They are kept when the agent ends. */
 export class MemoryWire {
   readonly counters = new Map<string, ByteCounters>()
   readonly guests = new Map<string, WantedNetwork>()
@@ -69,7 +69,7 @@ export class MemoryNetwork implements Network {
     return []
   }
 
-  /** Returns the counters of all guests, also of guests without any packet. */
+  /** Returns the counters of all guests, including guests without any packet. */
   async readCounters(): Promise<ReadonlyMap<string, ByteCounters>> {
     const none = { rxBytes: 0, txBytes: 0 }
     const { guests, counters } = this.#wire

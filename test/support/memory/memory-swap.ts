@@ -2,7 +2,7 @@ import type { HostSwap, SwapSlot, SwapFile } from '../../../agent/swap/contract.
 
 type SwapCall = 'make' | 'use' | 'release' | 'keep' | 'remove'
 
-/** Implements swap files in memory. They survive the agent. */
+/** Implements swap files in memory. They are kept when the agent ends. */
 export class MemorySwap implements HostSwap {
   readonly files = new Map<SwapSlot, SwapFile>()
   /** Bytes of the host's swap that does not belong to the agent. */

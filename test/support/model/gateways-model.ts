@@ -7,7 +7,7 @@ import type { Model } from './explore.js'
  * Model of two gateways that take a lease in a replicated store and then call an agent. A gateway may be paused, and a
  * call delayed, at any point. The clock of the store may differ from that of a gateway. The product's own functions
  * decide.
- * 
+ *
  * Assumption: only one Redis server fails at a time. The next one fails only after it has copied its master's data.
  */
 
@@ -166,7 +166,7 @@ function* serverSteps(state: GatewaysState, bounds: ModelBounds): Steps {
   for (const [index, source] of state.follows.entries()) {
     const data = state.servers[index]!
     if (source === null) {
-      // The lease ends by the clock of the store. The master deletes the key, and its replicas copy the deletion.
+      // The lease expires by the clock of the store: the master deletes the key, and its replicas copy the deletion.
       const expired = setServer(state, index, { ...data, holder: null, offset: data.offset + 1 })
       if (data.holder !== null && isWithin(expired, bounds)) yield [`server ${index}: the lease expires`, expired]
     } else if (source !== state.isolated && data.offset !== state.servers[source]!.offset)

@@ -32,7 +32,7 @@ const macOf = (n: number): string => `02:66:${hexOf(n, 8).match(/../g)!.join(':'
 const hexOf = (n: number, digits: number): string => n.toString(16).padStart(digits, '0')
 const pick = <T>(items: readonly T[], n: number): T => items[n % items.length]!
 
-/** Returns a foreign address: the neighbour's, the host's, a free one in the same network, or another network's. */
+/** Returns an address that is not the guest's own: of the neighbour, the host, nobody, or another network. */
 function otherIpv4({ own, neighbour, gateway, outside }: Scene, n: number): string {
   const near = formatIpv4(parseIpv4(own.ipv4)! + 100 + n)
   const fixed = [neighbour.ipv4, gateway.ipv4, outside.ipv4, '0.0.0.0', '255.255.255.255', '127.0.0.1']

@@ -75,14 +75,14 @@ export interface QuotedDatagram {
   readonly from: string
   readonly to: string
   readonly ports: readonly [from: number, to: number]
-  /** If set, the error quotes the answer to an echo request with this identifier instead of the datagram. */
+  /** If set, the error does not quote the datagram, but an echo reply with this identifier. */
   readonly echo?: number
 }
 
 export interface IcmpError {
   readonly type: number
   readonly code: number
-  /** The MTU of "fragmentation needed" and "packet too big", or the new router's address of an IPv4 redirect. */
+  /** Second header field: the MTU ("fragmentation needed", "packet too big"), or the new router of an IPv4 redirect. */
   readonly rest?: number
 }
 

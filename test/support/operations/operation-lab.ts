@@ -42,7 +42,7 @@ export function useEngines(): EngineLab {
   }
 }
 
-/** A step that waits until a test opens the gate. It ignores a shutdown. */
+/** A gate, and a step that waits until a test opens the gate. A shutdown does not interrupt the step. */
 export class Gate {
   #open = (): void => undefined
   readonly #opened = new Promise<void>((resolve) => (this.#open = resolve))

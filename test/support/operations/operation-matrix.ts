@@ -40,9 +40,9 @@ export interface MatrixOptions {
    * repeats it, and lets the step `earlyFailure` fail.
    */
   readonly faults?: 'every' | 'one'
-  /** A step that fails, so that all steps that can be undone are undone. By default the last step. */
+  /** The step that fails in the tests of undo: earlier steps must be undone if possible. Default: the last step. */
   readonly undoneFrom?: string
-  /** With `one`: a step that fails after its run, so that later steps neither run nor are undone. */
+  /** With `one`: the step that fails after its run. Later steps must then neither run nor be undone. */
   readonly earlyFailure?: string
   readonly prepare: () => Promise<MatrixSubject>
   /** Checks the state after a failure. By default it must equal the state before the operation. */

@@ -21,7 +21,7 @@ export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Ste
   return [...incidents, ...forgetSteps(world), ...fenceSteps(world, rules)]
 }
 
-/** Both hosts know the decision. From now on, gateways send no new messages about it; only late ones arrive. */
+/** Marks a move as forgotten when both hosts know its decision. Only earlier messages about it can then arrive. */
 function forgetSteps(world: World): Step[] {
   return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
     const knows = ({ ownership, isRemoved }: HostCopy): boolean => isRemoved || ownership.generation >= generation!
@@ -32,7 +32,7 @@ function forgetSteps(world: World): Step[] {
   })
 }
 
-/** An operator takes an image of a host, restores a host, or removes a host that shows no guest. */
+/** Steps of an operator: take an image of a host, restore a host, or remove a host that shows no guest. */
 function incidentSteps(world: World, host: number): Step[] {
   const at = world.hosts[host]!
   const { role } = at.ownership
@@ -57,13 +57,13 @@ function survives({ hosts }: World, { host, copy }: HostImage): boolean {
   return copy.ownership.role !== 'absent' || hosts.some((other, index) => index !== host && has(other))
 }
 
-/** A restored source has to repeat a transfer that its journal does not contain. */
+/** Returns the state of a restored host. Its journal may lack the last transfer, which must then be repeated. */
 function restored({ copy }: HostImage): HostCopy {
   const isPresent = copy.copy === 'whole' || copy.copy === 'stale' || copy.copy === 'restored'
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }
 }
 
-/** Gateways tell a host that it does not own the guest. Only a host that takes itself for the owner needs this. */
+/** Steps in which a gateway tells a host that it does not own the guest. They matter if the host acts as the owner. */
 function fenceSteps(world: World, rules: Rules): Step[] {
   const { store, moves, hosts } = world
   if (!rules.fences()) return []

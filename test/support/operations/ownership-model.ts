@@ -15,13 +15,13 @@ import {
 } from '../../../gateway/fleet/placement/plan-owner.js'
 
 /*
- * A model of one guest that moves between hosts. It calls the product's own functions. Messages can be lost, repeated and
- * late: each message that was ever possible can be delivered at any later time, any number of times, or never. Gateways
- * have no state besides the store, so any number of them, also paused ones, behave like these messages. Agents journal
- * each event, so a crash of an agent only delays it; a crash of a host also ends its guests.
+ * A model of one guest that moves between hosts. It calls the product's own functions. Each message that was ever
+ * possible can be delivered at any later time, any number of times, or never. Gateways have no state besides the store,
+ * so this also covers several gateways and paused gateways. Agents journal each event, so the crash of an agent only
+ * delays the event. The crash of a host also ends its guests.
  *
  * Incidents: an operator restores a host from an older image, or removes a host that shows no guest from the fleet. A
- * restored host may run an old copy until a gateway reaches it, but not for ever.
+ * restored host may run an old copy of the guest, but only until a gateway reaches the host.
  */
 
 /**
@@ -91,11 +91,11 @@ export const productRules = {
   fences: (): boolean => true,
   /** True if the host that the guest leaves may send the last changes of the disk: the guest must not run there. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,
-  /** True if the source may report the guest as handed over. */
+  /** True if the source may report that it hands the guest over: the guest is stopped, and its disk has arrived. */
   mayHandOver: ({ isRunning, isSent }: Pick<HostCopy, 'isRunning' | 'isSent'>): boolean => !isRunning && isSent,
   /** True if the gateway may make the target the owner of the guest: the source must have handed over the guest. */
   maySwitch: ({ isHandedOver }: Pick<BegunMove, 'isHandedOver'>): boolean => isHandedOver,
-  /** Generation that a host remembers after it has deleted its copy. */
+  /** Generation of the ownership that a host remembers after it has deleted its copy of the guest. */
   rememberedGeneration: (generation: number): number => generation,
 }
 export type Rules = typeof productRules
@@ -165,7 +165,7 @@ function beginSteps(world: World, rules: Rules): Step[] {
   })
 }
 
-/** Returns the decisions that any gateway may make about any move, with whatever state it last read from the store. */
+/** Returns the decisions that a gateway may make about moves, whatever state it has last read from the store. */
 function decisionSteps(world: World, rules: Rules): Step[] {
   return world.moves.flatMap((move, id) => {
     const switched = rules.maySwitch(move) ? rules.planSwitch(world.store, String(id)) : undefined

@@ -15,10 +15,10 @@ type Worlds = readonly World[]
 
 interface Visited {
   readonly worlds: Worlds
-  /** Key of the state from which this state was first reached, and the step. */
+  /** Key of the state from which the search first reached this state. `step` leads from there to here. */
   readonly from: string
   readonly step: string
-  /** Keys of the states that are one step before this one. Crashes and new moves do not count as steps. */
+  /** Keys of all states from which one step leads to this state. Crashes and new moves do not count as steps. */
   readonly before: string[]
 }
 
@@ -78,7 +78,7 @@ function keyOf(worlds: Worlds): string {
   return JSON.stringify(worlds)
 }
 
-/** Finds a state from which no steps lead to a state in which all guests run where they belong. */
+/** Finds a state after which no sequence of steps lets all guests run where they belong. */
 function findStuck(visited: ReadonlyMap<string, Visited>): string | undefined {
   const good = new Set([...visited].filter(([, { worlds }]) => worlds.every(isSettled)).map(([key]) => key))
   for (const key of good) for (const before of visited.get(key)!.before) good.add(before)

@@ -9,13 +9,13 @@ import { documented } from './documented.js'
 const run = (...words: [string, ...string[]]) =>
   execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
 
-/** Runs a script that builds packages. All its runs in a checkout use the same directory, so only one runs at a time. */
+/** Runs a script that builds packages. A lock prevents concurrent runs, which would use the same directory. */
 export function runBuild(script: string, args: readonly string[], checkout = '.'): void {
   const lock = resolve(`node_modules/.${basename(script)}.lock`)
   execFileSync('flock', [lock, script, ...args], { cwd: checkout, stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
-/** Lets apt-get run the commands of the documentation in a test: it answers yes and keeps changed configuration files. */
+/** Lets a test run documented apt-get commands: apt-get answers yes and keeps changed configuration files. */
 export function answerYes(machine: SystemdMachine): void {
   const file = join(machine.root, 'etc/apt/apt.conf.d/90test')
   writeFileSync(file, 'APT::Get::Assume-Yes "true";\nDpkg::Options { "--force-confold"; };\n')
@@ -110,7 +110,7 @@ export const testBridge = (name: string, subnet?: string) => ({
     run('ip', 'link', 'set', name, 'up')
     if (subnet === undefined) return
     run('ip', 'address', 'add', subnet.replace(/0\/24$/, '254/24'), 'dev', name)
-    // If the bridge is lost, this route keeps all traffic on this machine.
+    // Drops the packets of the test if the bridge is deleted. They would otherwise leave this machine.
     run('ip', 'route', 'replace', 'blackhole', subnet, 'metric', '4096')
   },
   /** Removes the bridge and its route, if they exist. */

@@ -3,8 +3,8 @@ import { ApiFailure } from '../../api/failure.ts'
 import type { Guest, PortMapping } from '../../api/types.ts'
 
 /**
- * Removes a port mapping. The API identifies mappings by position: this function reads the position again, and the
- * gateway refuses the removal if the list has changed since.
+ * Removes a port mapping. The API identifies mappings by position. This function therefore reads the position first,
+ * and the gateway refuses the removal if the list changes after that.
  * @throws {ApiFailure} `not_found` if the mapping no longer exists; `precondition_failed` if the list has changed
  */
 export async function removeMapping({ id }: Pick<Guest, 'id'>, mapping: PortMapping): Promise<void> {

@@ -7,7 +7,7 @@ export function wordsOf(kinds: readonly EventKind[]): string[] {
   return eventKinds.every((kind) => kinds.includes(kind)) ? ['*'] : kinds.map((kind) => `${kind}.*`)
 }
 
-/** Replaces patterns that stand for a whole kind with its name. Single events stay unchanged. */
+/** Replaces each pattern for all events of a kind by the name of the kind. Names of single events stay unchanged. */
 export function shownWords(words: readonly string[], nameOf: (kind: EventKind | '*') => string): string {
   const shown = words.map((word) => {
     const kind = [...eventKinds, '*' as const].find((one) => word === one || word === `${one}.*`)
