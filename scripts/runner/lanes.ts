@@ -3,11 +3,11 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes. A chain occupies one lane or several. */
   readonly count: number
-  /** Limit of chains with much CPU work. While as many run, waiting chains with little CPU work begin first. */
+  /** Limit of chains with much CPU work. While this many run, waiting chains with little CPU work begin first. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. While a chain waits for a second free lane, no other chain begins: it would run last. */
+/** Runs chains in lanes. No chain begins while another waits for a second lane: the waiting one would run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -21,7 +21,7 @@ const readText = `(() => {
 export class TerminalPage {
   constructor(readonly page: Page) {}
 
-  /** Makes pages keep their terminals for tests. Must be called before pages are opened in the context. */
+  /** Makes each page store its terminal for tests. Must be called before a page of the context is opened. */
   static async prepare(context: BrowserContext): Promise<void> {
     await context.addInitScript({ content: takeTerminal })
   }

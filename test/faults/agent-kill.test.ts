@@ -28,7 +28,7 @@ const guests = [
   { steady: 3, busy: 6, spec: {} },
   { steady: 2, busy: 3, spec: matrixMachine.spec },
 ]
-/** An interface of the host, which the IPv6 prefix of the guests needs. No packet leaves through it. */
+/** Interface of the host for the IPv6 prefix of the guests. No packet leaves through it. */
 const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 

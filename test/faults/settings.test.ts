@@ -13,7 +13,7 @@ import { sh } from '../support/sh.js'
 
 const tag = 'sf'
 const prefix = '2001:db8:5f:1::'
-/** An interface of the host, which the IPv6 prefix of the guests needs. No packet leaves through it. */
+/** Interface of the host for the IPv6 prefix of the guests. No packet leaves through it. */
 const uplink = 'btestsf0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const mib = 1024 ** 2

@@ -41,7 +41,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while its cer
     wipe?.()
   })
 
-  /** Begins to replace the certificate. @returns the new fingerprint, and the status of the response (0: none) */
+  /** Begins to replace the certificate. @returns its fingerprint, and the response's status (0: no response) */
   async function change(): Promise<{ wanted: string; work: Promise<number> }> {
     const { certPem, keyPem } = await authority.issue(name)
     const pems = { cert_pem: `${certPem}${authority.rootPem}`, key_pem: keyPem }

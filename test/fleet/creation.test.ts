@@ -127,7 +127,7 @@ describe('names and ids of guests in a fleet', function () {
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
     // This gateway may show the guest as host a reported it last, but not as a guest of host b.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
-    // Host b reports a change of a guest of host a. This does not move the guest to host b either.
+    // Host b reports a change of a guest of host a. This does not move the guest to host b.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })
     b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))

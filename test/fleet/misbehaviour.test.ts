@@ -33,7 +33,7 @@ describe('agents that are removed or misbehave', function () {
     expect([...test.fleet.view.guests()]).to.deep.equal([])
     expect(await codeOf(test.fleet.hosts.createJoinToken(hostId))).to.equal('not_found')
     expect(() => test.fleet.agent(hostId)).to.throw(BerthError)
-    // The removed agent cannot act for another host either, even if that host has its address.
+    // The removed agent cannot act for another host, even if that host has its address.
     const { id } = await test.fleet.hosts.createHost({ name: 'two', address: agent.address })
     expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
   })

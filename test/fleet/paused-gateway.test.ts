@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /** During this pause an agent closes the connection, because it waits at most 15 s for the answer to a ping. */
 const pauseMs = 17_000
 
-/** Both agents close their connections during the pause. For one of them, the network drops the packets that say so. */
+/** Both agents close their connections during the pause. The gateway does not learn about one of the two closes. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

@@ -69,7 +69,7 @@ describe('the renewal of a certificate that is not valid', function () {
     readonly issuedDaysAgo: number
     readonly issuer?: 'own' | 'foreign'
     readonly known?: boolean
-    /** Number of renewals after this certificate whose result the agent did not install. Default: 0. */
+    /** Number of renewals of this certificate that were issued but not installed by the agent. Default: 0. */
     readonly failed?: number
   }
 
@@ -127,7 +127,7 @@ describe('the renewal of a certificate that is not valid', function () {
     let refused: Awaited<ReturnType<typeof comeBack>>[]
     before(async () => {
       refused = await Promise.all(cases.map(([, given], index) => comeBack(`refused${index}`, given)))
-      // Hosts try to connect at least once per second. No attempt in this time must succeed.
+      // Hosts try to connect at least once per second. In these 3 s, all attempts must fail.
       await new Promise((resolve) => setTimeout(resolve, 3000))
     })
 

@@ -50,7 +50,7 @@ describe('the storage pool', function () {
     const pool = await openPool(config)
     writeFileSync(`${pool.path}/mark`, 'kept')
     sh('umount', poolPath)
-    // Another program may create a mount namespace with a copy of this mount. The kernel then detaches the loop later.
+    // Another program may create a mount namespace with a copy of this mount. The device is then detached later.
     await waitFor(() => loopsBelow(scratch.path).length === 0, { what: 'the kernel detaches the loop' })
     rmSync(poolPath, { recursive: true })
     await openPool(config)

@@ -134,7 +134,7 @@ describe('the creation of guests', () => {
       const count = begun.push(guest)
       if (!going) return
       engine.submit(order(`g${count}`, 'create', `g${count}`))
-      await waitFor(() => begun.length > count, { intervalMs: 1 }) // lasts until the next creation has begun
+      await waitFor(() => begun.length > count, { intervalMs: 1 }) // no creation ends before the next one has begun
     }
     const creations = new Creations({ disk })
     const engine = lab.start([creations.definition], { parallel: 4 })

@@ -95,7 +95,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
       return spawnSync('sh', [join(packages, 'pending/install.sh'), '--resume'], { encoding: 'utf8' })
     return undefined
   }
-  /** Boots. Then it brings back the directory `pending`, as if the power had failed immediately before its removal. */
+  /** Boots, and then restores the directory `pending`, as if the power had failed immediately before its removal. */
   const bootAndLosePower = () => {
     cpSync(join(packages, 'pending'), join(path, 'note'), { recursive: true })
     boot()

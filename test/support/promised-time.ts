@@ -2,7 +2,7 @@ import { expect } from 'chai'
 
 /** A machine with other work may need this many times the promised time. */
 const slowness = 10
-/** Shortest deadline. It is shorter than all timeouts of the product, so that no event can arrive by a timeout. */
+/** Shortest deadline. It is shorter than all timeouts of the product: an event that needs a timeout comes too late. */
 const leastMs = 45_000
 
 /**

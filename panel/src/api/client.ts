@@ -99,7 +99,11 @@ function mendable({ code }: ApiFailure): Promise<boolean> {
   return Promise.resolve(false)
 }
 
-/** Sends a request that the gateway proposed, such as a repair. Unlike `api`, it accepts every path. */
+/**
+ * Sends a request that the gateway proposed, such as a repair. Unlike `api`, it accepts every path.
+ * @returns `data` of the response
+ * @throws {ApiFailure}
+ */
 export async function askPlain<T>(method: string, path: string, body?: unknown, ifMatch = ''): Promise<T> {
   const envelope = await send(async () => {
     const response = await fetch(`/api/v1${path}`, {

@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 
 const mostKeys = defaultCreationLimits.apiKeys.bound
 
-/** A customer whose key is bound to a container can create more keys with it, and even more with these. */
+/** A customer with a key for one container can create more keys with this key, and still more keys with those. */
 describe('a key that is bound to a container, and the keys created with it,', function () {
   let gateway: TestGateway
   let bound = ''

@@ -266,7 +266,7 @@ describe('GET /events with a slow client', function () {
     }
     expect(seen.slice(1)).to.deep.equal(Array.from({ length: rounds }, (_, n) => n))
     expect(gateway.events.ring.bytes).to.be.at.most(1024 ** 2)
-    // The events had about 25 MB. Most of them must not be in memory any more.
+    // The events had about 25 MB in total, most of which must no longer be in memory.
     await waitFor(() => heapUsed() - heap < 15 * 1024 ** 2, {
       what: 'no more memory than the ring and a socket',
     })

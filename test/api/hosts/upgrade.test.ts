@@ -43,7 +43,7 @@ describe('upgrades of hosts over HTTP', () => {
     gateway.request('POST', `/hosts/${hostId}/upgrade`, { body, headers })
   const refusal = ({ status, body }: Reply): unknown[] => [status, body.code]
 
-  /** Starts a second `FleetUpgrades`, as another gateway has it. With the default prefix, both use the same data. */
+  /** Starts a second `FleetUpgrades`, like that of another gateway. With the default prefix, both use the same data. */
   async function startWorker(prefix = 'btest:'): Promise<FleetUpgrades> {
     const store = new Store({ url: gateway.redis.url, prefix, log: silentLog })
     const worker = new FleetUpgrades({ store, log: silentLog, everyMs: 20, leaseMs: 400 })

@@ -17,10 +17,10 @@ import { waitFor } from '../../support/wait.js'
 /** Number of requests on one connection. */
 const many = 1000
 const together = 16
-/** Number of requests that the client sends at once. If they offer an upgrade, it must wait for each answer. */
+/** Number of requests that the client sends at once. After each offer of an upgrade, it must wait for the answer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Number of requests of each kind. A POST that waits for each answer is slow: it also writes an audit entry. */
+/** Number of requests of each kind: fewer if each waits for its answer and writes an audit entry, as a POST does. */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
 /** Records the sockets of all servers in this process, both raw ones and those within TLS, and counts listeners. */

@@ -44,7 +44,7 @@ describe('the address and port pools of a host', () => {
   it('contain all usable addresses of a small IPv6 prefix', async () => {
     const small = { ...prefix, address: '2001:db8::2', prefix: '2001:db8::', prefix_len: 120 }
     await routing.put({ ipv6_prefixes: [small] })
-    // A /120 has 256 addresses. Guests cannot get the address of the network and the address of the host.
+    // A /120 has 256 addresses. Two are not for guests: those of the network and of the host.
     expect((await routing.get()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
   })
 

@@ -100,7 +100,7 @@ export class SystemdMachine {
 
   /** Restarts the machine as an operator does. No process of the machine survives this. */
   async reboot(): Promise<void> {
-    // lxc keeps the container in a reboot. A different first process shows that the container has rebooted.
+    // lxc keeps the container during a reboot. A different first process shows that the container has rebooted.
     const before = this.#initPid()
     this.run('systemctl', 'reboot')
     await waitFor(() => this.#initPid() !== before, {

@@ -23,7 +23,7 @@ const network = createRules(config, {
   ...(watch ? { watch } : {}),
 })
 
-// Like the agent's reconciler, repairs after each change by another program, and every 3 s if a repair has failed.
+// Like the agent's reconciler, repairs after each change by another program, and every 3 s in case a repair failed.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
 if (watches) {

@@ -11,7 +11,7 @@ import {
   type World,
 } from './ownership-model.js'
 
-/* Adds to the model in ownership-model.ts that hosts are restored or removed, and the steps that only matter then. */
+/* Extends the model in ownership-model.ts: hosts may be restored or removed. Some further steps only matter then. */
 
 /** Returns all incidents that are possible next, and the steps that only exist after incidents. */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {

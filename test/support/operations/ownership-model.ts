@@ -185,7 +185,7 @@ function decided(world: World, id: number, { name, store }: { name: string; stor
   return [{ name: `${name} ${id}`, next: { ...world, store, owners, moves }, isProgress: true }]
 }
 
-/** Steps in which a gateway makes the source of a move the owner again: the target was removed, or lost its copy. */
+/** Steps in which a gateway makes the source of a move the owner again, because the target is lost. */
 function returnSteps(world: World, rules: Rules): Step[] {
   return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
     const { isRemoved, copy } = world.hosts[to]!
