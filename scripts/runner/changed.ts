@@ -64,7 +64,7 @@ function invert(graph: Graph): Map<string, string[]> {
   return users
 }
 
-/** Reads the graph. A file needs the files that it imports, except imports of types, and those that its text names. */
+/** Reads the graph. A file needs the files that it imports, except imports of types, and files that its text names. */
 export async function readGraph(): Promise<Graph> {
   const graph = new Map<string, Set<string>>()
   const edge = (from: string, to: string): unknown => graph.set(from, (graph.get(from) ?? new Set<string>()).add(to))

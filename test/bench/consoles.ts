@@ -90,7 +90,7 @@ async function until(line: Line, text: string, act: () => void): Promise<void> {
   })
 }
 
-/** Number of rounds, of ten keystrokes each, before the measurement: Node.js optimizes programs while they run. */
+/** Number of warm-up rounds, of ten keystrokes each, because Node.js optimizes programs while they run. */
 const warmUpRounds = 600
 
 /** Measures the echo of a keystroke. In turns, each system types ten keys into `cat`, whose terminal echoes them. */

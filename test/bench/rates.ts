@@ -15,7 +15,7 @@ const rates = [10, 100, 1000]
 const ways = ['down', 'up'] as const
 /** Duration of one run of iperf3 in seconds. The first second is omitted, because TCP is still accelerating. */
 const seconds = 5
-/** Maximum number of rounds: they take long, and their results differ little. */
+/** Maximum number of rounds, because a round takes long and the results differ little. */
 const mostRounds = 3
 
 /** Compares the throughput of iperf3 between a guest and an outside client with the configured rate. */

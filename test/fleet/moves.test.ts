@@ -146,7 +146,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await listAt(source(), guest.uuid, elsewhere)).to.equal('connection_lost')
   })
 
-  /** Tells an agent that a move will bring this guest from the host `host-a`, as the gateway does. */
+  /** Announces a move of this guest from `host-a` to an agent, as the gateway does. */
   const expectAt = (agent: LabAgent, guest: Guest, moveId: string, generation: number) =>
     agent.domain.arrivals.expect({ moveId, generation, fromHostId: 'host-a', guest })
   const appointAt = (agent: LabAgent, { uuid }: Guest, generation: number, isOwner: boolean) =>

@@ -286,7 +286,7 @@ class Lab {
   limitMib = (uuid: string): number => volumeLimitOf(this.#context.machines, this.record(uuid)) / mib
   allowanceMib = (uuid: string): number => Math.ceil(this.limitMib(uuid) - boughtMib)
 
-  /** Creates a snapshot in the same way as the operation, and adds it to the record of the guest. */
+  /** Creates a snapshot as the agent's operation does, and adds it to the record of the guest. */
   async take(uuid: string, id: string): Promise<void> {
     const { sizeBytes = 0 } = await takeCounted(this.#context, uuid, id)
     this.note(uuid, id, sizeBytes)
@@ -325,7 +325,7 @@ class Lab {
     })
   }
 
-  /** Restores a snapshot in the same way as the operation, which keeps the old disk until the new one works. */
+  /** Restores a snapshot as the agent's operation does: the old disk is kept until the new one works. */
   async restore(uuid: string, id: string): Promise<void> {
     await this.volumes.prepare(uuid, { snapshot: id }, volumeLimitOf(this.#context.machines, this.record(uuid)))
     await this.takeOwn(uuid, 'before-restore')

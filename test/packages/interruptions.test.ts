@@ -6,9 +6,7 @@ import { Repository, serveHosts, testBridge } from '../support/packages/reposito
 import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
-/*
- * Kills the command that adds a host, at each of its steps and while dpkg works. When it runs again, it succeeds.
- */
+/* Kills the command that adds a host, at each of its steps and while dpkg works. A second run must then succeed. */
 
 const network = testBridge('btestpk2')
 const addresses = { gateway: '10.213.9.1', host: '10.213.9.2' }

@@ -12,8 +12,8 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Kills the upgrade and the rollback of an agent at each step, and cuts the power of the host. When they run again, they
- * succeed. A guest keeps running, unless the power fails.
+ * Kills the upgrade and the rollback of an agent at each step, and cuts the power of the host. A second run must then
+ * succeed. The guest keeps running, unless the power fails.
  */
 
 const network = testBridge('btestpk4')

@@ -8,7 +8,7 @@ import { scratchDirectory } from '../support/scratch.js'
 
 /*
  * Interrupts the script that upgrades the agent, as a power cut does, and starts it again as the unit does at boot. The
- * packages are files of this test. Simulated are: the reports to the gateway, the downloads, apt and dpkg.
+ * packages are files of this test. Reports to the gateway, downloads, apt and dpkg are simulated.
  */
 
 describe('an upgrade of the agent during which the machine lost its power', () => {

@@ -28,7 +28,7 @@ export interface LinkParts {
   ticket(): Promise<string>
   /**
    * Shows output of the guest.
-   * @param shown the receiver calls it after it has processed the output
+   * @param shown a function that the implementation calls after it has processed the output
    * @param isReplay true for output that was shown before: the terminal must not answer its queries again
    */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void

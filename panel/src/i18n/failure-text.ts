@@ -1,7 +1,7 @@
 import type { ApiFailure } from '../api/failure.ts'
 import { t, texts } from './text.svelte.ts'
 
-/** Describes a failure in the language of the page: by its code, with the field that it concerns. */
+/** Describes a failure in the language of the page. The text follows from the error code. */
 export function failureText({ code, message, about }: ApiFailure): string {
   const said = texts.find(`error.${code}`, message)
   if (code === 'rate_limited' && about.retryAfterSeconds !== undefined)

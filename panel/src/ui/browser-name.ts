@@ -14,7 +14,7 @@ const systems: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['Linux', /Linux/],
 ]
 
-/** Returns the common name of a browser, such as `Firefox 128 · Linux`. The text of other programs is not changed. */
+/** Returns the common name of a browser, such as `Firefox 128 · Linux`. Other user agents are returned unchanged. */
 export function browserName(userAgent: string): string {
   for (const [name, pattern] of browsers) {
     const found = pattern.exec(userAgent)

@@ -110,7 +110,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  /** Begins a login whose password counts as checked, and tries a code from this address and device. */
+  /** Tries a second factor from this address and device, in a new login whose password counts as checked. */
   const tryCode = async (victim: Victim, place: LoginPlace, given: { code: string } | { recoveryCode: string }) =>
     isChecked(logins.second(await parts.pending.begin(victim.account, false), given, place))
 

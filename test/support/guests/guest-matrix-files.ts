@@ -4,9 +4,10 @@ import type { MatrixGuest } from './matrix-guests.js'
 import { describeOperationMatrix } from '../operations/operation-matrix.js'
 
 /**
- * Adds tests of operations on guests with real LXC or QEMU, btrfs and nft. They kill the agent after each step and
- * after its undo; for some operations an early step fails. After each case, the state of the host (read without the
- * agent's code) must match the agent's journal. test/operations/guest-matrix.test.ts simulates all other faults.
+ * Adds tests of operations on guests with real LXC or QEMU, btrfs and nft. They kill the agent after each step, and
+ * after the undo of each step. For some operations, an early step fails. After each case, the host's state (read
+ * without the agent's code) must match the agent's journal. test/operations/guest-matrix.test.ts simulates all other
+ * faults.
  * @param tag see `agentConfig`
  * @param more adds further tests on the same host
  */

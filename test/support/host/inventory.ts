@@ -85,7 +85,7 @@ function readQuotaFaults({ pool }: Instance): string[] {
   const lines = command('btrfs', ['qgroup', 'show', '-pre', '--raw', pool]).split('\n').slice(2)
   const groups = lines.map((line) => line.trim().split(/\s+/))
   const limits = new Map(groups.map(([group = '', , , limit = '']) => [group, limit]))
-  // False for a virtual machine: its data cannot exceed the size of its disk, so its quota group has no limit.
+  // False for a virtual machine. Its data cannot exceed the size of its disk, so its quota group has no limit.
   const isBound = (path: string): boolean => !existsSync(join(pool, path, 'disk.raw'))
   const faults = subvolumeFaults(groups, ids, limits).filter(({ path }) => path === undefined || isBound(path))
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]

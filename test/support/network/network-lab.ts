@@ -149,7 +149,7 @@ export class NetworkLab {
     return this.in(name, '/usr/bin/python3', packets, ...args).trim()
   }
 
-  /** Sends a request. @returns "name-of-the-server address-it-saw"; empty without an answer */
+  /** Sends a request. @returns the server's name and the client address that it saw; empty without an answer */
   ask(name: string, target: string, options: { sport?: number; timeoutSeconds?: number } = {}): string {
     const [, protocol = '', host = '', port = ''] = /^(\w+):(.*):(\d+)$/.exec(target) ?? []
     const { sport = 0, timeoutSeconds = 1 } = options
