@@ -61,7 +61,7 @@ sync() { :; }
 dpkg() { if [ "$1" = --print-architecture ]; then echo amd64; else command dpkg "$@"; fi; }
 fetch() { cp "${path}/served/$1" "\${2:-$work/$1}"; }
 installed_version() { cat ${path}/installed; }
-is_consistent() { true; }
+is_consistent() { [ ! -e ${path}/half ]; }
 keyring=${path}/keyring
 check_machine() { architecture=amd64; }
 read_packages() { :; }
@@ -75,6 +75,8 @@ wait_until_online() { fail 'the gateway cannot reach the agent'; }
 change_to() {
   if [ -e "${path}/cut-$1" ]; then rm "${path}/cut-$1"; kill -KILL $$; exit; fi
   printf '%s' "$(field berth-agent Version)" >${path}/installed
+  if [ -e "${path}/cut-within-$1" ]; then mv "${path}/cut-within-$1" ${path}/half; kill -KILL $$; exit; fi
+  rm -f ${path}/half
   [ ! -e "${path}/cut-after-$1" ] || { rm "${path}/cut-after-$1"; kill -KILL $$; exit; }
   wait_for_version "$1"
 }
@@ -122,6 +124,14 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     const { status, stderr } = upgrade()
     expect(status, stderr).to.equal(0)
     expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
+  })
+
+  it('retains the former version if dpkg was killed between two versions, and the order is run again', () => {
+    set('cut-within-2')
+    expect(upgrade().signal).to.equal('SIGKILL')
+    const { status, stderr } = upgrade()
+    expect(status, stderr).to.equal(0)
+    expect([installed(), versionIn(join(packages, 'previous'))]).to.deep.equal(['2', '1'])
   })
 
   it('returns at boot to the former version if the new version was not completely installed', () => {

@@ -15,6 +15,8 @@ upgrade() {
     complete_upgrade "$1"
     return
   fi
+  # dpkg may have been interrupted between the two versions. The packages of the former one must stay retained.
+  if [ -e "$pending/former" ] && { [ -z "$installed" ] || ! is_consistent; }; then installed=$(cat "$pending/former"); fi
   if [ "$1" = --rollback ]; then retrieve_previous; else fetch_next; fi
   retain_installed
   begin_pending "$1" "$2"
