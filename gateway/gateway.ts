@@ -15,6 +15,8 @@ import { EventHub } from './events/hub.js'
 import { EventJournal } from './events/journal.js'
 import { GatewayFleet } from './fleet/fleet.js'
 import { FleetState } from './fleet/view.js'
+import { Gateways } from './gateways/gateways.js'
+import { ensureOwnGateway } from './gateways/own-gateway.js'
 import { CustomImages } from './images/custom-images.js'
 import { keepImages } from './images/keep-images.js'
 import { AccessPolicies } from './policy/access-policy.js'
@@ -49,6 +51,8 @@ export interface GatewayOptions {
   readonly log: Logger
   /** Keeps the listening sockets open while the service restarts. Absent: they are closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
+  /** Called if this gateway was removed from the fleet and must stop. */
+  readonly onRemoved?: () => void
 }
 
 type Close = () => Promise<void>
@@ -74,13 +78,13 @@ export async function startGateway(options: GatewayOptions): Promise<Close> {
 }
 
 async function startParts(
-  { config, redisUrl, version, log, sockets }: GatewayOptions,
+  { config, redisUrl, version, log, sockets, onRemoved }: GatewayOptions,
   onClose: (close: Close) => void,
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
   // Must come first: the next two lines create missing files, after which lost files would not be noticed.
   checkStateComplete(config.state_dir)
-  await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
+  const authority = await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
   const external = externalServerOf({ redis: config.redis, redisUrl })
   const redis = external ? undefined : startPrivateRedis(config, log, onClose)
@@ -107,6 +111,17 @@ async function startParts(
   const tls = new Tls({ store, secret, log, sockets, ...tlsOptions })
   const webhooks = new Webhooks({ store, secret, policy: webhookPolicy(config), log })
   const fleetUpgrades = new FleetUpgrades({ store, log })
+  const gateways = new Gateways({
+    store,
+    authority,
+    own: await ensureOwnGateway(config.state_dir),
+    version,
+    stateDir: config.state_dir,
+    redis: { redis: config.redis, redisUrl },
+    tokenLifetimeMs: config.join_token_minutes * 60_000,
+    log,
+    onRemoved: onRemoved ?? (() => undefined),
+  })
   store.start()
   onClose(() => store.close())
   access.start()
@@ -116,7 +131,7 @@ async function startParts(
   const journal = new EventJournal({ path: join(config.run_dir, 'events'), log })
   const events = new EventHub({ view, describe, journal })
   view.resume(journal.former?.hosts.values() ?? [])
-  const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets })
+  const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets, gateways })
   onClose(async () => {
     events.close() // closed in the same turn of the event loop as the fleet: the journal must miss no change
     await fleet.close()
@@ -146,6 +161,7 @@ async function startParts(
     events,
     webhooks,
     fleetUpgrades,
+    gateways,
     time,
     ...about,
     ...http,
@@ -166,6 +182,8 @@ async function startParts(
   await tls.start(api)
   const leaving = { server, tls, fleet, consoles: api.consoles, events }
   onClose(() => leave(leaving, () => (closing = true)))
+  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease])
+  onClose(() => gateways.close())
   log.info({ url: server.url, version }, 'gateway started')
 }
 

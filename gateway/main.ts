@@ -8,6 +8,7 @@ import { createLogger } from '../shared/logging.js'
 import { version } from '../shared/version.js'
 import type { CommandContext } from './commands/admin-commands.js'
 import { GatewayConfigSchema, type GatewayConfig } from './config.js'
+import { withJoinedStore } from './gateways/joined-store.js'
 
 const defaultConfig = '/etc/berth/gateway.yaml'
 
@@ -35,6 +36,15 @@ command(
   .requiredOption('--admin-key-file <file>', 'file for the key, mode 0600; an existing file is kept')
   .action(({ config, adminKeyFile }: Options & { adminKeyFile: string }) =>
     main(config, (parsed) => init(parsed, adminKeyFile)),
+  )
+
+command('join <token>', 'make this machine a further gateway of a fleet; the token “-” is read from standard input')
+  .option('--replace', 'set the data of a gateway aside that this machine has had until now', false)
+  .option('--no-service', 'do not stop and start the service berth-gateway')
+  .action((token: string, { config, ...options }: Options & { replace: boolean; service: boolean }) =>
+    main(config, async (parsed) =>
+      (await import('./commands/join-gateway.js')).joinAsGateway(commandContext(parsed), token, options),
+    ),
   )
 
 command('is-ready', 'succeed if the gateway of this machine serves requests').action(({ config }: Options) =>
@@ -92,7 +102,7 @@ function command(name: string, description: string, parent: Command = program): 
 /** Runs a command. An error is printed as one line. The exit code is 1, or 2 for an invalid configuration. */
 async function main(configPath: string, run: (config: GatewayConfig) => Promise<void>): Promise<void> {
   try {
-    await run(readConfig(GatewayConfigSchema, configPath))
+    await run(withJoinedStore(readConfig(GatewayConfigSchema, configPath)))
   } catch (error) {
     console.error(`berth-gateway: ${describeError(error)}`)
     process.exitCode = error instanceof ConfigError ? 2 : 1
@@ -134,13 +144,18 @@ async function serve(config: GatewayConfig): Promise<void> {
   const { startWhenPossible } = await import('../shared/start-again.js')
   const { ListeningSockets } = await import('./sockets/listening-sockets.js')
   const sockets = ListeningSockets.of(process.env, log)
-  const options = { config, redisUrl: readRedisUrl(), version, log, sockets }
+  let reasonFound: (reason: 'signal' | 'removed') => void = () => undefined
+  const reason = new Promise<'signal' | 'removed'>((resolve) => (reasonFound = resolve))
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => reasonFound('signal'))
+  const onRemoved = (): void => reasonFound('removed')
+  const options = { config, redisUrl: readRedisUrl(), version, log, sockets, onRemoved }
   const close = await startWhenPossible(() => startGateway(options), log)
-  await new Promise<void>((stop) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop())
-  })
+  const stopsBecause = await reason
   log.info('stopping')
   await close()
+  // With this error, systemd does not start the gateway again.
+  if (stopsBecause === 'removed')
+    throw new ConfigError('this gateway was removed from its fleet: let it join again with a new token')
 }
 
 async function init(config: GatewayConfig, adminKeyFile: string): Promise<void> {

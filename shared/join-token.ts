@@ -6,13 +6,21 @@ export const joinTokenPrefix = 'berth_jt_'
 export const joinIssuer = 'berth-gateway'
 export const joinAudience = 'berth-join'
 export const joinPath = '/v1/join'
+/** Audience of the tokens, and path of the requests, with which another gateway joins. */
+export const gatewayJoinAudience = 'berth-gateway-join'
+export const gatewayJoinPath = '/v1/gateways'
 /** Path for progress reports of an installation. The gateway answers each with the state of the host. */
 export const installReportPath = '/v1/install'
 
+export type JoinAudience = typeof joinAudience | typeof gatewayJoinAudience
+
 export interface JoinTokenContent {
+  /** Id of the host or gateway that joins. */
   readonly hostId: string
-  /** Address of the gateway's join endpoint, as host:port. */
+  /** Address of the join endpoint of the gateway that created the token, as host:port. */
   readonly address: string
+  /** Addresses of the join endpoints of all gateways, beginning with `address`. */
+  readonly addresses: readonly string[]
   /** SHA-256 fingerprint of the CA certificate (DER), in lower-case hexadecimal. */
   readonly caFingerprint: string
   readonly expiresAtMs: number
@@ -27,6 +35,15 @@ export interface JoinRequest {
   readonly port?: number
 }
 
+/** Request of a machine that becomes a gateway. */
+export interface GatewayJoinRequest {
+  readonly token: string
+  /** X25519 key for which the answer is encrypted: SubjectPublicKeyInfo (DER) in base64url. */
+  readonly public_key: string
+  /** Host name of the machine. */
+  readonly machine: string
+}
+
 export interface JoinAnswer {
   readonly host_id: string
   readonly certificate: string
@@ -34,11 +51,12 @@ export interface JoinAnswer {
 }
 
 /**
- * Parses a token without checking its signature, which only the gateway can check. The agent trusts whoever gave it the
+ * Parses a token without checking its signature, which only a gateway can check. The agent trusts whoever gave it the
  * token.
+ * @param audience what joins: a host, or a gateway
  * @throws {BerthError} `join_token_invalid`
  */
-export function parseJoinToken(token: string): JoinTokenContent {
+export function parseJoinToken(token: string, audience: JoinAudience = joinAudience): JoinTokenContent {
   const bad = (why: string) => new BerthError('invalid', 'join_token_invalid', `join token: ${why}`)
   const match = /^berth_jt_[\w-]+\.([\w-]+)\.[\w-]+$/.exec(token.trim())
   if (!match || token.length > 4096) throw bad('it must begin with berth_jt_ and be complete')
@@ -48,7 +66,9 @@ export function parseJoinToken(token: string): JoinTokenContent {
   } catch (cause) {
     throw new BerthError('invalid', 'join_token_invalid', 'join token: it is damaged', { cause })
   }
-  const { sub, address, ca, exp } = claims
+  const { sub, address, ca, exp, aud } = claims
+  const joining = wrongAudiences[audience]
+  if (aud === joining.audience) throw bad(joining.message)
   const well =
     typeof sub === 'string' &&
     new RegExp(hostIdPattern).test(sub) &&
@@ -57,7 +77,20 @@ export function parseJoinToken(token: string): JoinTokenContent {
     typeof exp === 'number' &&
     typeof address === 'string'
   if (!well || !isHostPort(address)) throw bad('it was created by an incompatible version of the gateway')
-  return { hostId: sub, address, caFingerprint: ca, expiresAtMs: exp * 1000 }
+  const addresses = [...new Set([address, ...otherAddresses(claims['addresses'])])]
+  return { hostId: sub, address, addresses, caFingerprint: ca, expiresAtMs: exp * 1000 }
+}
+
+/** Error for a token of the other kind. */
+const wrongAudiences: Readonly<Record<JoinAudience, { readonly audience: JoinAudience; readonly message: string }>> = {
+  [joinAudience]: { audience: gatewayJoinAudience, message: 'it is for a gateway: use it with berth-gateway join' },
+  [gatewayJoinAudience]: { audience: joinAudience, message: 'it is for a host: use it with berth-agent join' },
+}
+
+/** Addresses of further gateways. Tokens of older gateways do not contain any. */
+function otherAddresses(claim: unknown): string[] {
+  const list: readonly unknown[] = Array.isArray(claim) ? claim : []
+  return list.filter((address): address is string => typeof address === 'string' && isHostPort(address))
 }
 
 /** True if the text is host:port: a name, an IPv4 address or a bracketed IPv6 address, and a port from 1 to 65535. */

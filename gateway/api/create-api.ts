@@ -31,6 +31,7 @@ import type { PanelSettings } from '../settings/panel-settings.js'
 import { PublicUrl } from '../settings/public-url.js'
 import type { Tls } from '../tls/tls.js'
 import type { FleetUpgrades } from '../upgrades/fleet-upgrades.js'
+import type { Gateways } from '../gateways/gateways.js'
 import { accessPolicyRoutes } from './access/access-policy.js'
 import { sslRoutes } from './access/ssl.js'
 import { publicUrlRoutes } from './access/public-url.js'
@@ -49,6 +50,7 @@ import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
 import { fleetUpgradeRoutes } from './hosts/fleet-upgrade.js'
+import { gatewayRoutes } from './hosts/gateways.js'
 import { hostRoutes } from './hosts/hosts.js'
 import { hostUpgradeRoute } from './hosts/upgrade.js'
 import { limitRoutes } from './guests/limits.js'
@@ -92,6 +94,7 @@ export interface ApiOptions {
   readonly events: EventHub
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
+  readonly gateways: Gateways
   readonly time: TimeFormat
   readonly maxBodyBytes: number
   readonly policies: AccessPolicies
@@ -183,6 +186,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...taskRoutes({ fleet, time }),
     ...hostRoutes({ fleet, time }),
     hostUpgradeRoute({ fleet, time }),
+    ...gatewayRoutes({ gateways: more.gateways, time }),
     ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
     ...swapRoutes(fleet),
     ...historyRoutes({ fleet, time }),

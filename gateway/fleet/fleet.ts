@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../config.js'
+import type { Gateways } from '../gateways/gateways.js'
 import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
 import type { Store } from '../store/store.js'
@@ -55,6 +56,8 @@ export interface FleetOptions {
   readonly view?: FleetState
   /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
+  /** The other gateways. Absent: there are none, and no gateway can join. */
+  readonly gateways?: Pick<Gateways, 'join' | 'otherJoinAddresses'> | undefined
 }
 
 /** The gateway's fleet: host records, connections to agents, and the reported state. */
@@ -131,7 +134,7 @@ export class GatewayFleet implements Fleet {
       leafLifetimeMs,
       tokens,
       tokenLifetimeMs: config.join_token_minutes * 60_000,
-      joinAddress: () => this.joinAddress,
+      joinAddresses: () => [this.joinAddress, ...(options.gateways?.otherJoinAddresses ?? [])],
       installCommand: (token) => this.#planInstall(token),
     })
     this.#installer = new Installer({
@@ -214,6 +217,7 @@ export class GatewayFleet implements Fleet {
       installer: this.#installer,
       sockets,
       join: (request, source) => this.hosts.join(request, source),
+      joinGateway: this.options.gateways && ((request) => this.options.gateways!.join(request)),
     })
     if (/^(0\.0\.0\.0|\[::\]):/.test(this.joinAddress))
       log.warn({ address: this.joinAddress }, 'join_address is not set: only agents on this machine can join')

@@ -22,8 +22,8 @@ export interface HostAdminOptions {
   readonly clock: ClockCheck
   readonly leafLifetimeMs: number
   readonly tokenLifetimeMs: number
-  /** host:port at which agents connect to join. */
-  readonly joinAddress: () => string
+  /** Addresses at which agents connect to join, as host:port. The one of this gateway is the first. */
+  readonly joinAddresses: () => readonly string[]
   /** Creates the command that installs the agent on a host and joins it. */
   readonly installCommand: (token: string) => Promise<string>
   readonly watched: WatchedHosts
@@ -57,11 +57,11 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   async createJoinToken(hostId: string): Promise<JoinToken> {
-    const { tokens, tokenLifetimeMs, joinAddress, installCommand } = this.options
+    const { tokens, tokenLifetimeMs, joinAddresses, installCommand } = this.options
     this.#get(hostId)
-    const address = joinAddress()
-    const made = await tokens.create(hostId, { address, lifetimeMs: tokenLifetimeMs })
-    return { ...made, address, command: await installCommand(made.token) }
+    const addresses = joinAddresses()
+    const made = await tokens.create(hostId, { addresses, lifetimeMs: tokenLifetimeMs })
+    return { ...made, address: addresses[0]!, command: await installCommand(made.token) }
   }
 
   checkJoinToken(token: string): VerifiedToken {

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import jwt from 'jsonwebtoken'
-import { BerthError } from '../../shared/errors.js'
-import { hostIdPattern } from '../../shared/identity.js'
-import { joinAudience, joinIssuer, joinTokenPrefix } from '../../shared/join-token.js'
+import { joinAudience } from '../../shared/join-token.js'
+import { signToken, tokenRefused, verifyToken } from '../join/signed-token.js'
 import type { Authority } from '../pki/authority.js'
 import type { Store } from '../store/store.js'
 
@@ -26,11 +24,12 @@ export class JoinTokens {
 
   async create(
     hostId: string,
-    options: { address: string; lifetimeMs: number },
+    options: { addresses: readonly string[]; lifetimeMs: number },
   ): Promise<{ token: string; expiresAtMs: number }> {
     const expiresAtMs = Math.floor((Date.now() + options.lifetimeMs) / 1000) * 1000
     const id = randomUUID()
-    const token = this.#sign(hostId, { address: options.address, id, expiresAtMs })
+    const content = { subject: hostId, id, expiresAtMs, addresses: options.addresses }
+    const token = signToken(this.authority, joinAudience, content)
     await this.store.run('store a join token', (client) =>
       client.set(this.#key(hostId), id, { expiration: { type: 'PXAT', value: expiresAtMs } }),
     )
@@ -39,8 +38,9 @@ export class JoinTokens {
 
   /** Creates a token that authorizes the downloads and reports of one upgrade. It cannot authorize a certificate. */
   createForUpgrade(hostId: string, options: { address: string; lifetimeMs: number; upgradeId: string }): string {
-    const expiresAtMs = Date.now() + options.lifetimeMs
-    return this.#sign(hostId, { ...options, id: randomUUID(), expiresAtMs })
+    const expiresAtMs = Math.floor((Date.now() + options.lifetimeMs) / 1000) * 1000
+    const content = { subject: hostId, id: randomUUID(), expiresAtMs, addresses: [options.address] }
+    return signToken(this.authority, joinAudience, { ...content, claims: { upgrade: options.upgradeId } })
   }
 
   /**
@@ -48,26 +48,9 @@ export class JoinTokens {
    * @throws {BerthError} `join_token_invalid`
    */
   verify(token: string): VerifiedToken {
-    try {
-      const claims = jwt.verify(token.slice(joinTokenPrefix.length), this.authority.publicKeyPem, {
-        algorithms: ['ES256'],
-        issuer: joinIssuer,
-        audience: joinAudience,
-      })
-      if (!token.startsWith(joinTokenPrefix) || typeof claims === 'string') throw new Error('form')
-      const { sub: hostId = '', jti: id = '' } = claims
-      if (!new RegExp(hostIdPattern).test(hostId) || id === '') throw new Error('claims')
-      const upgradeId: unknown = claims['upgrade']
-      return { hostId, id, ...(typeof upgradeId === 'string' && { upgradeId }) }
-    } catch (cause) {
-      const expired = cause instanceof jwt.TokenExpiredError
-      throw refused(
-        expired
-          ? 'the join token has expired: create a new one'
-          : 'the join token is not valid: this gateway did not create it',
-        cause,
-      )
-    }
+    const { subject: hostId, id, claims } = verifyToken(this.authority, joinAudience, token)
+    const upgradeId = claims['upgrade']
+    return { hostId, id, ...(typeof upgradeId === 'string' && { upgradeId }) }
   }
 
   /**
@@ -84,28 +67,14 @@ export class JoinTokens {
       await client.multi().del(this.#key(token.hostId)).exec()
       return true
     })
-    if (!burned) throw refused('the join token was already used or replaced by a newer one: create a new one')
+    if (!burned) throw tokenRefused('the join token was already used or replaced by a newer one: create a new one')
   }
 
   async void(hostId: string): Promise<void> {
     await this.store.run('invalidate a join token', (client) => client.del(this.#key(hostId)))
   }
 
-  #sign(
-    hostId: string,
-    { address, id, expiresAtMs, upgradeId }: { address: string; id: string; expiresAtMs: number; upgradeId?: string },
-  ): string {
-    const { fingerprint: ca, privateKeyPem } = this.authority
-    const claims = { ca, address, exp: Math.floor(expiresAtMs / 1000), ...(upgradeId && { upgrade: upgradeId }) }
-    const options = { issuer: joinIssuer, audience: joinAudience, subject: hostId, jwtid: id }
-    return joinTokenPrefix + jwt.sign(claims, privateKeyPem, { algorithm: 'ES256', ...options })
-  }
-
   #key(hostId: string): string {
     return this.store.key('join-token', hostId)
   }
-}
-
-function refused(message: string, cause?: unknown): BerthError {
-  return new BerthError('unauthenticated', 'join_token_invalid', message, { cause })
 }

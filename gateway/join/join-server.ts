@@ -5,9 +5,11 @@ import { pipeline } from 'node:stream/promises'
 import type { Logger } from 'pino'
 import { BerthError, toBerthError, type ErrorKind } from '../../shared/errors.js'
 import {
+  gatewayJoinPath,
   installReportPath,
   joinPath,
   splitHostPort,
+  type GatewayJoinRequest,
   type JoinAnswer,
   type JoinRequest,
 } from '../../shared/join-token.js'
@@ -55,6 +57,8 @@ export interface JoinServerOptions {
    * @param source address from which the request came
    */
   readonly join: (request: JoinRequest, source: string) => Promise<JoinAnswer>
+  /** Answers a machine that joins as a gateway. Absent: no gateway can join. */
+  readonly joinGateway?: ((request: GatewayJoinRequest) => Promise<object>) | undefined
 }
 
 /**
@@ -144,12 +148,15 @@ export class JoinServer {
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse, address: string): Promise<void> {
-    const { installer, join, log } = this.options
+    const { installer, join, joinGateway, log } = this.options
     const { method, url = '' } = request
     if (method === 'POST' && url === joinPath) {
       const answer = await this.#answerBody(request, address, (body) => join(parseJoin(body), unmapped(address)))
       log.info({ address, host: answer.host_id }, 'host joined')
       send(response, 200, answer)
+    } else if (method === 'POST' && url === gatewayJoinPath && joinGateway) {
+      send(response, 200, await this.#answerBody(request, address, (body) => joinGateway(parseGatewayJoin(body))))
+      log.info({ address }, 'a gateway has joined')
     } else if (method === 'POST' && url === installReportPath) {
       send(response, 200, await this.#answerBody(request, address, (body) => installer.report(body)))
     } else if (method === 'GET' && url === installPath) {
@@ -227,6 +234,12 @@ function parseJoin({ token, csr, now_ms, port }: Readonly<Record<string, unknown
     ...(typeof now_ms === 'number' && { now_ms }),
     ...(isPort(port) && { port }),
   }
+}
+
+function parseGatewayJoin({ token, public_key, machine }: Readonly<Record<string, unknown>>): GatewayJoinRequest {
+  if (typeof token !== 'string' || typeof public_key !== 'string' || typeof machine !== 'string')
+    throw new BerthError('invalid', 'missing_field', 'token, public_key and machine are required')
+  return { token, public_key, machine: machine.slice(0, 255) }
 }
 
 const isPort = (value: unknown): value is number =>

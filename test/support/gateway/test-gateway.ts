@@ -4,6 +4,10 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Logger } from 'pino'
 import { PeriodicTasks } from '../../../shared/async/periodic-tasks.js'
+import { GatewayConfigSchema } from '../../../gateway/config.js'
+import { Gateways } from '../../../gateway/gateways/gateways.js'
+import { ensureOwnGateway } from '../../../gateway/gateways/own-gateway.js'
+import { ensureAuthority } from '../../../gateway/pki/authority.js'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../../gateway/callers.js'
 import { createAdminKey } from '../../../gateway/access/bootstrap.js'
 import { keepTargets } from '../../../gateway/backups/keep-targets.js'
@@ -22,6 +26,7 @@ import { Store } from '../../../gateway/store/store.js'
 import { Tls, type TlsOptions } from '../../../gateway/tls/tls.js'
 import { FleetUpgrades } from '../../../gateway/upgrades/fleet-upgrades.js'
 import { readText, type OutboundAnswer } from '../../../shared/outbound-request.js'
+import { validateConfig } from '../../../shared/config.js'
 import { readOrCreateKey } from '../../../shared/sealing.js'
 import { createTimeFormat } from '../../../shared/time.js'
 import { createClient } from '../ask.js'
@@ -122,8 +127,20 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const tls = new Tls({ store, secret, log, ...noTls, ...options.tls })
   const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
   const fleetUpgrades = new FleetUpgrades({ store, log, everyMs: 50 })
+  const gateways = new Gateways({
+    store,
+    authority: await ensureAuthority(join(stateDir, 'pki'), 10),
+    own: await ensureOwnGateway(stateDir),
+    version: '0.0.0-test',
+    stateDir,
+    redis: { redis: validateConfig(GatewayConfigSchema, {}, 'test').redis, redisUrl: redis.url },
+    tokenLifetimeMs: 60_000,
+    log,
+    onRemoved: () => undefined,
+  })
   store.start()
   access.start()
+  gateways.start(() => '127.0.0.1:8081', [webhooks.lease, fleetUpgrades.lease])
   await waitFor(() => store.ready(), { what: 'store connected' })
   const fleet = await LabFleet.start({
     store,
@@ -156,6 +173,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     events,
     webhooks,
     fleetUpgrades,
+    gateways,
     time,
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
     policies,
@@ -202,6 +220,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       await tls.close()
       await webhooks.close()
       await fleetUpgrades.close()
+      await gateways.close()
       await fleet.close()
       await access.close()
       await store.close()

@@ -1,0 +1,75 @@
+import { expect } from 'chai'
+import type { BerthError } from '../../shared/errors.js'
+import { admit, dropExpired, invite, noGateways, noteStart, remove, type GatewayList } from './gateway-list.js'
+
+const first = { id: 'gw-1', name: 'one', version: '1.0.0', joinAddress: '192.0.2.1:8081', startedAtMs: 5 }
+const one = noteStart(noGateways, first)
+const invited = invite(one, { id: 'gw-2', name: 'two', untilMs: 100 })
+const request = { id: 'gw-2', keyDigest: 'k', machine: 'machine', nowMs: 50 }
+const joined = admit(invited, request)
+
+const namesOf = (list: GatewayList): string[] => list.gateways.map(({ name }) => name)
+
+function codeOf(change: () => unknown): string {
+  try {
+    change()
+    return 'accepted'
+  } catch (error) {
+    return (error as BerthError).code
+  }
+}
+
+describe('the list of gateways', () => {
+  it('gets the first gateway when it starts', () => {
+    expect(one.gateways).to.deep.equal([{ ...first, invitedUntilMs: 0, joinedAtMs: 5, keyDigest: '' }])
+  })
+
+  it('shows an invited gateway as joined after the use of its token', () => {
+    expect(invited.gateways[1]).to.include({ name: 'two', invitedUntilMs: 100, joinedAtMs: 0 })
+    expect(joined.gateways[1]).to.include({ name: 'two', invitedUntilMs: 0, joinedAtMs: 50, keyDigest: 'k' })
+  })
+
+  it('contains a gateway once if the request to invite it is repeated', () => {
+    expect(invite(invited, { id: 'gw-2', name: 'two', untilMs: 200 })).to.equal(invited)
+  })
+
+  it('lets the same machine, but no other one, use a token again', () => {
+    expect(admit(joined, { ...request, nowMs: 60 })).to.equal(joined)
+    expect(codeOf(() => admit(joined, { ...request, keyDigest: 'other' }))).to.equal('join_token_invalid')
+  })
+
+  it('refuses the token of a withdrawn or expired invitation', () => {
+    expect(codeOf(() => admit(remove(invited, 'gw-2'), request))).to.equal('join_token_invalid')
+    expect(codeOf(() => admit(dropExpired(invited, 100), request))).to.equal('join_token_invalid')
+  })
+
+  it('keeps gateways that have joined when it drops expired invitations', () => {
+    expect(dropExpired(joined, 1000)).to.deep.equal(joined)
+  })
+
+  it('refuses a name that another gateway has, without regard to case', () => {
+    expect(codeOf(() => invite(one, { id: 'gw-2', name: 'ONE', untilMs: 100 }))).to.equal('name_conflict')
+  })
+
+  it('gives a gateway without a name the name of its machine, with a number if another gateway has this name', () => {
+    const list = invite(one, { id: 'gw-2', name: '', untilMs: 100 })
+    expect(namesOf(admit(list, { ...request, machine: 'one' }))).to.deep.equal(['one', 'one-2'])
+  })
+
+  it('contains at most 16 gateways', () => {
+    const ids = Array.from({ length: 15 }, (_, index) => `gw-x${index}`)
+    const full = ids.reduce((list, id) => invite(list, { id, name: id, untilMs: 100 }), one)
+    expect(codeOf(() => invite(full, { id: 'gw-2', name: '', untilMs: 100 }))).to.equal('too_many_gateways')
+  })
+
+  it('does not get a removed gateway again when that gateway starts', () => {
+    const removed = remove(joined, 'gw-2')
+    expect(noteStart(removed, { ...first, id: 'gw-2' })).to.deep.equal(removed)
+    expect(removed.removed).to.deep.equal(['gw-2'])
+  })
+
+  it('gets all running gateways again after the loss of the store', () => {
+    const list = noteStart(noteStart(noGateways, { ...first, id: 'gw-2', name: 'two' }), first)
+    expect(namesOf(list)).to.deep.equal(['two', 'one'])
+  })
+})

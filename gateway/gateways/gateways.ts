@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto'
+import type { Logger } from 'pino'
+import { conflict, describeError } from '../../shared/errors.js'
+import { gatewayJoinAudience, type GatewayJoinRequest } from '../../shared/join-token.js'
+import { signToken, verifyToken } from '../join/signed-token.js'
+import type { Authority } from '../pki/authority.js'
+import { StoredDocument } from '../store/document.js'
+import type { Lease } from '../store/lease.js'
+import type { RedisChoice } from '../store/redis-settings.js'
+import type { Store } from '../store/store.js'
+import { admit, dropExpired, invite, noGateways, noteStart, remove } from './gateway-list.js'
+import type { GatewayList, GatewayRecord } from './gateway-list.js'
+import { GatewayStatuses, type GatewayStatus } from './gateway-status.js'
+import { machineName, type OwnGateway } from './own-gateway.js'
+import { sealAnswer, type SealedAnswer } from './sealed-answer.js'
+import { checkStoreShared, readSharedState, type SharedState } from './shared-state.js'
+
+const reportEveryMs = 3000
+
+export interface GatewaysOptions {
+  readonly store: Store
+  readonly authority: Authority
+  readonly own: OwnGateway
+  readonly version: string
+  readonly stateDir: string
+  readonly redis: RedisChoice
+  readonly tokenLifetimeMs: number
+  readonly log: Logger
+  /** Called once if this gateway was removed from the fleet. It must then stop to serve requests. */
+  readonly onRemoved: () => void
+}
+
+/** A gateway as the API shows it. `status` is undefined while it is offline. */
+export interface GatewayView extends GatewayRecord {
+  readonly status: GatewayStatus | undefined
+}
+
+export interface GatewayInvitation {
+  readonly gateway: GatewayRecord
+  readonly token: string
+  readonly expiresAtMs: number
+}
+
+/** Content of the answer to a machine that joins as a gateway. */
+export interface JoinedGateway extends OwnGateway {
+  readonly state: SharedState
+}
+
+/** The gateways of the fleet, which share a store. Create the object before `store.start()`. */
+export class Gateways {
+  readonly #list: StoredDocument<GatewayList>
+  readonly #statuses: GatewayStatuses
+  readonly #startedAtMs = Date.now()
+  #timer: NodeJS.Timeout | undefined
+  #joinAddress = (): string => ''
+  #leases: readonly Lease[] = []
+
+  constructor(private readonly options: GatewaysOptions) {
+    const { store, log, own } = options
+    this.#list = new StoredDocument<GatewayList>({ store, name: 'gateways', initial: noGateways, log })
+    this.#statuses = new GatewayStatuses(store, own.id)
+    this.#list.onChange((list) => this.#checkRemoved(list))
+  }
+
+  /**
+   * Adds this gateway to the list, and reports its state regularly.
+   * @param joinAddress returns host:port of this gateway's join endpoint
+   */
+  start(joinAddress: () => string, leases: readonly Lease[]): void {
+    this.#joinAddress = joinAddress
+    this.#leases = leases
+    const { store } = this.options
+    store.on('up', () => void this.#register())
+    if (store.ready()) void this.#register()
+    this.#timer = setInterval(() => void this.#report(), reportEveryMs).unref()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    if (this.options.store.ready()) await this.#statuses.withdraw().catch(() => undefined)
+  }
+
+  get ownId(): string {
+    return this.options.own.id
+  }
+
+  /** Addresses of the join endpoints of the other gateways, as host:port. */
+  get otherJoinAddresses(): string[] {
+    const others = this.#list.value?.gateways.filter(({ id }) => id !== this.ownId) ?? []
+    return others.map(({ joinAddress }) => joinAddress).filter(Boolean)
+  }
+
+  /** Returns all gateways and open invitations. @throws {BerthError} `store_unavailable` */
+  async list(): Promise<GatewayView[]> {
+    const { gateways } = dropExpired(this.#list.current, Date.now())
+    const statuses = await this.#statuses.read(gateways.map(({ id }) => id))
+    return gateways.map((gateway, index) => ({ ...gateway, status: statuses[index] }))
+  }
+
+  /**
+   * Invites a machine to become a gateway, with a token for `berth-gateway join`.
+   * @param operationId uuid of the request: the same one leads to the same gateway
+   * @throws {BerthError} `store_not_shared`, `name_conflict`, `too_many_gateways`
+   */
+  async invite(operationId: string, name: string): Promise<GatewayInvitation> {
+    const { authority, redis, tokenLifetimeMs } = this.options
+    checkStoreShared(redis)
+    const id = `gw-${operationId.slice(0, 8)}`
+    const now = Date.now()
+    const expiresAtMs = Math.floor((now + tokenLifetimeMs) / 1000) * 1000
+    const list = await this.#list.update((old) => invite(dropExpired(old, now), { id, name, untilMs: expiresAtMs }))
+    const addresses = [this.#joinAddress(), ...this.otherJoinAddresses]
+    const token = signToken(authority, gatewayJoinAudience, { subject: id, id: operationId, expiresAtMs, addresses })
+    return { gateway: list.gateways.find((gateway) => gateway.id === id)!, token, expiresAtMs }
+  }
+
+  /**
+   * Lets a machine with a token join: answers with all secrets, encrypted for the key of the machine.
+   * @throws {BerthError} `join_token_invalid`, `invalid_field`, `store_not_shared`
+   */
+  async join({ token, public_key: publicKey, machine }: GatewayJoinRequest): Promise<SealedAnswer> {
+    const { authority, redis, stateDir } = this.options
+    const { subject: id } = verifyToken(authority, gatewayJoinAudience, token)
+    checkStoreShared(redis)
+    const state = await readSharedState(stateDir, redis)
+    sealAnswer(publicKey, '') // an invalid key must not use up the token
+    const keyDigest = createHash('sha256').update(publicKey).digest('hex')
+    const request = { id, keyDigest, machine: machineName(machine), nowMs: Date.now() }
+    const { gateways } = await this.#list.update((old) => admit(old, request))
+    const { name } = gateways.find((gateway) => gateway.id === id)!
+    const joined: JoinedGateway = { id, name, state }
+    return sealAnswer(publicKey, JSON.stringify(joined))
+  }
+
+  /** Removes another gateway, or withdraws an invitation. @throws {BerthError} `not_found`, `own_gateway` */
+  async remove(id: string): Promise<GatewayRecord> {
+    if (id === this.ownId)
+      throw conflict('own_gateway', 'a gateway cannot remove itself: send the request to another gateway')
+    let removed: GatewayRecord | undefined
+    await this.#list.update((old) => {
+      removed = old.gateways.find((gateway) => gateway.id === id)
+      return remove(old, id)
+    })
+    return removed!
+  }
+
+  async #register(): Promise<void> {
+    const { own, version, log } = this.options
+    try {
+      await this.#list.refresh()
+      const start = { ...own, version, joinAddress: this.#joinAddress(), startedAtMs: this.#startedAtMs }
+      const known = this.#list.current.gateways.find(({ id }) => id === own.id)
+      if (known?.startedAtMs !== this.#startedAtMs) await this.#list.update((old) => noteStart(old, start))
+      await this.#report()
+    } catch (error) {
+      log.warn({ why: describeError(error) }, 'this gateway could not be added to the list of gateways')
+    }
+  }
+
+  async #report(): Promise<void> {
+    if (!this.options.store.ready()) return
+    await this.#statuses.report(this.#leases).catch(() => undefined) // repeated after a few seconds
+  }
+
+  #checkRemoved({ removed }: GatewayList): void {
+    if (removed.includes(this.ownId)) this.options.onRemoved()
+  }
+}

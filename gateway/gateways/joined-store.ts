@@ -1,0 +1,26 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ConfigError } from '../../shared/errors.js'
+import type { GatewayConfig } from '../config.js'
+import { storeSettings } from './shared-state.js'
+
+/**
+ * Adds the settings of the store that this gateway got when it joined the fleet. Settings in gateway.yaml come first.
+ * @throws {ConfigError} if the file with these settings is damaged
+ */
+export function withJoinedStore(config: GatewayConfig): GatewayConfig {
+  const { redis, state_dir: stateDir } = config
+  if (redis.url !== '' || redis.sentinels.length > 0) return config
+  const joined = readSettings(join(stateDir, storeSettings))
+  return joined ? { ...config, redis: { ...redis, ...joined } } : config
+}
+
+function readSettings(path: string): Partial<GatewayConfig['redis']> | undefined {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Partial<GatewayConfig['redis']>
+  } catch (cause) {
+    // Without permission, the caller cannot use the store either: for example `check-config` without root.
+    if (['ENOENT', 'EACCES', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw new ConfigError(`${path} is damaged: let this gateway join the fleet again`, { cause })
+  }
+}

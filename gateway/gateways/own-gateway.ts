@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { createFileAtomic, writeFileAtomic } from '../../shared/files.js'
+
+/** Identity of a gateway in the list of gateways. */
+export interface OwnGateway {
+  readonly id: string
+  readonly name: string
+}
+
+/** File with the identity, in the state directory. */
+export const ownGatewayFile = 'gateway.json'
+
+/** Reads the identity of this gateway, or creates it. */
+export async function ensureOwnGateway(stateDir: string): Promise<OwnGateway> {
+  const path = join(stateDir, ownGatewayFile)
+  const found = await findOwnGateway(stateDir)
+  if (found) return found
+  await createFileAtomic(path, JSON.stringify({ id: newGatewayId(), name: machineName() }))
+  return JSON.parse(await readFile(path, 'utf8')) as OwnGateway
+}
+
+/** @returns undefined if the machine has no gateway, or one of an older version */
+export async function findOwnGateway(stateDir: string): Promise<OwnGateway | undefined> {
+  const text = await readFile(join(stateDir, ownGatewayFile), 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined
+    throw cause
+  })
+  return text === undefined ? undefined : (JSON.parse(text) as OwnGateway)
+}
+
+export async function writeOwnGateway(directory: string, own: OwnGateway): Promise<void> {
+  await writeFileAtomic(join(directory, ownGatewayFile), JSON.stringify(own))
+}
+
+export const newGatewayId = (): string => `gw-${randomBytes(4).toString('hex')}`
+
+/** Name of this machine in the form of a gateway's name. */
+export function machineName(machine = hostname()): string {
+  return (
+    machine
+      .split('.')[0]!
+      .replaceAll(/[^A-Za-z0-9-]/g, '')
+      .replace(/^-+/, '')
+      .slice(0, 50) || 'gateway'
+  )
+}

@@ -1,0 +1,63 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { conflict } from '../../shared/errors.js'
+import { writeFileAtomic } from '../../shared/files.js'
+import type { GatewayConfig } from '../config.js'
+import { externalServerOf, type RedisChoice } from '../store/redis-settings.js'
+
+/** Keys of the configuration with paths of files. The content of these files is part of the shared state. */
+const fileKeys = ['password_file', 'sentinel_password_file', 'ca_file', 'certificate_file', 'key_file'] as const
+
+/** Files of the state directory that all gateways of a fleet must have. */
+const sharedFiles = ['pki/authority.pem', 'pki/join-key.pem', 'secret'] as const
+
+/** Directory, in the state directory, of the settings of the store that a joining gateway got. */
+const storeDirectory = 'store'
+export const storeSettings = `${storeDirectory}/settings.json`
+
+type RedisSettings = Omit<GatewayConfig['redis'], 'program'>
+
+/** What a new gateway needs in order to be equal to the others: secrets, and how to reach the store. */
+export interface SharedState {
+  /** Content of each of the shared files. */
+  readonly files: Readonly<Record<string, string>>
+  readonly redis: RedisSettings
+  /** Content of the files that the settings of the store name, by key of the setting. */
+  readonly redisFiles: Readonly<Record<string, string>>
+}
+
+/** @throws {BerthError} `store_not_shared` if only this machine can reach the store */
+export function checkStoreShared(choice: RedisChoice): void {
+  if (externalServerOf(choice) !== undefined) return
+  throw conflict(
+    'store_not_shared',
+    'the store of this gateway is a private Redis server, which no other machine can reach: move it to a Redis server ' +
+      'of your own first (docs/gateways.md)',
+  )
+}
+
+/** Reads the shared state of this gateway. */
+export async function readSharedState(stateDir: string, { redis, redisUrl }: RedisChoice): Promise<SharedState> {
+  const { program: _program, ...settings } = redis
+  const files = await readAll(sharedFiles.map((name) => [name, join(stateDir, name)]))
+  const named = fileKeys.filter((key) => redis[key] !== '')
+  const redisFiles = await readAll(named.map((key) => [key, redis[key]]))
+  return { files, redis: { ...settings, url: redisUrl || redis.url }, redisFiles }
+}
+
+async function readAll(paths: readonly (readonly [name: string, path: string])[]): Promise<Record<string, string>> {
+  const contents = paths.map(async ([name, path]) => [name, await readFile(path, 'utf8')] as const)
+  return Object.fromEntries(await Promise.all(contents))
+}
+
+/**
+ * Writes the shared state into a directory.
+ * @param stateDir directory that will be the state directory; the written settings name files in it
+ */
+export async function writeSharedState(directory: string, stateDir: string, state: SharedState): Promise<void> {
+  for (const name of sharedFiles) await writeFileAtomic(join(directory, name), state.files[name] ?? '')
+  const named = fileKeys.filter((key) => state.redisFiles[key] !== undefined)
+  for (const key of named) await writeFileAtomic(join(directory, storeDirectory, key), state.redisFiles[key] ?? '')
+  const paths = Object.fromEntries(named.map((key) => [key, join(stateDir, storeDirectory, key)]))
+  await writeFileAtomic(join(directory, storeSettings), JSON.stringify({ ...state.redis, ...paths }, null, 2))
+}

@@ -1,0 +1,144 @@
+import { createHash, X509Certificate } from 'node:crypto'
+import {
+  connect,
+  type ConnectionOptions,
+  type DetailedPeerCertificate,
+  type PeerCertificate,
+  type TLSSocket,
+} from 'node:tls'
+import { BerthError } from './errors.js'
+import { createPeerCheck, identityDnsName } from './identity.js'
+import { splitHostPort } from './join-token.js'
+import { OutboundClient, readText } from './outbound-request.js'
+
+const timeoutMs = 15_000
+const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
+const maxAnswerBytes = 64 * 1024
+const joinName = identityDnsName({ role: 'join' })
+
+/** What a join token says about the gateways that accept it. */
+export interface JoinTarget {
+  /** Addresses of join endpoints, as host:port. They are tried in this order. */
+  readonly addresses: readonly string[]
+  /** SHA-256 fingerprint of the CA certificate (DER), in lower-case hexadecimal. */
+  readonly caFingerprint: string
+}
+
+export interface JoinReply {
+  /** Fields of the JSON object in the answer. Their types are not checked. */
+  readonly fields: Readonly<Record<string, unknown>>
+  /** CA certificate in PEM. It matches the fingerprint. */
+  readonly caPem: string
+}
+
+/**
+ * Sends a request to the first join endpoint that can be reached. Nothing is sent before the CA of the endpoint matches
+ * the fingerprint.
+ * @param path path of the request
+ * @param body content of the request, sent as JSON
+ * @throws {BerthError} `gateway_untrusted`, `gateway_unreachable`, or the code of the gateway's refusal
+ */
+export async function askJoinEndpoint(target: JoinTarget, path: string, body: object): Promise<JoinReply> {
+  const { address, caPem } = await findEndpoint(target)
+  const client = new OutboundClient({
+    timeouts,
+    tls: { ca: caPem, servername: joinName, minVersion: 'TLSv1.3', checkServerIdentity: checkJoinRole },
+  })
+  try {
+    const answer = await client.send(`https://${address}${path}`, {
+      method: 'POST',
+      signal: AbortSignal.timeout(timeoutMs),
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    return { fields: parseAnswer(answer.status, await readText(answer.body, maxAnswerBytes)), caPem }
+  } catch (cause) {
+    throw unreachable(address, cause)
+  } finally {
+    client.close()
+  }
+}
+
+/** Returns the first endpoint that can be reached, and its CA certificate in PEM. */
+async function findEndpoint({ addresses, caFingerprint }: JoinTarget): Promise<{ address: string; caPem: string }> {
+  let failure: unknown
+  for (const address of addresses)
+    try {
+      return { address, caPem: await fetchAuthority(address, caFingerprint) }
+    } catch (error) {
+      if (!(error instanceof BerthError) || error.code !== 'gateway_unreachable') throw error
+      failure = error
+    }
+  throw failure
+}
+
+/** Gets the CA certificate of an endpoint and compares it with the fingerprint. Sends nothing secret. */
+async function fetchAuthority(address: string, caFingerprint: string): Promise<string> {
+  const socket = await openTls(address, { rejectUnauthorized: false })
+  try {
+    let shown: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
+    while (shown?.raw && shown.issuerCertificate && shown.issuerCertificate !== shown) shown = shown.issuerCertificate
+    const digest = shown?.raw ? createHash('sha256').update(shown.raw).digest('hex') : ''
+    if (!shown || digest !== caFingerprint)
+      throw new BerthError(
+        'forbidden',
+        'gateway_untrusted',
+        `${address} is not the gateway that created this token: it has another certificate authority`,
+      )
+    return new X509Certificate(shown.raw).toString()
+  } finally {
+    socket.destroy()
+  }
+}
+
+function openTls(address: string, options: ConnectionOptions): Promise<TLSSocket> {
+  const { host, port } = splitHostPort(address)
+  return new Promise((resolve, reject) => {
+    const fail = (cause: unknown): void => {
+      socket.destroy()
+      reject(unreachable(address, cause))
+    }
+    const socket = connect({ host, port, servername: joinName, minVersion: 'TLSv1.3', ...options }, () => {
+      socket.off('error', fail)
+      socket.on('error', () => undefined)
+      resolve(socket)
+    })
+    socket.setTimeout(timeoutMs, () => fail(new Error(`no answer within ${timeoutMs / 1000} s`)))
+    socket.on('error', fail)
+  })
+}
+
+function checkJoinRole(_name: string, certificate: PeerCertificate): Error | undefined {
+  try {
+    createPeerCheck({ identity: { role: 'join' } })(certificate)
+    return undefined
+  } catch (error) {
+    return error as Error
+  }
+}
+
+function parseAnswer(status: number, text: string): JoinReply['fields'] {
+  const answer = parseObject(text)
+  if (status === 200) return answer
+  const { code, message } = answer
+  throw new BerthError(
+    'forbidden',
+    typeof code === 'string' ? code : 'join_refused',
+    typeof message === 'string' ? message : `the gateway answered with HTTP status ${status}`,
+  )
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    if (typeof parsed !== 'object' || parsed === null) throw new TypeError('not an object')
+    return parsed as Record<string, unknown>
+  } catch (cause) {
+    throw new BerthError('internal', 'gateway_untrusted', 'the answer of the gateway is not JSON', { cause })
+  }
+}
+
+function unreachable(address: string, cause: unknown): BerthError {
+  if (cause instanceof BerthError) return cause
+  return new BerthError('unavailable', 'gateway_unreachable', `the gateway cannot be reached at ${address}`, { cause })
+}
