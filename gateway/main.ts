@@ -42,8 +42,11 @@ command('join <token>', 'make this machine a further gateway of a fleet; the tok
   .option('--replace', 'set the data of a gateway aside that this machine has had until now', false)
   .option('--no-service', 'do not stop and start the service berth-gateway')
   .action((token: string, { config, ...options }: Options & { replace: boolean; service: boolean }) =>
-    main(config, async (parsed) =>
-      (await import('./commands/join-gateway.js')).joinAsGateway(commandContext(parsed), token, options),
+    main(
+      config,
+      async (parsed) =>
+        (await import('./commands/join-gateway.js')).joinAsGateway(commandContext(parsed), token, options),
+      (parsed) => parsed, // the command writes the settings of the joined store itself
     ),
   )
 
@@ -100,9 +103,13 @@ function command(name: string, description: string, parent: Command = program): 
 }
 
 /** Runs a command. An error is printed as one line. The exit code is 1, or 2 for an invalid configuration. */
-async function main(configPath: string, run: (config: GatewayConfig) => Promise<void>): Promise<void> {
+async function main(
+  configPath: string,
+  run: (config: GatewayConfig) => Promise<void>,
+  complete: (config: GatewayConfig) => GatewayConfig = withJoinedStore,
+): Promise<void> {
   try {
-    await run(withJoinedStore(readConfig(GatewayConfigSchema, configPath)))
+    await run(complete(readConfig(GatewayConfigSchema, configPath)))
   } catch (error) {
     console.error(`berth-gateway: ${describeError(error)}`)
     process.exitCode = error instanceof ConfigError ? 2 : 1

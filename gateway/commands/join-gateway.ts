@@ -34,6 +34,8 @@ export interface JoinOptions {
 
 /** Directory, in the state directory, with the state that the gateway will have after the change. */
 const preparation = 'joining'
+/** Beginning of the name of the directory, in the state directory, with the former state. The id of the gateway follows. */
+const formerPrefix = 'before-joining-as-'
 const unit = 'berth-gateway.service'
 const readyWithinMs = 120_000
 
@@ -70,12 +72,16 @@ class GatewayJoin {
   }
 
   async join(token: string, content: JoinTokenContent): Promise<void> {
+    const former = join(this.#stateDir, `${formerPrefix}${content.hostId}`)
     const prepared = await findOwnGateway(this.#prepared)
     if (prepared?.id !== content.hostId) await this.#prepare(token, content)
-    await checkStore(this.context, this.#prepared)
-    if (!this.options.replace) await refuseUsed(this.context)
+    // If the directory exists, an earlier run passed these checks and was interrupted during the change.
+    if (!existsSync(former)) {
+      await checkStore(this.context, this.#prepared)
+      if (!this.options.replace) await refuseUsed(this.context)
+    }
     if (this.options.service && isServiceActive()) execFileSync('systemctl', ['stop', unit], { stdio: 'inherit' })
-    await this.#replaceState(content.hostId)
+    await this.#replaceState(former)
   }
 
   /** Gets the shared state and writes it. The identity comes last: it marks a complete preparation. */
@@ -105,11 +111,10 @@ class GatewayJoin {
    * Moves the former state into a directory of its own, and the prepared state to its place. The identity is moved
    * last: it marks a complete change.
    */
-  async #replaceState(id: string): Promise<void> {
-    const former = join(this.#stateDir, `before-joining-as-${id}`)
+  async #replaceState(former: string): Promise<void> {
     await rm(join(this.#prepared, 'key.pem'), { force: true })
     await mkdir(former, { recursive: true, mode: 0o700 })
-    const isFormer = (name: string): boolean => name !== preparation && !name.startsWith('before-joining-as-')
+    const isFormer = (name: string): boolean => name !== preparation && !name.startsWith(formerPrefix)
     const incoming = await readdir(this.#prepared)
     // After an interruption, entries that are no longer prepared have been moved to their place already.
     const moved = new Set(['pki', 'secret', 'store'].filter((name) => !incoming.includes(name)))

@@ -115,7 +115,7 @@ export class StoredHostAdmin implements HostAdmin {
     const { hostId } = verified
     // The certificate is signed before the token is used, so that the token stays valid after an invalid request.
     const issued = await authority.signRequest(csr, { role: 'agent', hostId }, leafLifetimeMs)
-    const address = this.#addressOf(hostId, source, port)
+    const address = await this.#addressOf(hostId, source, port)
     await tokens.burn(verified)
     const { serial, notAfterMs } = issued
     const joined = { address, serials: [serial], certificateNotAfterMs: notAfterMs }
@@ -124,12 +124,16 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   /** The configured address of the host, otherwise the address from which it joins. */
-  #addressOf(hostId: string, source: string, port: number | undefined): string {
-    const known = this.options.view.findState(hostId)?.record.address ?? ''
+  async #addressOf(hostId: string, source: string, port: number | undefined): Promise<string> {
+    // Read from the store: another gateway may have just created the host.
+    const { records } = await this.options.store.list()
+    const known = records.find(({ id }) => id === hostId)?.address ?? ''
     if (known !== '' || port === undefined) return known
     const address = `${source.includes(':') ? `[${source}]` : source}:${port}`
-    const others = [...this.options.view.states()].map(({ record }) => record).filter(({ id }) => id !== hostId)
-    this.#checkAddress({ address }, others)
+    this.#checkAddress(
+      { address },
+      records.filter(({ id }) => id !== hostId),
+    )
     return address
   }
 

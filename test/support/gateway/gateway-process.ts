@@ -82,6 +82,18 @@ export class GatewayProcess {
     await gone
   }
 
+  /** Resolves when the gateway has ended by itself. @returns its exit code; null: it was killed */
+  async ended(): Promise<number | null> {
+    const child = this.#child!
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+    return child.exitCode
+  }
+
+  /** Returns this gateway with another API key for requests. */
+  withKey(adminKey: string): Pick<GatewayProcess, 'request'> {
+    return new GatewayProcess(this.directory, this.port, adminKey)
+  }
+
   /** Sends one request as the administrator. @param path relative to /api/v1 */
   async request(method: string, path: string, options: GatewayRequestOptions = {}): Promise<GatewayReply> {
     const { body, headers = {} } = options

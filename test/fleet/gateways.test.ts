@@ -1,0 +1,218 @@
+import { expect } from 'chai'
+import { spawnSync } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { joinGateway } from '../../agent/enrollment/join.js'
+import { parseJoinToken } from '../../shared/join-token.js'
+import { endLeftGateway, GatewayProcess } from '../support/gateway/gateway-process.js'
+import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
+import { scratchDirectory } from '../support/scratch.js'
+import { waitFor } from '../support/wait.js'
+
+const scratch = 'btest-gateways'
+const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
+
+interface GatewayRow {
+  readonly id: string
+  readonly name: string
+  readonly state: string
+  readonly answers: boolean
+  readonly leases: string[]
+  readonly load_percent: number | null
+  readonly join_address: string
+}
+
+interface Joined {
+  readonly code: number | null
+  readonly output: string
+}
+
+/** Three gateways of a fleet as processes. Each test continues where the one before ended. */
+describe('several gateways', function () {
+  this.bail(true)
+  const directory = join('/var/tmp', scratch)
+  let redis: TestRedis
+  let first: GatewayProcess
+  let second: GatewayProcess
+  let third: GatewayProcess
+  let thirdToken: string
+  let wipe: (() => void) | undefined
+  const keyPem = generateKeyPairSync('x25519').privateKey.export({ type: 'pkcs8', format: 'pem' })
+
+  before(async () => {
+    for (const name of ['first', 'second', 'third']) await endLeftGateway(join(directory, name))
+    wipe = scratchDirectory(scratch).wipe
+    redis = await startTestRedis()
+    first = await GatewayProcess.create(join(directory, 'first'), '127.0.0.1', { redis: { url: redis.url } })
+    first.start()
+    await first.ready()
+    // Both have a fleet of their own at first, without hosts and administrators.
+    second = await GatewayProcess.create(join(directory, 'second'))
+    third = await GatewayProcess.create(join(directory, 'third'))
+  })
+  after(async () => {
+    for (const gateway of [first, second, third]) await gateway?.close()
+    await redis?.stop()
+    wipe?.()
+  })
+
+  const rowsOf = async (gateway: Pick<GatewayProcess, 'request'>): Promise<GatewayRow[]> =>
+    (await gateway.request('GET', '/gateways')).body.data as GatewayRow[]
+  const stateDir = (gateway: GatewayProcess): string => join(gateway.directory, 'state')
+
+  /** Runs `berth-gateway join` on the machine of a gateway. */
+  function runJoin(gateway: GatewayProcess, token: string, ...options: string[]): Joined {
+    const args = ['join', token, '--no-service', ...options, '--config', join(gateway.directory, 'gateway.yaml')]
+    const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' })
+    return { code: status, output: stdout + stderr }
+  }
+
+  /** Makes the machine of a gateway use the same key for its request as the other machines with this key. */
+  function placeKey(gateway: GatewayProcess): void {
+    mkdirSync(join(stateDir(gateway), 'joining'), { recursive: true })
+    writeFileSync(join(stateDir(gateway), 'joining/key.pem'), keyPem)
+  }
+
+  async function invite(name?: string): Promise<{ token: string; id: string }> {
+    const reply = await first.request('POST', '/gateways', { body: name === undefined ? {} : { name } })
+    expect(reply.status, JSON.stringify(reply.body)).to.equal(201)
+    const { join_token: token, id, command } = reply.body.data as { join_token: string; id: string; command: string }
+    expect(command).to.equal(`berth-gateway join ${token}`)
+    return { token, id }
+  }
+
+  /** Lets requests of the administrator of the first gateway be sent to another gateway. */
+  const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
+
+  it('begin with one, which lists itself', async () => {
+    const [row, ...others] = await rowsOf(first)
+    expect(others).to.deep.equal([])
+    expect(row).to.include({ state: 'online', answers: true })
+  })
+
+  it('list an invited one until it joins', async () => {
+    const { id } = await invite('withdrawn')
+    expect((await rowsOf(first)).find((row) => row.id === id)).to.include({ name: 'withdrawn', state: 'invited' })
+  })
+
+  it('refuse a token after its invitation was withdrawn', async () => {
+    const { token, id } = await invite()
+    expect((await first.request('DELETE', `/gateways/${id}`)).status).to.equal(200)
+    const { code, output } = runJoin(second, token, '--replace')
+    expect(code).to.equal(1)
+    expect(output).to.contain('the join token was withdrawn')
+  })
+
+  it('refuse the token of a host', async () => {
+    const { body } = await first.request('POST', '/hosts', { body: { name: 'host', address: '127.0.0.1:9' } })
+    const { join_token: token } = body.data as { join_token: string }
+    expect(runJoin(second, token).output).to.contain('it is for a host')
+  })
+
+  it('refuse to invite one while the store is the private server of a gateway', async () => {
+    second.start()
+    await second.ready()
+    const { status, body } = await second.request('POST', '/gateways', { body: {} })
+    expect([status, body.code]).to.deep.equal([409, 'store_not_shared'])
+  })
+
+  it('keep the data of a machine that has a fleet of its own, unless the command says --replace', async () => {
+    await second.request('POST', '/hosts', { body: { name: 'other', address: '127.0.0.1:9' } })
+    const { token } = await invite('second')
+    expect(runJoin(second, token).output).to.contain('add --replace')
+    await second.kill('SIGTERM')
+    const formerSecret = readFileSync(join(stateDir(second), 'secret'), 'utf8')
+    const joined = runJoin(second, token, '--replace')
+    expect(joined.code, joined.output).to.equal(0)
+    const [former] = readdirSync(stateDir(second)).filter((name) => name.startsWith('before-joining-as-'))
+    expect(readFileSync(join(stateDir(second), former!, 'secret'), 'utf8')).to.equal(formerSecret)
+  })
+
+  it('serve the same fleet as soon as the second one has started', async () => {
+    second.start()
+    await waitFor(
+      async () =>
+        (
+          await asFleetAdmin(second)
+            .request('GET', '/hosts')
+            .catch(() => undefined)
+        )?.status === 200,
+      {
+        what: () => `the second gateway\n${second.logTail()}`,
+      },
+    )
+    const rows = async (): Promise<GatewayRow[]> => rowsOf(asFleetAdmin(second))
+    await waitFor(async () => (await rows()).filter(({ state }) => state === 'online').length === 2, { what: 'both' })
+    const own = (await rows()).find(({ answers }) => answers)!
+    expect(own.name).to.equal('second')
+    expect((await rowsOf(first)).flatMap(({ leases }) => leases)).to.include('webhook-lease')
+  })
+
+  it('give the secrets only to root, and keep no key of the transmission', () => {
+    for (const name of ['secret', 'pki/authority.pem', 'store/settings.json'])
+      expect(statSync(join(stateDir(second), name)).mode & 0o777, name).to.equal(0o600)
+    expect(existsSync(join(stateDir(second), 'joining'))).to.equal(false)
+  })
+
+  it('all accept a host with the token of one of them, also if that one has failed', async () => {
+    const { body } = await asFleetAdmin(second).request('POST', '/hosts', {
+      body: { name: 'late', address: '127.0.0.1:8' },
+    })
+    const { join_token: token } = body.data as { join_token: string }
+    expect(parseJoinToken(token).addresses).to.have.length(2)
+    await second.kill()
+    await joinGateway(token, join(directory, 'identity'))
+    second.start()
+  })
+
+  it('accept a token again from a machine that did not get the answer, but not from another machine', async () => {
+    thirdToken = (await invite('third')).token
+    const token = thirdToken
+    placeKey(third)
+    expect(runJoin(third, token, '--replace')).to.include({ code: 0 })
+    const same = await GatewayProcess.create(join(directory, 'same'))
+    expect(runJoin(same, token, '--replace').output).to.contain('the join token was already used')
+    placeKey(same)
+    expect(runJoin(same, token, '--replace')).to.include({ code: 0 })
+  })
+
+  it('complete a change of the state that was interrupted', () => {
+    const joining = join(stateDir(third), 'joining')
+    mkdirSync(joining)
+    for (const name of ['secret', 'gateway.json']) renameSync(join(stateDir(third), name), join(joining, name))
+    // Everything else has its new place already. The token is used, but the gateway is not asked again.
+    expect(runJoin(third, thirdToken)).to.include({ code: 0 })
+    expect(existsSync(joining)).to.equal(false)
+    for (const name of ['secret', 'pki/authority.pem'])
+      expect(readFileSync(join(stateDir(third), name)).equals(readFileSync(join(stateDir(first), name)))).to.equal(true)
+  })
+
+  it('stop a gateway that was removed, and never let it serve again', async () => {
+    third.start()
+    await waitFor(async () => (await rowsOf(first)).some((row) => row.name === 'third' && row.state === 'online'), {
+      what: () => `the third gateway\n${third.logTail()}`,
+    })
+    const { id } = (await rowsOf(first)).find(({ name }) => name === 'third')!
+    expect((await first.request('DELETE', `/gateways/${id}`)).status).to.equal(200)
+    expect(await third.ended()).to.equal(2)
+    third.start()
+    expect(await third.ended()).to.equal(2)
+    expect(third.logTail()).to.contain('was removed from its fleet')
+  })
+
+  it('cannot remove the one that answers', async () => {
+    const { id } = (await rowsOf(first)).find(({ answers }) => answers)!
+    const { status, body } = await first.request('DELETE', `/gateways/${id}`)
+    expect([status, body.code]).to.deep.equal([409, 'own_gateway'])
+  })
+
+  it('refuse to join a fleet while gateway.yaml names a store', async () => {
+    const { token } = await invite()
+    writeFileSync(
+      join(third.directory, 'gateway.yaml'),
+      readFileSync(join(third.directory, 'gateway.yaml'), 'utf8').replace('{', `{"redis":{"url":"${redis.url}"},`),
+    )
+    expect(runJoin(third, token).output).to.contain('names a store')
+  })
+})
