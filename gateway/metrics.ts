@@ -3,6 +3,8 @@ import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/ho
 import type { FleetView } from './fleet/contract.js'
 import { isEnded } from './fleet/lists/operation-table.js'
 import type { StoreHealth } from './access/contract.js'
+import { addGatewayGauge } from './gateways/gateway-metrics.js'
+import type { Gateways } from './gateways/gateways.js'
 import { addStoreMetrics, type StoreMetricSources } from './store-metrics.js'
 
 export interface HttpMetrics {
@@ -27,10 +29,11 @@ export interface MetricsSources extends StoreMetricSources {
   readonly view: FleetView
   readonly health: StoreHealth
   readonly tls: CertificateEnd
+  readonly gateways: Pick<Gateways, 'list'>
 }
 
 /** Metrics of the gateway, and the last reported metrics of all agents. */
-export function createMetrics({ view, health, tls, ...sources }: MetricsSources): Metrics {
+export function createMetrics({ view, health, tls, gateways, ...sources }: MetricsSources): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -40,6 +43,7 @@ export function createMetrics({ view, health, tls, ...sources }: MetricsSources)
   addFleetGauges(registry, view)
   addStoreGauge(registry, health)
   addStoreMetrics(registry, sources)
+  addGatewayGauge(registry, gateways)
   addCertificateGauge(registry, tls)
   return {
     observe: createObserver(registry),

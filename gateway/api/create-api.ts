@@ -134,6 +134,7 @@ export function createApi(options: ApiOptions): Api {
     tls: options.tls,
     store: options.store,
     leases: [options.webhooks.lease, options.fleetUpgrades.lease],
+    gateways: options.gateways,
   })
   const isClosing = () => options.isClosing()
   const pages = [

@@ -30,13 +30,16 @@ export interface GatewaysOptions {
   readonly onRemoved: () => void
 }
 
-/** A gateway as the API shows it. `status` is undefined while it is offline. */
+export const gatewayStates = ['invited', 'online', 'offline'] as const
+
+/** A gateway as the API shows it. `status` is undefined unless it is online. */
 export interface GatewayView extends GatewayRecord {
+  readonly state: (typeof gatewayStates)[number]
   readonly status: GatewayStatus | undefined
 }
 
 export interface GatewayInvitation {
-  readonly gateway: GatewayRecord
+  readonly gateway: GatewayView
   readonly token: string
   readonly expiresAtMs: number
 }
@@ -94,7 +97,7 @@ export class Gateways {
   async list(): Promise<GatewayView[]> {
     const { gateways } = dropExpired(this.#list.current, Date.now())
     const statuses = await this.#statuses.read(gateways.map(({ id }) => id))
-    return gateways.map((gateway, index) => ({ ...gateway, status: statuses[index] }))
+    return gateways.map((gateway, index) => viewOf(gateway, statuses[index]))
   }
 
   /**
@@ -111,7 +114,8 @@ export class Gateways {
     const list = await this.#list.update((old) => invite(dropExpired(old, now), { id, name, untilMs: expiresAtMs }))
     const addresses = [this.#joinAddress(), ...this.otherJoinAddresses]
     const token = signToken(authority, gatewayJoinAudience, { subject: id, id: operationId, expiresAtMs, addresses })
-    return { gateway: list.gateways.find((gateway) => gateway.id === id)!, token, expiresAtMs }
+    const gateway = list.gateways.find((invited) => invited.id === id)!
+    return { gateway: viewOf(gateway), token, expiresAtMs }
   }
 
   /**
@@ -165,4 +169,9 @@ export class Gateways {
   #checkRemoved({ removed }: GatewayList): void {
     if (removed.includes(this.ownId)) this.options.onRemoved()
   }
+}
+
+function viewOf(gateway: GatewayRecord, status?: GatewayStatus): GatewayView {
+  const state = gateway.joinedAtMs === 0 ? 'invited' : status ? 'online' : 'offline'
+  return { ...gateway, state, status }
 }

@@ -34,12 +34,25 @@ export async function purgeStore(options: ServerOptions, prefix: string): Promis
   }
 }
 
-/** Throws an error if a gateway is using the prefix. */
+/** Throws an error if a gateway is using the prefix, or if several gateways belong to the fleet. */
 async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
+  if (countGateways(await client.get(`${prefix}gateways`)) > 1)
+    throw new BerthError(
+      'conflict',
+      'store_shared',
+      'other gateways use this store: remove them with DELETE /gateways/ID',
+    )
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))
     if (keys.some((key) => isAliveHere(key.slice(leases.length)) ?? true))
       throw new BerthError('conflict', 'store_shared', `another gateway uses the prefix ${prefix} on this Redis server`)
+}
+
+/** Number of gateways that have joined, in the document of gateway/gateways/gateways.ts. */
+function countGateways(document: string | null): number {
+  if (document === null) return 0
+  const { value } = JSON.parse(document) as { value: { gateways: { joinedAtMs: number }[] } }
+  return value.gateways.filter(({ joinedAtMs }) => joinedAtMs > 0).length
 }
 
 async function removeKeys(client: StoreClient, prefix: string): Promise<number> {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -11,6 +11,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 const scratch = 'btest-gateways'
+const page = 'docs/gateways.md'
 const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
 
 interface GatewayRow {
@@ -23,7 +24,7 @@ interface GatewayRow {
   readonly join_address: string
 }
 
-interface Joined {
+interface CommandResult {
   readonly code: number | null
   readonly output: string
 }
@@ -43,8 +44,7 @@ describe('several gateways', function () {
   before(async () => {
     for (const name of ['first', 'second', 'third']) await endLeftGateway(join(directory, name))
     wipe = scratchDirectory(scratch).wipe
-    redis = await startTestRedis()
-    first = await GatewayProcess.create(join(directory, 'first'), '127.0.0.1', { redis: { url: redis.url } })
+    first = await GatewayProcess.create(join(directory, 'first'))
     first.start()
     await first.ready()
     // Both have a fleet of their own at first, without hosts and administrators.
@@ -62,9 +62,12 @@ describe('several gateways', function () {
   const stateDir = (gateway: GatewayProcess): string => join(gateway.directory, 'state')
 
   /** Runs `berth-gateway join` on the machine of a gateway. */
-  function runJoin(gateway: GatewayProcess, token: string, ...options: string[]): Joined {
-    const args = ['join', token, '--no-service', ...options, '--config', join(gateway.directory, 'gateway.yaml')]
-    const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' })
+  const runJoin = (gateway: GatewayProcess, token: string, ...options: string[]): CommandResult =>
+    runCommand(gateway, 'join', token, '--no-service', ...options)
+
+  function runCommand(gateway: GatewayProcess, ...words: string[]): CommandResult {
+    const args = [program, ...words, '--config', join(gateway.directory, 'gateway.yaml')]
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
     return { code: status, output: stdout + stderr }
   }
 
@@ -72,6 +75,13 @@ describe('several gateways', function () {
   function placeKey(gateway: GatewayProcess): void {
     mkdirSync(join(stateDir(gateway), 'joining'), { recursive: true })
     writeFileSync(join(stateDir(gateway), 'joining/key.pem'), keyPem)
+  }
+
+  /** Enters the address of the store into gateway.yaml. */
+  function setStore(gateway: GatewayProcess, url: string): void {
+    const path = join(gateway.directory, 'gateway.yaml')
+    const config = JSON.parse(readFileSync(path, 'utf8')) as object
+    writeFileSync(path, JSON.stringify({ ...config, redis: { url } }))
   }
 
   async function invite(name?: string): Promise<{ token: string; id: string }> {
@@ -84,6 +94,24 @@ describe('several gateways', function () {
 
   /** Lets requests of the administrator of the first gateway be sent to another gateway. */
   const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
+
+  it('can share the data of the first one after its store was moved as documented', async () => {
+    await first.request('POST', '/hosts', { body: { name: 'early', address: '127.0.0.1:7' } })
+    await first.kill('SIGTERM')
+    const server = join(directory, 'server')
+    mkdirSync(join(server, 'redis'), { recursive: true })
+    const [copy] = /^ +cp -a .*$/m.exec(readFileSync(page, 'utf8'))!
+    const command = copy
+      .replace('/var/lib/berth/gateway', stateDir(first))
+      .replace('/var/lib/redis', join(server, 'redis'))
+    execFileSync('sh', ['-c', command])
+    redis = await startTestRedis({ stateDir: server })
+    setStore(first, redis.url)
+    first.start()
+    await first.ready()
+    const { body } = await first.request('GET', '/hosts')
+    expect((body.data as { name: string }[]).map(({ name }) => name)).to.deep.equal(['early'])
+  })
 
   it('begin with one, which lists itself', async () => {
     const [row, ...others] = await rowsOf(first)
@@ -188,6 +216,10 @@ describe('several gateways', function () {
       expect(readFileSync(join(stateDir(third), name)).equals(readFileSync(join(stateDir(first), name)))).to.equal(true)
   })
 
+  it('refuse to delete the data of the store while others use it', () => {
+    expect(runCommand(first, 'purge').output).to.contain('other gateways use this store')
+  })
+
   it('stop a gateway that was removed, and never let it serve again', async () => {
     third.start()
     await waitFor(async () => (await rowsOf(first)).some((row) => row.name === 'third' && row.state === 'online'), {
@@ -209,10 +241,7 @@ describe('several gateways', function () {
 
   it('refuse to join a fleet while gateway.yaml names a store', async () => {
     const { token } = await invite()
-    writeFileSync(
-      join(third.directory, 'gateway.yaml'),
-      readFileSync(join(third.directory, 'gateway.yaml'), 'utf8').replace('{', `{"redis":{"url":"${redis.url}"},`),
-    )
+    setStore(third, redis.url)
     expect(runJoin(third, token).output).to.contain('names a store')
   })
 })

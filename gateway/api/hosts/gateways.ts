@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { Gateways, GatewayView } from '../../gateways/gateways.js'
+import { gatewayStates, type Gateways, type GatewayView } from '../../gateways/gateways.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
@@ -13,7 +13,7 @@ const GatewaySchema = Type.Object(
     id: Type.String(),
     name: Type.String(),
     state: oneOf(
-      ['invited', 'online', 'offline'],
+      gatewayStates,
       '`invited`: the gateway has a token, but has not joined yet. `offline`: no report for ten seconds.',
     ),
     answers: Type.Boolean({ description: '`true` for the gateway that answers this request.' }),
@@ -104,7 +104,7 @@ function inviteRoute({ gateways, time }: Parts): Route {
       const { name = '' } = context.body
       context.audit({ target: name })
       const { gateway, token, expiresAtMs } = await gateways.invite(context.operationId, name)
-      const row = gatewayRow({ ...gateway, status: undefined }, gateways.ownId, time)
+      const row = gatewayRow(gateway, gateways.ownId, time)
       const command = `berth-gateway join ${token}`
       const data = { ...row, join_token: token, command, expires_at: time.format(expiresAtMs) }
       return { status: 201, message: 'gateway invited', data }
@@ -134,11 +134,11 @@ function removeRoute({ gateways }: Parts): Route {
 }
 
 function gatewayRow(gateway: GatewayView, ownId: string, time: TimeFormat): Static<typeof GatewaySchema> {
-  const { id, name, version, joinAddress, status, joinedAtMs, startedAtMs, invitedUntilMs } = gateway
+  const { id, name, state, version, joinAddress, status, joinedAtMs, startedAtMs, invitedUntilMs } = gateway
   return {
     id,
     name,
-    state: joinedAtMs === 0 ? 'invited' : status ? 'online' : 'offline',
+    state,
     answers: id === ownId,
     version,
     join_address: joinAddress,
