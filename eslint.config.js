@@ -38,6 +38,7 @@ export default tseslint.config(
       'agent/host/guest/guest-terminal.ts',
       'agent/host/process/pty.ts',
       'gateway/store/redis-process.ts',
+      'gateway/commands/service.ts',
       'gateway/sockets/descriptor-store.ts',
     ],
     rules: {

@@ -16,7 +16,7 @@ const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs
 const maxAnswerBytes = 64 * 1024
 const joinName = identityDnsName({ role: 'join' })
 
-/** What a join token says about the gateways that accept it. */
+/** Gateways that accept a join token. */
 export interface JoinTarget {
   /** Addresses of join endpoints, as host:port. They are tried in this order. */
   readonly addresses: readonly string[]

@@ -57,18 +57,10 @@ export interface JoinAnswer {
  * @throws {BerthError} `join_token_invalid`
  */
 export function parseJoinToken(token: string, audience: JoinAudience = joinAudience): JoinTokenContent {
-  const bad = (why: string) => new BerthError('invalid', 'join_token_invalid', `join token: ${why}`)
-  const match = /^berth_jt_[\w-]+\.([\w-]+)\.[\w-]+$/.exec(token.trim())
-  if (!match || token.length > 4096) throw bad('it must begin with berth_jt_ and be complete')
-  let claims: Record<string, unknown>
-  try {
-    claims = JSON.parse(Buffer.from(match[1]!, 'base64url').toString('utf8')) as Record<string, unknown>
-  } catch (cause) {
-    throw new BerthError('invalid', 'join_token_invalid', 'join token: it is damaged', { cause })
-  }
+  const claims = parseClaims(token)
   const { sub, address, ca, exp, aud } = claims
-  const joining = wrongAudiences[audience]
-  if (aud === joining.audience) throw bad(joining.message)
+  const other = otherAudience[audience]
+  if (aud === other.audience) throw invalidToken(other.message)
   const well =
     typeof sub === 'string' &&
     new RegExp(hostIdPattern).test(sub) &&
@@ -76,13 +68,27 @@ export function parseJoinToken(token: string, audience: JoinAudience = joinAudie
     /^[0-9a-f]{64}$/.test(ca) &&
     typeof exp === 'number' &&
     typeof address === 'string'
-  if (!well || !isHostPort(address)) throw bad('it was created by an incompatible version of the gateway')
+  if (!well || !isHostPort(address)) throw invalidToken('it was created by an incompatible version of the gateway')
   const addresses = [...new Set([address, ...otherAddresses(claims['addresses'])])]
   return { hostId: sub, address, addresses, caFingerprint: ca, expiresAtMs: exp * 1000 }
 }
 
+function parseClaims(token: string): Record<string, unknown> {
+  const match = /^berth_jt_[\w-]+\.([\w-]+)\.[\w-]+$/.exec(token.trim())
+  if (!match || token.length > 4096) throw invalidToken('it must begin with berth_jt_ and be complete')
+  try {
+    return JSON.parse(Buffer.from(match[1]!, 'base64url').toString('utf8')) as Record<string, unknown>
+  } catch (cause) {
+    throw invalidToken('it is damaged', cause)
+  }
+}
+
+function invalidToken(why: string, cause?: unknown): BerthError {
+  return new BerthError('invalid', 'join_token_invalid', `join token: ${why}`, { cause })
+}
+
 /** Error for a token of the other kind. */
-const wrongAudiences: Readonly<Record<JoinAudience, { readonly audience: JoinAudience; readonly message: string }>> = {
+const otherAudience: Readonly<Record<JoinAudience, { readonly audience: JoinAudience; readonly message: string }>> = {
   [joinAudience]: { audience: gatewayJoinAudience, message: 'it is for a gateway: use it with berth-gateway join' },
   [gatewayJoinAudience]: { audience: joinAudience, message: 'it is for a host: use it with berth-agent join' },
 }

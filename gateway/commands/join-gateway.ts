@@ -1,10 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chown, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { BerthError, conflict } from '../../shared/errors.js'
 import { syncDirectory, writeFileAtomic } from '../../shared/files.js'
 import { askJoinEndpoint } from '../../shared/join-client.js'
@@ -23,7 +21,7 @@ import { writeSharedState } from '../gateways/shared-state.js'
 import { AccountStore } from '../accounts/account-store.js'
 import { HostStore } from '../fleet/host-store.js'
 import { withStore, type CommandContext } from './admin-commands.js'
-import { checkReady } from './is-ready.js'
+import { startService, stopService } from './service.js'
 
 export interface JoinOptions {
   /** True to set the data of a gateway aside that already has hosts or administrators. */
@@ -36,8 +34,6 @@ export interface JoinOptions {
 const preparation = 'joining'
 /** Beginning of the name of the directory, in the state directory, with the former state. The id of the gateway follows. */
 const formerPrefix = 'before-joining-as-'
-const unit = 'berth-gateway.service'
-const readyWithinMs = 120_000
 
 /**
  * Makes this machine a gateway of the fleet that created the token. It can be interrupted and run again at any point:
@@ -55,7 +51,7 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
       throw conflict('store_configured', 'gateway.yaml or BERTH_REDIS_URL names a store: remove this setting first')
     await new GatewayJoin(context, options).join(text.trim(), content)
   }
-  if (options.service) await startService(context)
+  if (options.service) await startService(context.config)
   console.log(`this machine is the gateway ${(await findOwnGateway(stateDir))!.name} of the fleet`)
 }
 
@@ -80,7 +76,7 @@ class GatewayJoin {
       await checkStore(this.context, this.#prepared)
       if (!this.options.replace) await refuseUsed(this.context)
     }
-    if (this.options.service && isServiceActive()) execFileSync('systemctl', ['stop', unit], { stdio: 'inherit' })
+    if (this.options.service) stopService()
     await this.#replaceState(former)
   }
 
@@ -172,25 +168,4 @@ async function chownLike(model: string, directory: string): Promise<void> {
   const { uid, gid } = await stat(model)
   await chown(directory, uid, gid)
   for (const entry of await readdir(directory, { recursive: true })) await chown(join(directory, entry), uid, gid)
-}
-
-function isServiceActive(): boolean {
-  try {
-    execFileSync('systemctl', ['is-active', '--quiet', unit], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
-
-async function startService({ config }: CommandContext): Promise<void> {
-  execFileSync('systemctl', ['start', unit], { stdio: 'inherit' })
-  const deadline = performance.now() + readyWithinMs
-  for (;;)
-    try {
-      return await checkReady(config)
-    } catch (error) {
-      if (performance.now() > deadline) throw error
-      await delay(500)
-    }
 }

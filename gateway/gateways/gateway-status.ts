@@ -2,7 +2,7 @@ import { performance, type EventLoopUtilization } from 'node:perf_hooks'
 import type { Lease } from '../store/lease.js'
 import type { Store } from '../store/store.js'
 
-/** What a running gateway reports about itself. */
+/** State that a running gateway reports about itself. */
 export interface GatewayStatus {
   /** Share of the time since the last report in which the gateway computed, in percent of one processor. */
   readonly loadPercent: number

@@ -32,7 +32,7 @@ describe('the encrypted answer to a joining gateway', () => {
 
   for (const [what, key] of [
     ['an empty text', ''],
-    ['a text that is no key', 'AAAA'],
+    ['a text that is not a key', 'AAAA'],
     ['a key of another type', encodePublicKey(generateKeyPairSync('ed25519').publicKey)],
   ])
     it(`is refused for ${what} in place of a public key`, () => {

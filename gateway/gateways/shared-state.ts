@@ -17,7 +17,7 @@ export const storeSettings = `${storeDirectory}/settings.json`
 
 type RedisSettings = Omit<GatewayConfig['redis'], 'program'>
 
-/** What a new gateway needs in order to be equal to the others: secrets, and how to reach the store. */
+/** Secrets and settings of the store, which a new gateway needs in order to be equal to the others. */
 export interface SharedState {
   /** Content of each of the shared files. */
   readonly files: Readonly<Record<string, string>>

@@ -148,23 +148,32 @@ export class JoinServer {
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse, address: string): Promise<void> {
-    const { installer, join, joinGateway, log } = this.options
+    const { installer } = this.options
     const { method, url = '' } = request
-    if (method === 'POST' && url === joinPath) {
-      const answer = await this.#answerBody(request, address, (body) => join(parseJoin(body), unmapped(address)))
-      log.info({ address, host: answer.host_id }, 'host joined')
-      send(response, 200, answer)
-    } else if (method === 'POST' && url === gatewayJoinPath && joinGateway) {
-      send(response, 200, await this.#answerBody(request, address, (body) => joinGateway(parseGatewayJoin(body))))
-      log.info({ address }, 'a gateway has joined')
-    } else if (method === 'POST' && url === installReportPath) {
-      send(response, 200, await this.#answerBody(request, address, (body) => installer.report(body)))
-    } else if (method === 'GET' && url === installPath) {
+    if (method === 'POST') return send(response, 200, await this.#handlePost(request, url, address))
+    if (method === 'GET' && url === installPath) {
       response.writeHead(200, { 'content-type': 'text/x-shellscript', connection: 'close' })
       response.end(await installer.script())
     } else if (method === 'GET' && url.startsWith(packagesPath)) {
       await this.#sendPackage(request, response, url.slice(packagesPath.length))
-    } else throw new BerthError('not_found', 'not_found', 'not found')
+    } else throw pageNotFound()
+  }
+
+  /** @returns the content of the answer */
+  async #handlePost(request: IncomingMessage, path: string, address: string): Promise<object> {
+    const { installer, join, joinGateway, log } = this.options
+    if (path === joinPath) {
+      const answer = await this.#answerBody(request, address, (body) => join(parseJoin(body), unmapped(address)))
+      log.info({ address, host: answer.host_id }, 'host joined')
+      return answer
+    }
+    if (path === gatewayJoinPath && joinGateway) {
+      const answer = await this.#answerBody(request, address, (body) => joinGateway(parseGatewayJoin(body)))
+      log.info({ address }, 'a gateway has joined')
+      return answer
+    }
+    if (path !== installReportPath) throw pageNotFound()
+    return this.#answerBody(request, address, (body) => installer.report(body))
   }
 
   async #answerBody<T>(
@@ -199,6 +208,8 @@ export class JoinServer {
     await pipeline(file.content, response)
   }
 }
+
+const pageNotFound = (): BerthError => new BerthError('not_found', 'not_found', 'not found')
 
 /** Converts an IPv4-mapped IPv6 address to IPv4. */
 function unmapped(address: string): string {
