@@ -183,6 +183,14 @@ const forms: readonly Form[] = [
     values: { 'customer-ports': '7', 'customer-expiry': '2031-01-01T00:00', 'customer-images': true },
   },
   {
+    name: 'a gateway',
+    operation: 'POST /gateways',
+    page: '/gateways',
+    button: 'Add a gateway',
+    submit: 'Create command',
+    values: { 'gateway-name': 'gateway-2' },
+  },
+  {
     name: 'a webhook',
     operation: 'POST /webhooks',
     page: '/webhooks',

@@ -100,6 +100,7 @@ describe('texts with markup in the panel', function () {
       `${at}/settings`,
       '/containers',
       '/hosts',
+      '/gateways',
       '/images',
       '/snapshots',
       '/backups',

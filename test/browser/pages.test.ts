@@ -19,6 +19,7 @@ const pages: readonly (readonly [name: string, path: string])[] = [
   ['guest-settings', '/containers/{id}/settings'],
   ['hosts', '/hosts'],
   ['host', '/hosts/host-a'],
+  ['gateways', '/gateways'],
   ['images', '/images'],
   ['snapshots', '/snapshots'],
   ['backups', '/backups'],

@@ -12,6 +12,7 @@ import Settings from '@lucide/svelte/icons/settings'
 import ShieldAlert from '@lucide/svelte/icons/shield-alert'
 import User from '@lucide/svelte/icons/user'
 import Users from '@lucide/svelte/icons/users'
+import Waypoints from '@lucide/svelte/icons/waypoints'
 import Webhook from '@lucide/svelte/icons/webhook'
 import wrap from 'svelte-spa-router/wrap'
 import type { Key } from '../i18n/text.svelte.ts'
@@ -45,6 +46,7 @@ export const navGroups: readonly { readonly label: Key; readonly pages: readonly
     label: 'nav.group.fleet',
     pages: [
       { path: '/hosts', label: 'nav.hosts', icon: Server, scope: 'host:read', admin: true },
+      { path: '/gateways', label: 'nav.gateways', icon: Waypoints, scope: 'host:read', admin: true },
       { path: '/images', label: 'nav.images', icon: HardDrive, scope: 'image:read', admin: true },
       { path: '/routing', label: 'nav.routing', icon: Network, scope: 'routing:read', admin: true },
       { path: '/security', label: 'nav.security', icon: ShieldAlert, scope: 'security:read', admin: true },
@@ -76,6 +78,7 @@ export const routes = {
   '/containers/:id/:tab': page(() => import('../pages/guest/GuestPage.svelte')),
   '/hosts': page(() => import('../pages/hosts/Hosts.svelte')),
   '/hosts/:id': page(() => import('../pages/hosts/HostPage.svelte')),
+  '/gateways': page(() => import('../pages/gateways/Gateways.svelte')),
   '/images': page(() => import('../pages/images/Images.svelte')),
   '/snapshots': page(() => import('../pages/Snapshots.svelte')),
   '/backups': page(() => import('../pages/backups/Backups.svelte')),

@@ -19,6 +19,7 @@ const tones: Readonly<Record<string, Tone>> = {
   online: 'good',
   offline: 'bad',
   pending: 'warn',
+  invited: 'warn',
   draining: 'warn',
   enabled: 'good',
   disabled: 'off',

@@ -115,6 +115,10 @@ export const errors = {
   'error.template_unknown': 'The image does not exist on the host.',
   'error.upload_missing': 'The uploaded file no longer exists on the host.',
   'error.volume_missing': 'The disk of the guest no longer exists.',
+  'error.store_not_shared':
+    'This gateway has a private Redis server. Move its data to a Redis server of your own first.',
+  'error.too_many_gateways': 'A fleet can have at most 16 gateways.',
+  'error.own_gateway': 'A gateway cannot remove itself. Use another gateway.',
   'error.upgrade_unsupported':
     'The panel cannot upgrade this host. Create a new command for the host and run it on the host once.',
   'error.upgrade_running': 'An upgrade of this host or of the fleet is running already.',

@@ -43,6 +43,7 @@ export const ui = {
   'nav.backups': 'Backups',
   'nav.tasks': 'Tasks',
   'nav.hosts': 'Hosts',
+  'nav.gateways': 'Gateways',
   'nav.images': 'Images',
   'nav.routing': 'Network',
   'nav.security': 'Security',

@@ -2,6 +2,7 @@ import { changes } from './changes.ts'
 import { console } from './console.ts'
 import { errors } from './errors.ts'
 import { fleet } from './fleet.ts'
+import { gateways } from './gateways.ts'
 import { guestSettings } from './guest-settings.ts'
 import { guests } from './guests.ts'
 import { moves } from './moves.ts'
@@ -32,5 +33,6 @@ export const zh = {
   ...suspension,
   ...timeline,
   ...webhooks,
+  ...gateways,
   ...changes,
 }

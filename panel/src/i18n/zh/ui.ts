@@ -44,6 +44,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'nav.backups': '备份',
   'nav.tasks': '任务',
   'nav.hosts': '主机',
+  'nav.gateways': '网关',
   'nav.images': '镜像',
   'nav.routing': '网络',
   'nav.security': '安全',
