@@ -17,7 +17,6 @@ export const gateways = {
   'gateways.leases': 'Work for the fleet',
   'gateways.lease.webhook-lease': 'Delivers webhooks',
   'gateways.lease.fleet-upgrade-worker': 'Upgrades hosts',
-  'gateways.joinAddress': 'Join address',
   'gateways.started': 'Started',
   'gateways.removeAsk': 'Remove {{name}}?',
   'gateways.removeText':

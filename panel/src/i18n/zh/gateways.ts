@@ -16,7 +16,6 @@ export const gateways: Readonly<Record<keyof typeof english, string>> = {
   'gateways.leases': '承担的集群任务',
   'gateways.lease.webhook-lease': '投递 Webhook 通知',
   'gateways.lease.fleet-upgrade-worker': '升级主机',
-  'gateways.joinAddress': '加入地址',
   'gateways.started': '启动时间',
   'gateways.removeAsk': '移除 {{name}}？',
   'gateways.removeText': '该网关会停止运行。其服务器仍保留集群的密钥：请在该服务器上删除，或更改 Redis 的密码。',
