@@ -12,7 +12,7 @@ export async function openSecret(path: string, store: GuestStore): Promise<Buffe
     throw new BerthError(
       'internal',
       'secret_missing',
-      `${path} is missing: restore it and the journal from the same backup`,
+      `${path} is missing: restore it and journal.db, the database of the agent, from the same backup`,
     )
   const key = await readOrCreateKey(path)
   checkSameSecret(store.changes.db, path, key)

@@ -26,16 +26,30 @@ describe('the time limits of a console', () => {
       'warn 10',
     ],
     ['a screen of a virtual machine after an hour without input', 'vnc', 0, 0, hour, 'end 4408 idle'],
-    ['a terminal that has had input for exactly twelve hours', 'ssh', 0, 12 * hour, 12 * hour, 'nothing'],
     [
-      'a terminal that has had input for more than twelve hours',
+      'a terminal that was opened exactly twelve hours ago and receives input now',
+      'ssh',
+      0,
+      12 * hour,
+      12 * hour,
+      'nothing',
+    ],
+    [
+      'a terminal that was opened more than twelve hours ago, although it receives input now',
       'ssh',
       0,
       12 * hour,
       12 * hour + 1,
       'end 4408 too_long',
     ],
-    ['a terminal that has had input for eleven hours', 'ssh', 5 * hour, 16 * hour, 16 * hour + minute, 'nothing'],
+    [
+      'a terminal that was opened eleven hours ago and received input a minute ago',
+      'ssh',
+      5 * hour,
+      16 * hour,
+      16 * hour + minute,
+      'nothing',
+    ],
   ] as const)
     it(`${effectOf(expected)} ${name}`, () => {
       const step = planTime({ kind, openedAtMs: opened, lastInputMs: typed }, now)

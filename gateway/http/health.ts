@@ -73,7 +73,7 @@ async function allowMetrics({ access, metricsFor }: HealthDeps, ctx: ExchangeCon
   const { peer, headers } = originOf(ctx.req)
   if (metricsFor !== 'key' && isLoopback(peer) && !isForwarded(headers)) return
   if (metricsFor === 'loopback')
-    throw new BerthError('forbidden', 'ip_not_allowed', 'only available from the server of the gateway')
+    throw new BerthError('forbidden', 'ip_not_allowed', 'only available from the machine on which the gateway runs')
   const caller = await access.authenticator.authenticate(
     credentialsOf(ctx.req, ctx.state.exchange),
     ctx.state.exchange.address,

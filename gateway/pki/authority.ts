@@ -234,7 +234,7 @@ async function readRequestKey(csrPem: string): Promise<PublicKey> {
   let request: Pkcs10CertificateRequest
   try {
     request = new Pkcs10CertificateRequest(csrPem)
-    if (!(await request.verify(webcrypto))) throw new Error('its signature is not valid')
+    if (!(await request.verify(webcrypto))) throw new Error('the signature of the certificate request is not valid')
   } catch (cause) {
     throw bad('is malformed, or not signed with its own key', cause)
   }

@@ -131,7 +131,7 @@ describe('moving a container to another host in the panel', () => {
     await page.locator('#main-content').getByRole('link', { name: 'host-b' }).waitFor()
   })
 
-  it('shows why the check was refused, and keeps the form', async () => {
+  it('shows why the check of a move was refused, and keeps the form', async () => {
     await changeTarget({ draining: true })
     const form = await openForm(await lab.gateway.fleet.addGuest({ name: 'refused' }))
     const option = form.getByRole('option', { name: 'host-b · Draining' })

@@ -165,7 +165,7 @@ describe('certificates of clients that call the agent', function () {
     }
   })
 
-  it('of the former gateway are refused once the agent has joined a different gateway, also on open connections', async () => {
+  it('are refused if the former gateway issued them and the agent has since joined a different gateway, also on open connections', async () => {
     const { identityDir } = await pki.enrol('h-moving')
     const moving = await LabAgent.start({ identityDir })
     const other = await createTestPki()

@@ -18,12 +18,13 @@ import { chooseHost } from '../host-choice.js'
 import { doneFields, givenId, holdersOf, hostField, IdSchema, onHosts } from './image-hosts.js'
 import { imageRow, ImageSchema } from './images.js'
 
-const WordSchema = Type.String({
-  ...trimmed,
-  ...numeric,
-  pattern: imageWordPattern,
-  description: 'Word that describes the image: 1 to 64 letters, digits, ".", "_", "+" and "-".',
-})
+const wordSchema = (meaning: string) =>
+  Type.String({
+    ...trimmed,
+    ...numeric,
+    pattern: imageWordPattern,
+    description: `${meaning}: 1 to 64 letters, digits, ".", "_", "+" and "-".`,
+  })
 
 const CustomBodySchema = Type.Object(
   {
@@ -42,8 +43,8 @@ const CustomBodySchema = Type.Object(
         description: 'Description of the image: at most 200 printable characters on one line.',
       }),
     ),
-    distro: WordSchema,
-    release: WordSchema,
+    distro: wordSchema('Distribution of the image, such as `debian`'),
+    release: wordSchema('Release of the distribution, such as `bookworm`'),
     arch: Type.String({
       ...trimmed,
       maxLength: 32,
@@ -62,7 +63,7 @@ const CustomBodySchema = Type.Object(
       examples: ['ab'.repeat(32)],
       description: 'SHA-256 checksum of the file, 64 hexadecimal digits.',
     }),
-    variant: Type.Optional(WordSchema),
+    variant: Type.Optional(wordSchema('Variant of the image, such as `default`')),
     os: Type.Optional(
       oneOf(
         ['linux', 'windows'],

@@ -34,7 +34,7 @@ check_signature() {
     -o Dir::Cache::srcpkgcache= -o APT::Update::Error-Mode=any
   # apt also accepts an InRelease without a digest of the file Packages.
   [ "$(listed_digest Packages)" = "$(sha256sum <"$next/Packages" | cut -d ' ' -f 1)" ] ||
-    fail "the packages of $gateway are not in the signed list"
+    fail "the package index of $gateway differs from the one in its signed InRelease file"
 }
 
 # Prints the digest of a file in the signed part of InRelease. apt does not read text outside of this part, because
