@@ -22,7 +22,7 @@ export interface AbuseWatchParts {
 export interface AbuseLogs {
   /** Connections that the guest has now. */
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
-  /** Flows that are stored with alerts, and observed flows of the last minutes, newest first. */
+  /** Earlier flows of the guest: those stored with alerts and those of the last minutes, newest first. */
   readonly rows: readonly FlowRow[]
 }
 

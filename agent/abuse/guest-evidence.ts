@@ -15,7 +15,7 @@ const kept = {
   /** Maximum number of flows for which the time of their last row is remembered. The newest flows stay. */
   noted: 20_000,
 } as const
-/** Time in ms after which an unchanged flow gets another row, if the connection tracking table still contains it. */
+/** Time in ms after which a flow that still exists is recorded again, in another row. */
 const notedMs = 240_000
 /** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000
@@ -62,9 +62,9 @@ export class GuestEvidence {
   }
 
   /**
-   * Adds the outcomes of flows from the connection tracking table, except flows that may still be answered. The
-   * recorded time of an unanswered flow is when it began to count as unanswered. With the time of this call, flows that
-   * failed one after another would look like a burst.
+   * Adds the outcomes of flows from the connection tracking table, except flows that may still be answered. The row of
+   * an unanswered flow gets the time at which the flow began to count as unanswered. If all rows had the present time,
+   * flows that failed one after another would look like a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {

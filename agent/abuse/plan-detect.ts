@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** A guest is a suspect if less than this fraction of its connections is accepted. */
+/** A guest with less than this fraction of accepted connections counts as failing (`isFailing`). */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {
@@ -53,8 +53,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if the guest's flows should be read from the connection tracking table. Samples of packets show which flows were
- * opened, but not their outcome. The guest is judged here as if all flows of unknown outcome had failed.
+ * True if the guest would be suspect in case all its flows of unknown outcome had failed. Their outcomes should then be
+ * read from the connection tracking table: sampled packets only show that a flow was opened.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

@@ -15,14 +15,14 @@ const freshSeconds = 15
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Only these outcomes are observed in packets. All others are read later from the connection tracking table.
+  // Only rows with these outcomes have the time of a packet. The others are from the connection tracking table.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }
 
 /**
- * True if a finding must be reported. If an alert already led to a stop or a planned stop, only recent abuse counts:
- * evaluations cover several minutes, so they also find abuse that has already ended.
+ * True if a finding must be reported. After a stop or a planned stop for the same abuse, only recent abuse counts: the
+ * finding may be about the minutes before the stop.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

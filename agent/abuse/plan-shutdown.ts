@@ -32,7 +32,7 @@ export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownSte
     if (nowMs < alert.stopAtMs) return undefined
     return goesOn(endedMs) ? 'stop' : 'cancel'
   }
-  // An alert stays critical after a stop, so another stop needs a critical finding that is newer than the stop.
+  // An alert stays critical after a stop. Only a critical finding that is newer than the stop leads to another stop.
   const isNew = alert.action === '' || alert.criticalAtMs > alert.stopAtMs
   return isDue && isNew && goesOn(overMs) ? 'begin' : undefined
 }

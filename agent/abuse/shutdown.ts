@@ -17,11 +17,11 @@ export interface ShutdownParts {
 export interface SwitchedOff {
   /** Uuids of guests whose planned stop was canceled. */
   readonly canceledStops: readonly string[]
-  /** Uuids of guests that may run again. */
+  /** Uuids of guests that had been stopped because of abuse, and that this reason no longer blocks. */
   readonly clearedBlocks: readonly string[]
 }
 
-/** Stops guests with critical alerts, if that is enabled. Its state is in the state database and survives a restart. */
+/** Stops guests with critical alerts, if an administrator has enabled this. The setting survives a restart. */
 export class AbuseShutdown {
   constructor(private readonly parts: ShutdownParts) {}
 

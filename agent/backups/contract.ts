@@ -12,7 +12,7 @@ export interface FetchedBackup {
   readonly tree: string
   /** Directory of an image, on the file system of `tree`. Restored files share data with equal files of the image. */
   readonly image?: string
-  /** Called before the first write if the holes are not known, so that files need space for their whole length. */
+  /** Called before the first write if the positions of holes are not known: files then need their full length. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 

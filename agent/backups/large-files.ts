@@ -41,7 +41,7 @@ export async function listLargeFiles(layout: string): Promise<LargeFile[] | unde
   return fields.isWhole ? found.files : undefined
 }
 
-/** True if a multiple of `bytesAtOnce` is between the positions. Parsing then pauses, so that other work can run. */
+/** True if parsing must pause so that other work can run: once in every `bytesAtOnce` bytes. */
 function crosses(start: number, end: number): boolean {
   return Math.floor(start / bytesAtOnce) < Math.floor(end / bytesAtOnce)
 }

@@ -20,7 +20,7 @@ export interface ResticCommand {
   /** Called with each line of output. @returns whether the line shows that data was transferred */
   readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
-  /** File that is created in a tree and receives the output. */
+  /** New file (`path` in `tree`) that receives the output. */
   readonly into?: { readonly tree: string; readonly path: string; readonly sizeBytes: number }
   /** Maximum length of binary output. Undefined: the output is text. */
   readonly binaryBytes?: number

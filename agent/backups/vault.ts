@@ -1,7 +1,7 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { open, seal } from '../../shared/sealing.js'
 
-/** Encrypts backup targets before they are stored. Decrypting a target requires the context of its encryption. */
+/** Encrypts backup targets before they are stored. Decryption needs the same `context`, such as a guest's uuid. */
 export class TargetVault {
   constructor(private readonly key: Buffer) {}
 

@@ -146,7 +146,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset from which a user gets output. If the user has none yet, it is the beginning of a line. */
+  /** Returns the offset at which a user's output begins. With an empty screen (null), this is the start of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost
@@ -162,7 +162,7 @@ export class HeldConsole {
     if (request.$case === 'close') this.close()
   }
 
-  /** Writes input. All users of the console share `mostOwedBytes`, so reconnecting users cannot fill the memory. */
+  /** Writes input, or drops it if too much waits. Input of earlier users counts, since a user may reconnect often. */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
     this.#owed += value.length

@@ -7,7 +7,7 @@ export class OutputRing {
   #base = 0
   #end = 0
 
-  /** @param capacityBytes number of bytes that are retained; memory may exceed it by one block */
+  /** @param capacityBytes number of bytes that are retained; up to one block of older bytes is kept in addition */
   constructor(private readonly capacityBytes: number) {}
 
   get start(): number {

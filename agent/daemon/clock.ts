@@ -26,7 +26,7 @@ export function openClock(db: Database, { now, monotonic = now }: ClockOptions):
   return clock
 }
 
-/** Records the clock in the database periodically, for the next agent. @returns a function that stops the recording */
+/** Records the clock's state at intervals, for the agent's next start. @returns a function that ends the recording */
 export function keepClock(db: Database, clock: SteadyClock): () => void {
   const keep = (): void => {
     if (clock.isSettled()) putSetting(db, setting, JSON.stringify(clock.mark(readBootId())))

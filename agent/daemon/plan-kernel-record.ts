@@ -5,7 +5,7 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 export interface KernelRecord {
   /** The kernel's boot id: after a reboot, the record's values are outdated, since the kernel reset the settings. */
   readonly boot: string
-  /** Network namespace of each agent that needs the settings, by its state directory. 0: not known since a boot. */
+  /** Network namespace of each agent that needs the settings, by its state directory. 0: not known after a reboot. */
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
@@ -24,7 +24,7 @@ function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Adds a change to the record. The value before the change becomes the original value, unless an agent wrote it. */
+/** Adds a change to the record. The value before the change is an original value, unless an agent has written it. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,
@@ -39,7 +39,7 @@ export function planSettingChange(
   }
 }
 
-/** After a boot, empties the record except its agents: the boot has reset the values and changed the namespaces. */
+/** After a reboot, keeps only the list of agents: the kernel has reset all settings and numbered namespaces again. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -54,7 +54,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Plans the changes to the host's limits, including limits whose present value is unknown. */
+/** Plans the changes that raise the host's limits. Limits that are missing in `has` are included. */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
@@ -99,7 +99,7 @@ export function planLeave(
 interface Release {
   /** The record without the restored settings. */
   readonly record: KernelRecord
-  /** Changes to undo, the last one first. */
+  /** Changes that the agent must undo, the last one first. */
   readonly restore: readonly SysctlChange[]
 }
 

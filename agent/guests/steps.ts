@@ -18,7 +18,7 @@ export type GuestStep<Input = unknown> = Step<Input>
 
 /**
  * Builds the image unless the host has it, clones a disk from it, and prepares the disk for the first boot.
- * @param around called once the image exists; runs the function that creates the disk
+ * @param around called when the image exists; it calls `makeDisk`, which creates the disk
  */
 export function diskStep(context: GuestContext, around: (makeDisk: () => Promise<void>) => Promise<void>): GuestStep {
   return {
@@ -123,7 +123,7 @@ export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): v
   store.update(uuid, { atNextStart, statusReason })
 }
 
-/** Records whether a running guest gets a change only at its next start. */
+/** Records that the guest gets the change at its next start (`later`), or that it already has the change. */
 export function noteForStart(
   store: GuestStore,
   uuid: string,

@@ -90,7 +90,7 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
   ]
 }
 
-/** Rates that mean "unlimited", in cgroup v1 and v2. A device without a line in the cgroup's file has these rates. */
+/** Rates that mean "unlimited", in cgroup v1 and v2. A device that the cgroup's file does not list is unlimited. */
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**

@@ -75,8 +75,8 @@ export class UsageReader {
   }
 
   /**
-   * Reads the number of kills. With cgroup v1, the counter is that of the guest's cgroup itself, which contains all its
-   * processes. With v2, it includes child cgroups.
+   * Reads how many processes the kernel killed because memory ran out. The counter of cgroup v1 leaves out child
+   * cgroups, but all processes are in the guest's cgroup itself. The counter of v2 includes child cgroups.
    */
   #readMemoryKills(name: string): Pick<UsageSample, 'memoryKills'> {
     const file = this.cgroups.version === 1 ? 'memory.oom_control' : 'memory.events'

@@ -6,8 +6,9 @@ import { subgroups } from './plan-bounds.js'
 const groupWrites = 0o020
 
 /**
- * Limits the cgroups of a running guest that an older agent started. For other guests, a hook sets the same limits at
- * the start (support-files.ts). Until the guest ends, it keeps control of the cgroups (v1) that it has created.
+ * Limits the number and depth of cgroups that a running guest may create (v2), and stops it from creating cgroups at
+ * its top level (v1). Only guests that an older agent started need this: for others, a hook sets the limits at the
+ * start (support-files.ts). In v1, a guest can still create cgroups in those that it has created before.
  * @returns whether any limit differed; false if the guest no longer exists
  */
 export function boundGroups({ hierarchies, unified }: CgroupLayout, name: string): boolean {

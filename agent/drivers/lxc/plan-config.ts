@@ -128,7 +128,7 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
-    // The process that starts the guest already has a seccomp filter (guest-namespace.ts). This allows a second one.
+    // Allows this filter in addition to the one that the starting process already has (guest-namespace.ts).
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
@@ -204,9 +204,9 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * Takes the groups of cgroup v1 back from the guest's root, since the kernel cannot limit their number. lxc gives them
- * to the guest, and a hook takes them back before the first process runs. Then only the host can create groups in them
- * or move processes.
+ * Plans the hook that takes the guest's cgroups (v1) back from its root, to whom lxc gives them. The kernel cannot
+ * limit how many v1 cgroups a guest creates. The hook runs before the guest's first process. Afterwards only the host
+ * can create cgroups in these cgroups, or move processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)
@@ -228,7 +228,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Plans the hook that runs after the guest's end. runtime.ts finds its process by the guest's name in the command. */
+/** Plans the hook for the guest's end. runtime.ts finds the hook's process by the guest's name in its command. */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

@@ -8,7 +8,7 @@ export interface ConnectPlan {
   readonly create: readonly string[]
   /** Commands in the guest's network namespace. */
   readonly inside: readonly string[]
-  /** Last command on the host. It is atomic, so that only a complete interface gets the guest's device name. */
+  /** Last command on the host. It gives the device its final name, when the interface is complete. It is atomic. */
   readonly join: string
 }
 

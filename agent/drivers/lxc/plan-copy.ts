@@ -38,7 +38,7 @@ function adapt(change: RootChange, machine: NameSettings, { resolvers }: NewIden
   return [{ kind: 'unchanged', path, old: textOf(resolvConfOf(resolvers)), content }]
 }
 
-/** Removes the SSH keys of the original's owner if the copy gets a password and no keys. */
+/** Removes the SSH keys of the copied guest's owner if the new login is only a password. */
 function planOtherLogins({ passwordHash, keys }: HashedLogin): RootChange[] {
   return passwordHash !== undefined && keys.length === 0 ? [{ kind: 'key', content: '' }] : []
 }

@@ -30,9 +30,9 @@ const thoroughLooks = 15
 const monitorEndTimeoutMs = 10_000
 
 /**
- * Reports guests that ended without a request. After a clean end, a hook leaves a mark (support-files.ts), which is
- * noticed immediately or at the agent's next start. If the monitor died, there is no mark. Therefore each known first
- * process is checked every second, which takes about 1 µs.
+ * Reports guests that ended without a request. After a clean end, a hook leaves a mark file (support-files.ts), which
+ * the agent notices immediately or at its next start. If the monitor was killed, no hook runs. Therefore the first
+ * process of each guest is also checked every second, which takes about 1 µs.
  */
 export class StoppedEvents {
   readonly #known = new Map<string, TrackedGuest>()

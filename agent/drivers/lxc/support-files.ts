@@ -115,7 +115,7 @@ export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** Returns the value that identifies monitors started with the arguments of `namespaceFor`. */
+/** Returns a value that differs for other arguments of `namespaceFor`. It marks the monitors started with them. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }
@@ -148,7 +148,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await replaceFile(paths.commandLine, '\n', 0o644)
 }
 
-/** Copies a Perl program out of the agent's own files: an update replaces these while guests run and reboot. */
+/** Copies a Perl program, because an update of the agent replaces the original while guests need it. */
 async function copyPerl(name: string, path: string): Promise<void> {
   await replaceFile(path, await readFile(perlProgram(name), 'utf8'), 0o700)
 }

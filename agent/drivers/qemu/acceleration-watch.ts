@@ -9,7 +9,7 @@ export interface AccelerationWatchOptions {
   readonly find?: () => Promise<Acceleration>
   /** Interval between two checks; default 10 min. */
   readonly everyMs?: number
-  /** Pause before a failed check of kvm is repeated; default 10 s. */
+  /** Time in ms between a failed check of kvm and the second check, which confirms the failure; default 10 s. */
   readonly confirmMs?: number
 }
 

@@ -10,8 +10,8 @@ import { withGuestAgent, type GuestAgent } from './qmp/guest-agent.js'
 const mostBytes = 65_536
 
 /**
- * Reads root's login through the guest agent if it answers. Otherwise returns the login that was last written to the
- * volume; in a restored volume, this is the login at the time of its snapshot.
+ * Reads root's login through the guest agent. If the agent does not answer, reads the login that Berth last wrote to
+ * the volume. A restored volume contains the login of the time of its snapshot.
  * @returns undefined for Windows, or if the volume contains no login
  */
 export async function readCurrentLogin(volume: string, run: RunPaths | undefined): Promise<CurrentLogin | undefined> {

@@ -35,7 +35,7 @@ export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimi
   for (const path of paths) mkdirSync(path, { recursive: true })
   fillCpuset(cgroups, group)
   writeGroupLimits(facts, group, limits)
-  // The returned list begins with the hierarchy that is used to find a guest's processes.
+  // The list begins with the cgroup in which the agent looks for the guest's processes.
   const telling = `${tellingHierarchy(cgroups)}/${group}`
   return [telling, ...paths.filter((path) => path !== telling)]
 }

@@ -27,7 +27,7 @@ export function parseGuestMemory(
   if (typeof total !== 'number' || typeof available !== 'number' || available < 0) return undefined
   if (total > bootedBytes || available > total) return undefined
   const held = typeof actualBytes === 'number' ? Math.max(0, bootedBytes - actualBytes) : 0
-  // With a balloon that shrinks under memory pressure, Linux includes its memory in the total. Other systems do not.
+  // If the balloon shrinks under memory pressure, Linux counts the balloon's memory in the total. Other systems do not.
   const isInTotal = total + held > bootedBytes
   return Math.max(0, total - available - (isInTotal ? held : 0))
 }

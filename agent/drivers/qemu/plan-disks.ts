@@ -76,7 +76,7 @@ export function planDisks(
   ]
 }
 
-/** Returns the boot order of the guest's own disk. Empty in rescue mode, in which this disk must not boot. */
+/** Returns the boot option of the guest's own disk. In rescue mode it is empty, because the disk must not boot. */
 function orderOf(has: (name: string) => boolean): string {
   return has('rescue') ? '' : 'bootindex=1,'
 }

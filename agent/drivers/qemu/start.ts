@@ -93,7 +93,7 @@ async function startTracked(context: QemuStartContext, machine: Machine, name: s
 
 async function untilGreeted(machines: Machines, name: string, run: RunPaths): Promise<void> {
   await machines.monitor(name, settleTimeoutMs)
-  // QEMU has already created its socket. From now on, a program that takes over QEMU cannot replace the socket.
+  // QEMU has already created its socket here. Without write access, an attacker in QEMU cannot replace the socket.
   chownSync(run.work, 0, 0)
   chmodSync(run.work, 0o711)
 }

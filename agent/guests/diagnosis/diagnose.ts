@@ -39,7 +39,7 @@ export interface Diagnosis {
 interface Way {
   /** Address to which the agent tries to connect. */
   readonly address: string
-  /** Address to show to the guest's owner. Empty if the mapping has no address, so that the agent chose one. */
+  /** Address to show to the guest's owner. Empty if the mapping applies to all addresses of the host. */
   readonly told: string
   readonly port: number
   readonly isThere: boolean
@@ -134,7 +134,7 @@ export class ConnectionDiagnosis {
   }
 }
 
-/** Finds the address and port to test: the guest's public address if it has one, otherwise that of a mapping. */
+/** Finds where the port is reachable from outside: at the guest's public address, if any, or through a mapping. */
 function findWay(
   { publicIpv4s: [own], portMappings }: GuestRecord,
   port: number,

@@ -13,8 +13,8 @@ export interface ConnectionFacts {
   /** Address to connect to from outside: the guest's public one, or that of the mapping. `isThere`: the host has it. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
-   * True for each source whose packets the guest's firewall drops: the client (`caller`), and the host itself when it
-   * connects to the guest's internal address (`hostInside`) or to `outside.address` (`hostOutside`).
+   * True if the guest's firewall drops packets from the client (`caller`), or from the host itself when it connects to
+   * the guest's internal address (`hostInside`) or to `outside.address` (`hostOutside`).
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
   /** Results of connection attempts; undefined: no attempt was made, because it would prove nothing. */
@@ -39,8 +39,8 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * True if a connection attempt to the guest's own address proves something: a program may listen there, and the
- * firewall admits the host.
+ * True if the guest's own address is worth a connection attempt: the guest runs, its firewall admits the host, and a
+ * program may be listening on the port.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false

@@ -30,9 +30,9 @@ const gib = 1024 ** 3
 interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
-  /** Changes that the guest's record gets when this host becomes the owner. Present when the whole guest is here. */
+  /** Changes of the guest's record that take effect if this host becomes the owner. Undefined until all has arrived. */
   readonly arrived?: Pick<Manifest, 'limits' | 'trafficCount' | 'isWanted'> & ReturnType<typeof sealManifest>
-  /** Snapshot from which the disk was made. */
+  /** Received snapshot from which this host makes the guest's disk. */
   readonly snapshot?: string
 }
 
@@ -114,7 +114,7 @@ export class Arrivals {
   }
 
   /**
-   * Removes what an earlier move left on this host, which was not notified of the end of that move.
+   * Removes what is left of an earlier move to this host. This host was not notified that the move had ended.
    * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation still uses the remains
    */
   async #discardOlder(
@@ -213,7 +213,7 @@ export class Arrivals {
     const { store, volumes } = this.parts.context
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
     if (change?.effect === 'fence') await this.#fence(uuid)
-    // Only an arriving guest is removed here. If this host sent the guest away, the operation of the move removes it.
+    // Only the target of a move removes the guest here. On the source, the operation of the move removes it.
     if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
     const record = store.find(uuid)
     if (change?.effect === 'start' && before === 'arriving' && record && mayRun(record)) this.parts.start(uuid)

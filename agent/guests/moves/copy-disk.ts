@@ -19,7 +19,7 @@ export interface CopyParts {
 type Move = StepContext<MoveInput>
 
 const mib = 1024 * 1024
-/** Time in ms after which the last step fails, so that the guest runs again on this host. */
+/** Maximum duration in ms of the transfer while the guest is stopped. If it takes longer, the guest stays here. */
 const lastMs = 30 * 60_000
 /** Minimum time in ms for which the move's ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs

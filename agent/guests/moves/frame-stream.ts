@@ -21,7 +21,7 @@ export interface SilenceTimes {
 }
 const usualTimes: SilenceTimes = { keepAliveMs: 15_000, silenceMs: 120_000 }
 
-/** An empty frame. A side may compute for minutes before it has anything to send. */
+/** An empty frame, sent at intervals while one side computes, so that the other side does not give up. */
 const keepAlive = frameOf(Buffer.alloc(0))
 
 /** A connection for JSON messages and data. Reads pause while the consumer is busy, and writes while the peer is. */
@@ -81,7 +81,7 @@ async function* readFrames(socket: Duplex, silenceMs: number): AsyncGenerator<Fr
   }
 }
 
-/** Waits for the next chunk. Only this wait counts as silence of the peer, not the time of a busy consumer. */
+/** Waits for the next chunk, at most `silenceMs`. The time that the consumer needs between chunks does not count. */
 async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silenceMs: number) {
   const silent = new Error(`no data for ${silenceMs / 1000} s`)
   const timer = setTimeout(() => socket.destroy(silent), silenceMs).unref()

@@ -38,7 +38,7 @@ function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
 }
 
 /**
- * Keeps the guest after a failed or canceled move.
+ * Ends a failed or canceled move on the source host, which keeps the guest.
  * @returns true if this host had begun to stop the guest for the move
  * @throws {BerthError} `guest_moving` if the gateway must first decide about the owner
  */

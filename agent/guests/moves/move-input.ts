@@ -1,6 +1,6 @@
 /** Input of the operation that moves a guest to another host. */
 export interface MoveInput {
-  /** Generation of the guest's owner when the move was ordered. */
+  /** Ownership generation of the guest (see `Ownership`) when the move was ordered. */
   readonly generation: number
   readonly toHostId: string
   /** host:port of the target's agent. */

@@ -119,7 +119,7 @@ export class TransferReceiver {
     this.#check()
     await transfers.confirm(uuid, id)
     noteReceived(store, uuid, { id, bytes })
-    await this.#listComplete() // deletes other subvolumes that the stream created
+    await this.#listComplete() // deletes everything except complete snapshots
   }
 
   /** Passes received data to the process, and waits until the process has ended. @returns the number of bytes */

@@ -6,14 +6,14 @@ import { planSpaceLimit } from '../snapshots/plan-snapshot-space.js'
 import { readDetails, writeDetails } from './change-ownership.js'
 
 /*
- * The target's journal of received snapshots. A snapshot is complete only if it is in this journal: btrfs-receive(8)
- * also makes a subvolume read-only when its stream ends too early between two commands.
+ * The target's journal of received snapshots. Only snapshots in this journal are complete. A read-only subvolume may be
+ * incomplete: btrfs-receive(8) also makes it read-only when its stream ends too early between two commands.
  */
 
 const gib = 1024 ** 3
 /** A btrfs stream may be longer than the data in it, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** Each round sends at most four fifths of the one before, so together they send at most five times the first. */
+/** Each round of a move sends at most 4/5 of the round before. All rounds together send at most 5 times the first. */
 const diskFactor = 5
 /** Maximum number of snapshots from the rounds of a move. A restarted operation takes additional rounds. */
 const maxRounds = 100

@@ -31,7 +31,7 @@ export function parseBackupTarget(targets: TargetVault, about: string, target: B
   return { targetId: target.id, target: targets.seal(about, target) }
 }
 
-/** Decrypts the target. @param guest owner of the backups; default: the guest that the target was encrypted for */
+/** Decrypts the target. @param guest owner of the backups; default: `about`, the guest that stores the target */
 export function repositoryOf(targets: TargetVault, about: string, { target }: TargetInput, guest = about): Repository {
   return { target: targets.open(about, target), guest }
 }

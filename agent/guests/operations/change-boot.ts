@@ -100,7 +100,7 @@ function typesOf(mode: BootChoice['mode'], kind: 'lxc' | 'kvm') {
   return kind === 'lxc' ? (['lxc'] as const) : (['rescue', 'kvm'] as const)
 }
 
-/** Refuses to replace a rescue system while the guest uses it. @throws {BerthError} `invalid_state` */
+/** Refuses rescue mode for a guest that is already in it. @throws {BerthError} `invalid_state` */
 function refuseWithoutChange({ boot }: GuestRecord, { mode }: BootChoice): void {
   if (mode === 'rescue' && boot.mode === 'rescue')
     throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')

@@ -81,12 +81,12 @@ function checkMovable(record: GuestRecord): void {
 
 type MoveStep = Step<MigrateInput>
 
-/** True until the source has begun to stop the guest. */
+/** True if this host owns the guest and has not begun to stop it for the move. */
 function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boolean {
   return readOwnership(context.store, subject.id).role === 'owner'
 }
 
-/** True if the guest is not on this host any more. False if a later move has brought it back. */
+/** True if the guest has left this host and no later move has brought it back. */
 function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }

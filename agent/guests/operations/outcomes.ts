@@ -19,7 +19,7 @@ export function broken(store: GuestStore, uuid: string, statusReason: string): v
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }
 
-/** Records the result of a start. @param keepWanted true if the guest should still run after a failed start */
+/** Records the result of a start. @param keepWanted true if a failed start must not change the desired state */
 export function settleStart(
   store: GuestStore,
   uuid: string,

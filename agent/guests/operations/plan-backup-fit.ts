@@ -18,7 +18,7 @@ export function checkBackupFits(
   { sizeBytes, virtualization: kind }: Pick<BackupSize, 'sizeBytes' | 'virtualization'>,
 ): void {
   if (kind !== undefined && kind !== virtualization) throw otherKind(kind, virtualization)
-  // A disk has a whole number of GiB. The other files of a virtual machine only have some MiB.
+  // Rounds down, because a disk has whole GiB, and the other files of a virtual machine only have some MiB.
   const neededGb = Math.floor(sizeBytes / gib)
   if (virtualization === 'kvm' && neededGb > limits.diskGb) throw diskTooSmall(neededGb)
 }

@@ -6,8 +6,8 @@ const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
 /**
- * Returns the bytes that a backup records as used by the disk, but at most the size of the disk. The counted bytes may
- * exceed that size, because they include snapshots. All data of the backup fits on a disk of the same size.
+ * Returns the bytes of used disk space that a backup records. The counted bytes include snapshots and may exceed the
+ * disk. The result is at most the disk size, because all data of the backup fits on a disk of this size.
  */
 export function planUsedBytes(countedBytes: number, record: { limitBytes: number; extraBytes: number }): number {
   const usedBytes = Math.max(0, countedBytes - record.extraBytes)
@@ -19,7 +19,7 @@ export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: 
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }
 
-/** Returns the bytes that a fetched backup may take. During the fetch, small files are stored without holes. */
+/** Returns the space in bytes for a backup that is being fetched. Meanwhile, small files have no holes. */
 export function planFetchedBytes(size: BackupSize): number {
   const { sizeBytes, fileCount, usedBytes = 0, savedBytes = 0 } = size
   const writtenBytes = Math.max(0, sizeBytes - savedBytes) + planMovedBytes(size)
@@ -43,9 +43,9 @@ export interface RestoredUse {
 }
 
 /**
- * Returns the bytes by which the guest's disk limit stays raised, so that the guest has as much free space as the
- * backed-up guest had. For example, if this host lacks the image with which the backed-up guest shared data, this data
- * counts for the restored guest. The limit is at most twice the disk, since the guest may overwrite shared data.
+ * Returns the bytes by which the guest's disk limit stays raised after a restore. Restored data may count more than it
+ * did for the backed-up guest, for example because this host lacks the image with which that guest shared data. The
+ * raise gives the guest as much free space as that guest had. The raised limit is at most twice the disk size.
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {

@@ -82,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      // The snapshot `kept` contains the old disk. It is deleted when the new disk works: then nothing is undone.
+      // The snapshot `kept` contains the old disk. It no longer exists once the new disk works, which then stays.
       const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept)
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),

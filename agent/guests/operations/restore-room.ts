@@ -62,7 +62,7 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context.machines, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context.volumes, uuid)) - boundBytes)
-  // An earlier operation may still need the space that it reserved.
+  // An earlier operation may still need more space.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }
@@ -87,8 +87,8 @@ export async function withRoom<T>(context: DiskContext, uuid: string, work: () =
 }
 
 /**
- * Records by how much the guest's disk limit rises when the restored volume replaces the disk: data that the backed-up
- * guest shared with its image may count towards the limit. Call this after the restored volume is complete.
+ * Records by how much the guest's disk limit must rise when the restored volume becomes its disk. Data that the
+ * backed-up guest shared with an image may now count towards the limit. The restored volume must be complete.
  * @throws {BerthError} `backup_too_large`
  */
 export async function noteRestored(context: DiskContext, uuid: string, size: BackupSize): Promise<void> {
@@ -101,10 +101,10 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 }
 
 /**
- * Lowers the disk limit after the kernel has freed the discarded volume. Before that, a running guest would find its
- * disk full. If the kernel takes long, the reconciler lowers the limit later.
- * @param change new `extraBytes` of the guest. If they are lower, `fetchedBytes` grows by the difference: the limit
- * stays the same until the volume is freed.
+ * Lowers the disk limit when the kernel has freed the discarded volume. If this takes long, the reconciler lowers the
+ * limit later. If the limit were lowered at once, a running guest would find its disk full.
+ * @param change new `extraBytes` of the guest. A decrease is added to `fetchedBytes`, so that the limit stays the same
+ * until the volume is freed.
  */
 export async function endRoom(
   context: DiskContext,

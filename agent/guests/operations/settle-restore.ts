@@ -27,7 +27,7 @@ function offerKept({ store, now }: Pick<GuestContext, 'store' | 'now'>, record: 
   const { uuid, snapshots } = record
   const description = 'before a restore that failed'
   const kept = { id, description, createdAtMs: now(), createdBy: 'system', scheduled: false, sizeBytes: 0 }
-  // `planAllowance` already includes the space of the snapshot `kept`.
+  // The old disk needs no more space: as a hidden snapshot, it already counted in `planAllowance`.
   const retainedBytes = Math.max(planRetained(record), planAllowance(record))
   const snapshotSpace = { ...record.snapshotSpace, retainedBytes }
   store.update(uuid, { snapshots: [...snapshots, { ...kept, state: 'ready' }], snapshotSpace })

@@ -56,9 +56,8 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * Returns the order for a guest's scheduled snapshot, even if there is no room for one: its task then reports the
- * reason.
- * @param run `nextRunMs`, the time of the run after this one, is stored together with the order
+ * Returns the order for a guest's scheduled snapshot. Without room for the snapshot, its task fails with the reason.
+ * @param run `nextRunMs`, the time of the following run, is stored together with the order
  */
 function scheduledSnapshotOrder(
   { store, now }: Pick<GuestContext, 'store' | 'now'>,
@@ -138,8 +137,8 @@ async function dropOldest(
 }
 
 /**
- * True if the guest has only one snapshot left and the space limit is below the size of the disk. The next snapshot
- * might not fit even after the last one was deleted, so the guest keeps the last one.
+ * True if the guest has only one snapshot left, and the space limit of snapshots is below the size of the disk. This
+ * snapshot is kept, because the next one might not fit even without it.
  */
 function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): boolean {
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib

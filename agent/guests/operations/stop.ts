@@ -38,7 +38,7 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
   }
 }
 
-/** If a user stops a suspended guest, it stays stopped after the suspension. Joins the caller's transaction. */
+/** Lets a suspended guest that a user stops stay stopped after the suspension. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }

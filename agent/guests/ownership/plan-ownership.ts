@@ -29,7 +29,7 @@ export type OwnershipEvent =
   | { readonly kind: 'stay' }
   /** The guest is stopped, and the target has confirmed that it has the whole disk. */
   | { readonly kind: 'hand_over' }
-  /** The target reserves what the guest needs. */
+  /** This host, the target of a move, reserves what the guest needs. */
   | { readonly kind: 'expect'; readonly moveId: string; readonly generation: number }
   /** The gateway announces the owner that its store contains. */
   | { readonly kind: 'appoint'; readonly generation: number; readonly isOwner: boolean }

@@ -56,7 +56,7 @@ export function planUnsuspend(record: Suspendable): GuestUpdate {
   return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }
 }
 
-/** Plans that a guest runs again, if it ran before and nothing blocks it. The reconciler then starts it. */
+/** Plans that a guest runs again if it ran before its suspension and nothing blocks it. The reconciler starts it. */
 function planResume(record: Suspendable, ran: boolean): GuestUpdate {
   return ran && isAllowedToRun(record) ? { wanted: 'running' } : {}
 }

@@ -23,7 +23,7 @@ export class ProcessorPlaces {
     this.#online = readOnline()
   }
 
-  /** Adopts the processors of guests that are already running. */
+  /** Keeps the processors of guests that were already running at the agent's start. */
   adopt(found: ReadonlyMap<string, readonly number[]>, records: readonly PlacedGuest[]): void {
     for (const { uuid, wanted, spec } of records) {
       const cpus = found.get(uuid)?.filter((cpu) => this.#online.includes(cpu))
@@ -73,8 +73,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Chooses new processors for guests that have an offline processor, or that may use more processors than they have.
-   * @returns these guests
+   * Chooses new processors for guests after the set of usable processors has changed: for those that use an offline
+   * one, and for those that may use more now. @returns these guests
    */
   #followHost(): string[] {
     const online = this.readOnline()

@@ -18,7 +18,7 @@ export function countOf(vcpuMilli: number, online: readonly number[]): number {
   return Math.min(online.length, Math.max(1, Math.ceil(vcpuMilli / 1000)))
 }
 
-/** Returns the load that a guest adds to each of its processors. */
+/** Returns the load in thousandths of a processor that the guest adds to each of its processors. */
 export function shareOf({ cpus, vcpuMilli }: Place): number {
   return vcpuMilli / cpus.length
 }

@@ -42,7 +42,7 @@ export class Reconciler {
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
   #look: NodeJS.Timeout | undefined
-  /** Settles when all running comparisons of single guests have ended. */
+  /** Settles when no comparison of a single guest is running. */
   #looking: Promise<unknown> = Promise.resolve()
   #unlisten: (() => void) | undefined
   readonly #passes = new Coalescer(() => this.#compareAll())

@@ -2,7 +2,7 @@
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
-/** Time in ms for which a start makes the waits before later starts longer. */
+/** Time in ms for which a start counts: each start in this time doubles the wait before the next one. */
 const windowMs = 600_000
 
 /** Decides how soon a stopped guest that should be running may be started again. */
@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * Returns the time in ms to wait before a start; 0 means none. The time doubles with each start in the last ten
-   * minutes. While it is not known why the guest ended, the time is at least the wait for the driver's report.
+   * Returns the time in ms to wait before an ended guest is started; 0: none. The wait doubles with each start in the
+   * last ten minutes. While the cause of the end is not known, it lasts at least until the driver's report is due.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

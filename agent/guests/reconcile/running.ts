@@ -35,7 +35,7 @@ export class RunningGuests {
     return (await Promise.all(repairs)).flat()
   }
 
-  /** Applies the present assignment of processors to these guests. */
+  /** Applies newly chosen processors to these guests. */
   async move(uuids: readonly string[]): Promise<void> {
     for (const uuid of uuids)
       await this.context.store.mutex.run(uuid, async () => {
@@ -64,7 +64,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // After a state was checked, its addresses are not set again: the guest's root may have refused or removed them.
+    // Sets a list of addresses only once per run of the guest: the guest's root may have refused or removed them.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))
@@ -97,7 +97,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   return resized.changed
 }
 
-/** Describes the guest's state. The revision is part of it: a setting that was rolled back changes nothing else. */
+/** Identifies the guest's state. If a setting is rolled back, only the revision shows that something changed. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

@@ -137,7 +137,7 @@ export class GuestStore {
     })
   }
 
-  /** Returns the position after the guest's last mapping. */
+  /** Returns the position for one more mapping of the guest. */
   nextPosition(uuid: string): number {
     const last = this.changes.db
       .prepare<[string], number | null>('SELECT max(position) FROM port_mappings WHERE guest_uuid = ?')

@@ -165,7 +165,7 @@ export interface GuestDocument {
    * an image or among its files before.
    */
   extraBytes: number
-  /** Value that `extraBytes` gets when the prepared volume replaces the guest's volume. */
+  /** Value of `extraBytes` for the volume that a restore prepares. It applies once this volume is the guest's disk. */
   nextExtraBytes: number
   /** Changes that the running guest gets at its next start; empty for a stopped guest. */
   atNextStart: readonly PendingChange[]

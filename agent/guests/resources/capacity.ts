@@ -29,7 +29,7 @@ export function checkCapacity(
   )
 }
 
-/** Checks only changed limits, since the host may have been larger before. @throws {BerthError} `resource_exhausted` */
+/** Checks only changed limits. Others may exceed a shrunken host. @throws {BerthError} `resource_exhausted` */
 export function checkCapacityChange(
   before: RequestedLimits,
   wanted: RequestedLimits,

@@ -57,7 +57,7 @@ export class HostPorts {
     return chooseMappings(this.openChoice(listening), wanted)
   }
 
-  /** Returns an object that chooses ports from the host's present range, without the ports in `#held`. */
+  /** Returns an object that chooses free ports, but none that a setting in progress has just freed (`#held`). */
   openChoice(listening: ReadonlySet<string>): PortChoice {
     const { store, config } = this.parts
     const { db } = store.changes

@@ -17,7 +17,7 @@ export function checkLimits(limits: Readonly<GuestLimits>): GuestLimits {
   }
 }
 
-/** Leaves out an unlimited (0) field. Guests that are older than this limit lack the field in the same way. */
+/** Omits an unlimited rate (0). Guests that were created before this limit existed lack the field, too. */
 function boundedBy(name: 'ioReadIops' | 'ioWriteIops', value: number): Partial<GuestLimits> {
   return value > 0 ? { [name]: value } : {}
 }

@@ -52,15 +52,15 @@ export interface LookAt {
   readonly nowMs: number
   /** Returns the time in ms after which the guest makes up for a missed run; below `catchUpWithinMs`. */
   readonly offsetMs: () => number
-  /** True if the schedule is suspended for the guest now. Runs that are due meanwhile are skipped. */
+  /** True if runs are skipped now, for example because the guest is blocked. Skipped runs are not made up for. */
   readonly isHeld: boolean
-  /** True for the first check after the agent's start, because the time zone may have changed before. */
+  /** True for the first check after the agent's start. The time zone may have changed while no agent ran. */
   readonly isFirst: boolean
 }
 
 /**
- * Plans the next step of an enabled schedule. After missed runs, a single run makes up for all of them, or the next
- * regular run if it comes earlier.
+ * Plans the next step of an enabled schedule. A single run makes up for all missed runs. There is no additional run if
+ * the next regular run comes earlier.
  */
 export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time: TimeFormat): Look {
   const { nextRunMs } = schedule

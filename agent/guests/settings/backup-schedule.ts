@@ -15,7 +15,7 @@ type Context = ChangeContext & Pick<BackupContext, 'config' | 'targets'>
 
 /**
  * Sets the guest's backup schedule and its target. Existing backups stay until the next run. A request with only a
- * target updates the stored target, for example its password. It changes nothing if the schedule uses another target.
+ * target replaces the stored data of this target, for example its password, if the schedule uses this target.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setBackupSchedule(

@@ -23,7 +23,7 @@ export async function setFirewall(context: GuestContext, target: Target, wanted:
   })
 }
 
-/** Keeps rule ids that were assigned before, and replaces all other ids. */
+/** Keeps the id of a rule if the old firewall has a rule with this id. All other rules get a new id. */
 function withIds(wanted: Firewall, old: Firewall): Firewall {
   const known = new Set(old.rules.map(({ id }) => id))
   const rules = wanted.rules.map((rule) => ({ ...rule, id: known.has(rule.id) ? rule.id : randomUUID() }))

@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // its host ports were reserved meanwhile, so they are free
+    store.putMapping(uuid, position, mapping) // no other guest has its host ports: they were reserved until now
   }
 }
 
