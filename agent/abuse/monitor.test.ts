@@ -107,7 +107,7 @@ describe('the abuse monitor', () => {
     }
   })
 
-  /** Adds a guest whose flows are read first, because the outcome of its UDP packets is unknown. */
+  /** Adds a guest that sends UDP packets. Their outcome is unknown, so the flows of this guest are read first. */
   function addSuspect(uuid: string, id: number): void {
     const ipv4 = `10.0.1.${id}`
     const none = { publicIpv4s: [], ipv6Addresses: [] }

@@ -19,7 +19,7 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** The kernel's default timeouts in seconds of flows without an answer. The age of a flow is computed from them. */
+/** Seconds after which the kernel forgets a flow without an answer, by default. They reveal the age of a flow. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
  * Maximum time in ms from a packet to the report with its sample. If the packet's address has had another owner within
@@ -258,12 +258,12 @@ export class AbuseMonitor {
   #guestChanged(uuid: string, removed: boolean): void {
     const record = removed ? undefined : this.parts.context.store.find(uuid)
     if (!record) this.#evidence.delete(uuid)
-    // After a stop for abuse, the earlier behaviour must not stop the guest again once it may run.
+    // Forgets the behaviour that led to a stop, so that it does not lead to another stop when the guest runs again.
     else if (record.policy.abuse !== undefined) this.#evidence.find(uuid)?.forget()
   }
 }
 
-/** Computes a flow's age from the time left until the kernel forgets the flow. Each packet restarts that time. */
+/** Computes the time since a flow's last packet, from the time that is left until the kernel forgets the flow. */
 function ageMsOf({ protocol, leftSeconds }: OpenedFlow): number {
   return Math.max(0, (unansweredSeconds[protocol] ?? 600) - leftSeconds) * 1000
 }

@@ -24,7 +24,7 @@ export interface AlertState {
   readonly suspicion?: Suspicion
 }
 
-/** Period in which critical behaviour was seen, in ms since 1970. It shows whether the behaviour continues. */
+/** Period in which a guest's behaviour looked critical, in ms since 1970. After `goesOnMs`, it counts as critical. */
 export interface Suspicion {
   readonly sinceMs: number
   readonly lastMs: number
@@ -126,7 +126,9 @@ function judgeCritical(
   }
 }
 
-/** True if a suspicion still applies: since the behaviour began, it had no pause, and the guest was not stopped. */
+/**
+ * True if the behaviour that is seen now continues the suspicion, without a pause or a stop of the guest in between.
+ */
 function isSame(
   { sinceMs, lastMs }: Suspicion,
   { action, stopAtMs }: Pick<AlertState, 'action' | 'stopAtMs'>,

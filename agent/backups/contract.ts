@@ -32,7 +32,7 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Length of the large files minus the space that they take, in bytes. Default: 0. */
+  /** Bytes by which the length of the large files exceeds the space that they take. Default: 0. */
   readonly savedBytes?: number
   /** Additional bytes that a restore needs while it moves shared data. Undefined in backups of older versions. */
   readonly movedBytes?: number
@@ -80,8 +80,8 @@ export interface BackupRepositories {
   /** @throws {BerthError} `backup_missing` */
   readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize>
   /**
-   * Restores a backup into an empty directory and verifies all of it. It takes as little space as the original, in
-   * which files may have holes, share data or be compressed.
+   * Restores a backup into an empty directory and verifies all of it. The restored files take as little space as the
+   * original ones, which may have holes, share data or be compressed.
    * @throws {BerthError} `backup_missing`
    */
   fetch(at: Repository, fetched: FetchedBackup, watch: WorkContext): Promise<void>

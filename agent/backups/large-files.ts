@@ -89,7 +89,7 @@ function skipDescription(fields: Fields): void {
   else fields.isWhole = false
 }
 
-/** Number of fields that follow each letter. The letters of a layout stand for kinds of ranges. */
+/** Number of fields that describe a range of a file, by the letter that stands for the kind of range. */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
 /** Decodes a name. Returns undefined if it is not valid UTF-8, because it then cannot be passed to a program. */

@@ -62,7 +62,7 @@ export class Holder {
     }
   }
 
-  /** If a limit is reached, ends unused consoles of the guest or the user that the request is for. */
+  /** Ends unused consoles until no limit is reached that a new console would exceed. */
   #makeRoom(of: HoldRequest): void {
     for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
       const unused = full.consoles.find(({ isUsed }) => !isUsed)

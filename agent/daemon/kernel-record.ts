@@ -23,8 +23,9 @@ import {
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records the original values of kernel settings. Limits that `ensureHostLimits` is about to raise are recorded now,
- * and settings of the network when they change. Settings of the bridge are deleted with the bridge, and not recorded.
+ * Records the original values of kernel settings: now those of limits that `ensureHostLimits` will raise, and later
+ * those of network settings, before each change. Settings of the bridge are not recorded, because they disappear with
+ * it.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()

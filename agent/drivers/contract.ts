@@ -127,7 +127,7 @@ export interface Driver {
 
   /** Quota of the guest's volume in bytes. 0: no quota is needed, because the disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
-  /** Does a slow part of `initialize` in advance. It needs no volume, so it can run while a volume is created. */
+  /** Does a slow part of `initialize` in advance: it hashes the password. This needs no volume. */
   prepareLogin(login: Login): Promise<Login>
   /**
    * Sets the guest's size, host name and login in a new clone of an image.
@@ -199,7 +199,7 @@ export interface Driver {
   connect(machine: Machine): Promise<boolean>
 
   /**
-   * Sets root's password. It works in the states that the driver's capabilities list.
+   * Sets root's password. `DriverCapabilities.setPassword` lists whether the guest may be running or stopped for it.
    * @throws {BerthError} `unsupported`, `guest_refused` with the guest's reason
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>

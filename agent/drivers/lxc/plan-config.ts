@@ -22,7 +22,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Cgroup to which a guest's monitor moves before it removes its own cgroup; shared by all guests of this agent. */
+  /** Cgroup for monitors of ended guests, which must leave their own cgroup to remove it. All guests share this one. */
   readonly pivotGroup: string
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string
@@ -104,7 +104,7 @@ function planIdentity(machine: Machine, facts: ConfigFacts): string[] {
   ]
 }
 
-/** Sets the guest's volume and user ids. With a mount point (lxc 6), start-guest.pl mounts the volume of `# volume`. */
+/** Sets the guest's volume and user ids. With lxc 6, start-guest.pl mounts the volume that the comment line names. */
 function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
   const volume = check('path', systemVolumeOf(machine))
   if (mountPoint === undefined) return [`lxc.rootfs.path = dir:${volume}`, 'lxc.rootfs.options = idmap=container,nodev']

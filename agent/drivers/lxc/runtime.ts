@@ -31,7 +31,9 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum reads of the pivot group. A reboot starts up to five processes in turn, and each may end during a read. */
+/**
+ * Maximum reads of the pivot group. Up to five processes of a reboot are in it in turn. A read may miss each of them.
+ */
 const mostLooks = 5
 /** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
 const executingMs = 10

@@ -52,9 +52,9 @@ exit 0
 `
 
 /**
- * Script that starts a rebooting guest again. If the guest has rebooted just before, the script waits, since each start
- * takes processor time of the host that no limit of the guest counts. The first attempts may fail while the old monitor
- * still exists.
+ * Script that starts a rebooting guest again. If the last reboot was a few seconds ago, the script waits, because no
+ * limit of the guest counts the processor time of its start. The first attempts may fail while the old monitor still
+ * exists.
  */
 const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name

@@ -132,7 +132,7 @@ export class Machines {
     return monitor
   }
 
-  /** Checks if the guest shut down before this connection existed. If that fails, the next connection checks again. */
+  /** Notes a shutdown before this connection. If the query fails, the next connection repeats it. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)

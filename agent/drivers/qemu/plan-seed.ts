@@ -85,7 +85,7 @@ function planConfig(instance: Instance): unknown {
   }
   return {
     merge_how: merge,
-    // Changed addresses are applied at the next boot, without the other steps of a first boot.
+    // Applies changed addresses at every boot, not only at a first boot (`boot-new-instance`).
     updates: { network: { when: ['boot-new-instance', 'boot'] } },
     // Adds a line for the host name to /etc/hosts and keeps the other lines. `hostname -f` would fail without it.
     manage_etc_hosts: 'localhost',

@@ -115,7 +115,7 @@ export class ConnectionDiagnosis {
       outside: way,
       running: pid !== undefined && (!isContainer || listeners !== undefined),
       ...(blockedBy && { blockedBy }),
-      // The kernel connects to an address of the host from the same address, so this address is also the source.
+      // The host connects to an address of its own here. The kernel then uses the same address as the source.
       drops: { caller: drops(source), hostInside: drops(gateway), hostOutside: drops(way?.address ?? '') },
     }
   }

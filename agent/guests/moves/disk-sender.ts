@@ -69,7 +69,7 @@ export class DiskSender {
     return parseAnswer(await this.#stream.nextMessage())
   }
 
-  /** Sends a request with its data. An answer that arrives before all data is sent is an error of the target. */
+  /** Sends a request with its data. If the target answers before it has received all data, the answer is an error. */
   async #sendAll(
     request: TransferRequest,
     data: AsyncIterable<Buffer> | Iterable<Buffer>,

@@ -4,7 +4,7 @@ const mib = 1024 * 1024
 
 /** A guest is stopped after an increment of at most this size: the last increment then takes a fraction of a second. */
 const smallBytes = 8 * mib
-/** Rounds after which a guest that writes faster than the transfer is stopped anyway. */
+/** Maximum number of increments that are sent while the guest runs, even if they are still getting smaller. */
 const maxRounds = 8
 
 /** True if another increment should be sent while the guest runs. @param sent bytes of the increments so far */

@@ -15,7 +15,7 @@ const gib = 1024 ** 3
 const streamOverhead = { factor: 1.25, bytes: gib }
 /** Each round of a move sends at most 4/5 of the round before. All rounds together send at most 5 times the first. */
 const diskFactor = 5
-/** Maximum number of snapshots from the rounds of a move. A restarted operation takes additional rounds. */
+/** Maximum number of rounds of a move. Each round sends one snapshot. A restarted move begins further rounds. */
 const maxRounds = 100
 
 /** Bytes of the stream of each complete snapshot, by its id. */

@@ -22,8 +22,8 @@ interface ScheduledInput extends BackupInput {
 }
 
 /**
- * Defines scheduled backups, which only the agent submits. When a new backup is submitted, the old backups that will be
- * deleted for it are hidden. If the new backup fails, they are shown again.
+ * Defines scheduled backups, which only the agent submits. The old backups that a new one will replace are hidden when
+ * the new one is submitted. If it fails, they are shown again.
  */
 export function scheduledBackupDefinition(context: BackupContext): OperationDefinition<ScheduledInput> {
   const { store } = context
@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Plans which backups to delete. Backups at other targets count towards the limit, but stay. */
+/** Plans which backups to delete: only some at the schedule's target, although all backups count towards the limit. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length

@@ -35,7 +35,7 @@ export class DisksFirst {
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // after that, waits for a slot behind other operations
+      await yieldWhile(Promise.allSettled(this.#inWork)) // frees its slot meanwhile, then waits for another slot
       await nextTurn() // lets creations that just got a slot, or are between two steps, call `prepare`
       if (this.#inWork.size === 0) break
     }

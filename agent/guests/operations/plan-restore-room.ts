@@ -27,7 +27,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes that a restore moves in order to share data between files. Estimated for older backups. */
+/** Returns the additional bytes that a restore needs while it moves shared data. For older backups, an estimate. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the backed-up guest
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)

@@ -20,7 +20,7 @@ import type { GuestStore } from '../record/guest-store.js'
 import type { LoginVault } from '../login-vault.js'
 
 const gib = 1024 ** 3
-/** Additional space for the first start of the new disk. The old disk still counts towards the guest's limit then. */
+/** Additional space for the new disk's first start. The old disk still counts towards the guest's limit during it. */
 const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {

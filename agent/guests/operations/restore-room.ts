@@ -22,7 +22,7 @@ interface WantedRoom {
 }
 
 /**
- * Raises the guest's disk limit. A backup then fits in addition to the disk, until one of the two is deleted.
+ * Raises the guest's disk limit so that a backup fits in addition to the disk. One of the two is deleted later.
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(

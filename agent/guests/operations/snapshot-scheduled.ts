@@ -170,5 +170,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // remains of the snapshot are removed when the next one is taken
+  else forgetSnapshot(store, uuid, id) // the guest's next snapshot removes what is left of it
 }

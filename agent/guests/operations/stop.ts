@@ -30,7 +30,7 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
     },
     steps: [ifDue(store, stopStep(context))],
     settle: ({ subject }, outcome) => {
-      if (store.find(subject.id)?.status !== 'stopping') return // the stop was not necessary any more, or never began
+      if (store.find(subject.id)?.status !== 'stopping') return // the operation has not begun to stop the guest
       if (outcome.status === 'done') settled(store, subject.id, 'stopped')
       // The guest was not stopped. The reconciler finds its real state later.
       else if (outcome.status === 'failed') settled(store, subject.id, 'running', outcome.message)
@@ -45,7 +45,7 @@ function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): voi
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** False if the agent itself submitted the stop, and the guest may run again by now. Otherwise true. */
+/** True if the stop is still due: a stop that the agent itself ordered is not if the guest may run again by now. */
 function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

@@ -84,7 +84,7 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** Returns the present rates: as configured, or lower while the guest is throttled. `cut`: the guest is blocked. */
+/** Returns the guest's present network rates, which are lower while it is throttled. `cut`: the guest is blocked. */
 export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0

@@ -34,7 +34,7 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Returns the processors of a guest. A guest that should run keeps them as long as their number stays the same. A
+   * Returns the processors of a guest. While a guest should run, its processors only change if their number does. A
    * guest that should not run adds no load to its processors.
    */
   cpusOf({ uuid, wanted, spec: { limits } }: PlacedGuest): readonly number[] {

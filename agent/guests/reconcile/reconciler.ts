@@ -37,7 +37,7 @@ export class Reconciler {
   readonly #ended = new Map<string, StopCause>()
   readonly #policy: RestartPolicy
   readonly #runningGuests: RunningGuests
-  /** Guests that changed, which are compared at `#lookAtMs`. */
+  /** Uuids of changed guests, which the reconciler compares with the host at the time `#lookAtMs`. */
   readonly #changed = new Set<string>()
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined

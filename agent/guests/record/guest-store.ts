@@ -158,7 +158,7 @@ export class GuestStore {
     return position
   }
 
-  /** Replaces the mapping at this position. The allocator has checked for overlaps. */
+  /** Replaces the mapping at this position. The caller has checked that no other mapping uses its host ports. */
   putMapping(uuid: string, position: number, mapping: PortMapping): void {
     this.changes.transaction(() => {
       this.#deleteMapping.run(uuid, position)

@@ -63,7 +63,7 @@ export const noSchedule: Readonly<SnapshotSchedule> = {
   nextRunMs: 0,
 }
 
-/** Schedule of a guest's automatic backups, with their target. The retention counts backups at this target. */
+/** Schedule of a guest's automatic backups, with their target. `retention` only counts backups at this target. */
 export interface BackupSchedule extends SnapshotSchedule {
   targetId: string
   /** Time at which the stored target last changed. The gateway uses it to detect that the stored target is outdated. */

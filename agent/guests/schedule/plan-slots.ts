@@ -2,10 +2,10 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 
 /*
- * Decides when a schedule is due. Runs lie on a grid of the host's local time: at `time` of the first day, and whole
- * intervals before and after it. Therefore a daily run stays at its time of day when the clocks change, and a run every
- * six hours stays at its four times. If the clocks skip a time, its run is later by the length of the jump. If the
- * clocks show a time twice, the first is used, except for an hourly schedule, which runs in each hour that passes.
+ * Decides when a schedule is due. The first run is at `time` of the first day. All runs are whole intervals of the
+ * host's local time apart. Therefore a daily run keeps its time of day when the clocks change, and a run every six
+ * hours keeps its four times. If the clocks skip the time of a run, the run is later by the length of the jump. If the
+ * clocks show the time twice, the run is at the first one. Only an hourly schedule runs at both.
  */
 
 type Grid = Pick<SnapshotSchedule, 'intervalHours' | 'time' | 'firstDay'>
@@ -22,7 +22,7 @@ export function nextSlotMs(grid: Grid, afterMs: number, time: TimeFormat): numbe
   return Math.min(...instants.filter((ms) => ms > afterMs))
 }
 
-/** Returns the day of the first run at this time of day, for a schedule that is set now. */
+/** Returns the day of the first run of a schedule that is set now: today, or tomorrow if this time has passed today. */
 export function firstDayOf(timeOfDay: string, nowMs: number, time: TimeFormat): string {
   const firstDay = time.format(nowMs).slice(0, 10)
   const first = nextSlotMs({ intervalHours: 24, time: timeOfDay, firstDay }, nowMs, time)

@@ -34,7 +34,7 @@ export interface SchedulerParts {
 /** Submits the scheduled runs of guests, a few at a time. */
 export class ScheduledRuns {
   readonly #running = new Set<string>()
-  /** Guests that were due at the last check, the longest overdue first. */
+  /** Uuids of guests whose run was due at the last check, the longest overdue first. */
   #due: string[] = []
   #timer: NodeJS.Timeout | undefined
   #isFirst = true

@@ -31,7 +31,7 @@ export async function setLimits(
   return changeGuest(context, target, {
     prepare: async () => void (disk = wanted.diskGb === undefined ? undefined : await capacity.readDisk()),
     write: ({ uuid, status, spec: { limits: old } }) => {
-      // The guest's disk and configuration are being created with the original limits.
+      // The operation that creates the guest still needs the original limits.
       if (status === 'creating') throw conflict('task_running', 'the container is being created')
       const limits = checkLimits(merge(old, wanted))
       checkCapacityChange(old, limits, capacity)

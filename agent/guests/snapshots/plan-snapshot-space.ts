@@ -45,8 +45,8 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
 }
 
 /**
- * Returns the bytes by which the disk limit is raised right after a snapshot: the measured bytes, but at most the space
- * limit of snapshots plus the size of the disk. A guest that uses more than its disk does not get a higher limit.
+ * Returns the bytes by which the disk limit is raised right after a snapshot. These are the measured bytes, but at most
+ * the space limit of snapshots plus the disk size, because a guest may already use more than the size of its disk.
  */
 export function planRaised(record: GuestRecord, { measured, diskBytes }: { measured: number; diskBytes: number }) {
   const highest = Math.max(planSpaceLimit(record), planRetained(record)) + diskBytes
@@ -58,7 +58,7 @@ export interface SpaceMeasurement {
   readonly present: readonly SnapshotRecord[]
   /** Bytes that count towards the guest's disk limit now. They are never less than its snapshots retain. */
   readonly usageBytes: number
-  /** True if the space of snapshots counts towards the limit of the disk. */
+  /** True if the host's quotas count the data of snapshots towards the guest's disk limit. */
   readonly snapshotsCount: boolean
 }
 
@@ -68,7 +68,7 @@ export function planSettled(
   { present, usageBytes, snapshotsCount }: SpaceMeasurement,
 ): SnapshotSpace {
   const { limitBytes } = record.snapshotSpace
-  // The size of a snapshot is the number of bytes that all snapshots retained when it was taken.
+  // `sizeBytes` of a snapshot: the bytes that all snapshots together retained when it was taken.
   const sizes = snapshotsCount ? present.slice(-1).flatMap(({ sizeBytes }) => sizeBytes || []) : []
   const bounded = Math.min(planRetained(record), usageBytes, ...sizes)
   const retainedBytes = present.length === 0 ? 0 : bounded

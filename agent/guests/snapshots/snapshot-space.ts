@@ -50,7 +50,7 @@ export function takeHidden(context: DiskContext, uuid: string, id: string): Prom
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** Takes a snapshot and raises the disk limit: the guest may overwrite all data that the snapshot retains. */
+/** Takes a snapshot. Raises the disk limit, because data that the guest overwrites stays in the snapshot and counts. */
 async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record
@@ -135,8 +135,8 @@ function hasNothing(record: GuestRecord): boolean {
 }
 
 /**
- * True if the record already contains these numbers. A record without a measurement only contains estimates, so it
- * counts as different unless nothing is retained.
+ * True if the record already contains these numbers. Numbers that were never measured are estimates. They count as
+ * different unless nothing is retained.
  */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0
