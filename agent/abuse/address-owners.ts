@@ -5,7 +5,7 @@ type AddressHolder = Pick<GuestRecord, 'uuid' | 'ipv4' | 'ipv6Addresses' | 'crea
 interface Owner {
   /** Uuid of the guest. Empty: nobody has the address any more. */
   readonly uuid: string
-  /** Time in ms since 1970 from which traffic of the address belongs to this guest. */
+  /** Time in ms since 1970 from which the address belongs to this guest, or to nobody. */
   readonly sinceMs: number
 }
 

@@ -12,7 +12,7 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows for which the time of their last row is remembered. The newest flows stay. */
+  /** Maximum number of flows in `#noted`, which contains the time of each flow's last row. The newest flows stay. */
   noted: 20_000,
 } as const
 /** Time in ms after which a flow that still exists is recorded again, in another row. */

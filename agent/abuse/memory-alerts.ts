@@ -20,7 +20,7 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts for guests whose memory ran out. Writes one at most once a minute, or when the guest has ended. */
+/** Raises alerts for guests whose memory ran out. Writes each at most once a minute, or when the guest has ended. */
 export class MemoryAlerts {
   /** For each guest: number of killed processes that its alert does not contain yet, and time of the last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()

@@ -22,8 +22,8 @@ const unrepliedEveryMs = 60_000
 /** Seconds after which the kernel forgets a flow without an answer, by default. They reveal the age of a flow. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
- * Maximum time in ms from a packet to the report with its sample. If the packet's address has had another owner within
- * this time, the sample is ignored.
+ * Maximum time in ms from a packet to the report with its sample. A sample is ignored if its address may have had
+ * another owner when the packet was sent.
  */
 const sampledMs = 6000
 

@@ -4,8 +4,8 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
  * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
- * guess. If the answer is longer than that to a wrong password, the login succeeded. Therefore only answered flows from
- * the connection tracking table count: this table contains the number of bytes in the replies.
+ * guess. A reply that is longer than the one to a wrong password means that the login succeeded. Only the connection
+ * tracking table contains the number of reply bytes. Therefore only its answered flows count.
  */
 
 /** An SSH server sends more bytes than this before it refuses a password. With fewer bytes, no login was attempted. */

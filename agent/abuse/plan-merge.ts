@@ -47,7 +47,7 @@ export const quietMs = 15 * 60_000
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */
 const pauseMs = 120_000
-/** Maximum number of open alerts of one type for a guest. All further findings share one more alert. */
+/** Maximum number of open alerts of one type for a guest. All further findings share one more alert (target `*`). */
 const mostAtOnce = 5
 
 /** True if the alert is open: further findings extend it. */
@@ -126,9 +126,7 @@ function judgeCritical(
   }
 }
 
-/**
- * True if the behaviour that is seen now continues the suspicion, without a pause or a stop of the guest in between.
- */
+/** True if behaviour at `seenAtMs` continues the suspicion, without a pause or a stop of the guest in between. */
 function isSame(
   { sinceMs, lastMs }: Suspicion,
   { action, stopAtMs }: Pick<AlertState, 'action' | 'stopAtMs'>,

@@ -24,8 +24,8 @@ export const networkSchema = Type.Object(
       section,
     ),
     /**
-     * Interfaces on which IPv6 prefixes may be found, and which may be the default interface of pools. Empty: all
-     * interfaces with hardware, including bonds and VLANs of them.
+     * Interfaces on which the agent finds IPv6 prefixes and the default interface of address pools. Empty: all
+     * interfaces with hardware, and their bonds and VLANs.
      */
     uplinks: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$' }), {
       default: [],

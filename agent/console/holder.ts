@@ -62,7 +62,7 @@ export class Holder {
     }
   }
 
-  /** Ends unused consoles until no limit is reached that a new console would exceed. */
+  /** Ends unused consoles until the limits allow a new one. */
   #makeRoom(of: HoldRequest): void {
     for (let full = this.#findFull(of); full; full = this.#findFull(of)) {
       const unused = full.consoles.find(({ isUsed }) => !isUsed)
@@ -71,7 +71,7 @@ export class Holder {
     }
   }
 
-  /** Finds a reached limit. Returns the consoles that count towards it, so that an unused one can be ended. */
+  /** Finds a limit that another console would exceed. Returns the consoles of which an unused one can be ended. */
   #findFull(request: HoldRequest): Full | undefined {
     const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]

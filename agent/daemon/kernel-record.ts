@@ -24,8 +24,7 @@ const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
  * Records the original values of kernel settings: now those of limits that `ensureHostLimits` will raise, and later
- * those of network settings, before each change. Settings of the bridge are not recorded, because they disappear with
- * it.
+ * those of network settings, before each change. Settings of the bridge disappear with it and are not recorded.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()

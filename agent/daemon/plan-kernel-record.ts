@@ -72,8 +72,8 @@ interface Leave {
 
 /**
  * Plans the settings that a removed agent restores: network settings if no other agent uses its network namespace, and
- * host-wide settings if the machine has no other agent. Changes are undone in reverse order. accept_ra therefore stays
- * 2 until the host no longer forwards (see `planIpv6Settings`).
+ * host-wide settings if the machine has no other agent. Changes are undone in reverse order, so that `accept_ra` stays
+ * 2 until forwarding is off (see `planIpv6Settings`).
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(

@@ -195,7 +195,7 @@ function detachGuest(context: BootContext, { uuid }: GuestRecord): Promise<void>
   })
 }
 
-/** Wraps a step's function like `withGuest`. The guest's mutex is held, so that no setting changes meanwhile. */
+/** Like `withGuest`, but holds the guest's mutex while the step runs, so that no setting changes meanwhile. */
 function inTurn(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,

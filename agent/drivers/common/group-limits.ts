@@ -52,7 +52,7 @@ function writeMemory({ groupOf, values, limits }: DesiredGroups, version: Cgroup
   else writeMemoryV2(group, own, limits.memoryBytes)
 }
 
-/** Writes limits of cgroup v1. memsw must never be below the memory limit, so memsw grows first and shrinks last. */
+/** Writes limits of cgroup v1. memsw (memory and swap) grows first and shrinks last: it must never be lower. */
 function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
   const has = readGroupNumber(group, 'memory.limit_in_bytes') ?? 0
   const grows = Number(values[0]?.value) > has

@@ -22,7 +22,7 @@ export class GuestNames {
     throw conflict('guest_foreign', `the guest name ${name} belongs to another guest on this host: ${owner}`)
   }
 
-  /** Like `nameOf`, but also throws `guest_foreign` if processes use the name and no guest is configured for it. */
+  /** Like `nameOf`, but also throws `guest_foreign` if processes of a guest without a configuration use the name. */
   freeNameOf(machine: Machine): string {
     const name = this.nameOf(machine)
     if (!this.isForeign(machine)) return name

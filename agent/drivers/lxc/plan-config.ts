@@ -55,7 +55,7 @@ const patterns = {
   name: /^[a-z]{1,8}-\d{1,10}$/,
   uuid: /^[0-9a-f-]{36}$/,
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
-  // No other characters, because lxc passes hook lines to a shell and splits mount lines at spaces.
+  // Special characters are refused: lxc passes hook lines to a shell and splits mount lines at spaces.
   path: /^(\/[A-Za-z0-9_.-]+)+$/,
   device: /^[A-Za-z0-9._-]{1,15}$/,
   mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,

@@ -8,7 +8,7 @@ export interface ConnectPlan {
   readonly create: readonly string[]
   /** Commands in the guest's network namespace. */
   readonly inside: readonly string[]
-  /** Last command on the host. It gives the device its final name, when the interface is complete. It is atomic. */
+  /** Last command on the host. In one atomic step, it gives the complete interface the guest's device name. */
   readonly join: string
 }
 

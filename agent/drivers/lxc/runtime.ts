@@ -20,7 +20,7 @@ export interface LxcRuntime {
   readonly restarters: readonly ProcessStat[]
 }
 
-/** True if no process on the host will change the guest's state any more. */
+/** True if neither a monitor nor a restarting process of the guest exists, so that its state cannot change. */
 export function isRuntimeGone({ monitor, restarters }: LxcRuntime): boolean {
   return monitor === undefined && restarters.length === 0
 }
@@ -31,9 +31,7 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/**
- * Maximum reads of the pivot group. Up to five processes of a reboot are in it in turn. A read may miss each of them.
- */
+/** Maximum reads of the pivot group. A reboot may have five processes in it in turn, and a read may miss each. */
 const mostLooks = 5
 /** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
 const executingMs = 10
@@ -69,8 +67,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Reads the guest's state. If the last read found the guest running, it only checks whether its first process and
-   * that process's parent are still the same.
+   * Reads the guest's state. If the last read found the guest running, it is still running if its first process and
+   * that process's parent are still the same. Nothing else is read then.
    */
   read(name: string): LxcRuntime {
     const known = this.#running.get(name)
@@ -119,9 +117,10 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the processes in the pivot group. A monitor moves there to remove its own group, runs the stop hook and ends.
-   * The hook may leave a process that restarts the guest. No guest has processes there, so the command lines are
-   * trustworthy. The list is read again if a process ended meanwhile, since its child may be missing.
+   * Lists the processes in the pivot group. The monitor of an ended guest moves to this group, removes its own cgroup,
+   * runs the stop hook and ends. The hook may leave a process that restarts the guest. Guests have no processes in this
+   * group, so its command lines are trustworthy. A process that ends during a read may have a new child: the read is
+   * repeated.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {

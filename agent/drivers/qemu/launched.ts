@@ -14,7 +14,7 @@ export interface LaunchRecord {
   readonly nextIpv6Addresses?: readonly string[]
 }
 
-/** Returns the record after a reboot, at which the guest read its seed; undefined if its addresses stay the same. */
+/** Returns the record of a guest that has rebooted and read its seed; undefined if its addresses stay the same. */
 export function rebooted({ nextIpv6Addresses, ...launched }: LaunchRecord): LaunchRecord | undefined {
   return nextIpv6Addresses && { ...launched, ipv6Addresses: nextIpv6Addresses }
 }

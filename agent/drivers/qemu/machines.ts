@@ -195,7 +195,7 @@ export class Machines {
     await this.monitor(name)
   }
 
-  /** Reports the guest's end if its QEMU has ended. A monitor that only hung up is not an end yet. */
+  /** Reports the guest's end if its QEMU has ended or the guest shut down. A lost connection does not prove it. */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
     if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')

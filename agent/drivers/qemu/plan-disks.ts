@@ -51,8 +51,8 @@ function planFirmwareMedia(firmware: string, volume: string): Medium[] {
 }
 
 /**
- * Plans QEMU's arguments for disks and CDs, in the order in which the guest sees them. The boot device has the lowest
- * boot index, followed by the guest's disk.
+ * Plans QEMU's arguments for disks and CDs, in the order in which the guest sees them. The device to boot from has the
+ * lowest boot index. The guest's disk has the next one.
  */
 export function planDisks(
   { limits }: Pick<Machine, 'limits'>,

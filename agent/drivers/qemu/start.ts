@@ -60,7 +60,7 @@ export async function startMachine(
   if (connecting.status === 'rejected') throw connecting.reason
 }
 
-/** Launches QEMU. @returns the outcome of `connected`, even a failure @throws {BerthError} `guest_start_failed` */
+/** Launches QEMU and runs `connected`, whose failure is only returned. @throws {BerthError} `guest_start_failed` */
 async function launch(
   context: QemuStartContext,
   machine: Machine,

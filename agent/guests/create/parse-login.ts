@@ -48,8 +48,8 @@ export function loginOf(request: LoginRequest): Login {
 }
 
 /**
- * Replaces the password with a keyed digest, because the request is hashed to recognize a repeated order. A password
- * could be guessed from a fast hash without a key.
+ * Replaces the password of a request with a keyed digest. The request is hashed to recognize a repeated order, and a
+ * password could be guessed from a fast hash without a key.
  */
 export function hashableLogin(logins: LoginVault, request: LoginRequest): LoginRequest {
   return request.kind === 'password' ? { ...request, password: logins.digest(request.password) } : request

@@ -16,7 +16,7 @@ import type { LoginVault } from '../login-vault.js'
 export function reserveGuest(context: GuestContext, order: CreateRequest, listening: ReadonlySet<string>): void {
   const { virtualization, templateId, limits, start, ...kept } = order
   context.store.insert({
-    ...kept, // `kept` includes fields that the store does not have and ignores
+    ...kept, // the store ignores fields of `kept` that it does not have
     spec: { virtualization, templateId, limits },
     os: context.images.osOf(templateId),
     status: 'creating',

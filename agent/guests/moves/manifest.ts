@@ -98,8 +98,8 @@ function checkSchedule(field: string, { enabled, intervalHours, time, firstDay }
 }
 
 /**
- * Bounds the values that raise the guest's disk limit, because another host may send any values.
- * @param arrivedBytes bytes of the received streams, which contain all data that these values count
+ * Bounds the values of a manifest that raise the guest's disk limit, because a hostile host may send any values.
+ * @param arrivedBytes bytes of the received streams. They contain all data that these values count
  */
 export function boundSpace(manifest: Manifest, arrivedBytes: number): Manifest {
   const { document } = manifest

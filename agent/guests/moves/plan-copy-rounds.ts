@@ -16,7 +16,7 @@ export function needsRound(sent: readonly number[]): boolean {
   return last === undefined || last < before! * 0.8
 }
 
-/** Longest time in ms that the last increment may be expected to take, since the guest is stopped meanwhile. */
+/** Maximum expected duration in ms of the last increment, during which the guest is stopped. */
 const maxInterruptionMs = 10 * 60_000
 
 /**

@@ -96,7 +96,7 @@ interface MappingChoice {
   readonly addresses: Pick<GuestRecord, 'ipv6Addresses'>
 }
 
-/** Chooses this host's ports for the guest's mappings: the old ones where free. Joins the caller's transaction. */
+/** Chooses this host's ports for mappings, if possible those of the source. Joins the caller's transaction. */
 export function chooseMappings(
   { ports }: Pick<GuestContext, 'ports'>,
   { portMappings }: Pick<ArrivingGuest, 'portMappings'>,

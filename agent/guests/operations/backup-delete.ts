@@ -26,7 +26,7 @@ export function backupDeleteKind(
         hashOf: { targetId: input.targetId, backupId },
         reserve: () => {
           const known = store.find(subject.id)?.backups.find(({ id }) => id === backupId)
-          // A backup that is being created stays `taking`, so that other operations recognize its snapshot.
+          // The state `taking` must stay: other operations recognize the snapshot of an unfinished backup by it.
           if (known?.state === 'taking')
             throw conflict('task_running', 'the backup is being created: cancel its task first')
           updateBackup(store, subject.id, { id: backupId, state: 'deleting' })

@@ -174,7 +174,7 @@ function settleBoot(store: GuestStore, id: string, outcome: OperationOutcome): v
   const record = store.find(id)
   if (!record || outcome.status === 'canceled') return // canceled: no step ran, or all of them were undone
   const { mode, image } = record.boot
-  // The reason of a failure is shown. If the guest did not start again, the reconciler starts it later.
+  // Shows the reason of a failure. If the guest did not start again, the reconciler starts it later.
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
   store.update(id, { boot: { mode, image }, status: record.wanted, statusReason })
 }

@@ -36,7 +36,7 @@ export class DisksFirst {
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
       await yieldWhile(Promise.allSettled(this.#inWork)) // frees its slot meanwhile, then waits for another slot
-      await nextTurn() // lets creations that just got a slot, or are between two steps, call `prepare`
+      await nextTurn() // meanwhile, creations with a new slot or between two steps call `prepare`
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

@@ -14,12 +14,12 @@ export function planUsedBytes(countedBytes: number, record: { limitBytes: number
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns an upper bound of the bytes that the backed-up disk used. For older backups, it may include snapshots. */
+/** Returns the bytes that the backed-up disk used, or more: older backups may also count its snapshots. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }
 
-/** Returns the space in bytes for a backup that is being fetched. Meanwhile, small files have no holes. */
+/** Returns the space in bytes that fetching a backup may take. Small files are first written without their holes. */
 export function planFetchedBytes(size: BackupSize): number {
   const { sizeBytes, fileCount, usedBytes = 0, savedBytes = 0 } = size
   const writtenBytes = Math.max(0, sizeBytes - savedBytes) + planMovedBytes(size)
@@ -29,7 +29,7 @@ export function planFetchedBytes(size: BackupSize): number {
 
 /** Returns the additional bytes that a restore needs while it moves shared data. For older backups, an estimate. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
-  const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` includes snapshots of the backed-up guest
+  const originalBytes = Math.min(sizeBytes, usedBytes) // with snapshots, `usedBytes` may exceed `sizeBytes`
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
 }
 
@@ -49,7 +49,7 @@ export interface RestoredUse {
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {
-  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // `originalBytes` may be more, due to snapshots
+  const soldBytes = Math.min(originalBytes ?? limitBytes, limitBytes) // `originalBytes` may include snapshots
   const extraBytes = Math.max(0, usedBytes - soldBytes)
   const mostBytes = originalBytes === undefined ? 0 : limitBytes
   return extraBytes > mostBytes ? undefined : extraBytes

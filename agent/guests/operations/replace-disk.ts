@@ -20,8 +20,8 @@ export function keptId(operationId: string): string {
 }
 
 /**
- * Returns all steps. Two of them come from the caller. `prepare` creates the new volume for `exchange` while the guest
- * still runs. `commit` is the last step and deletes the hidden snapshot.
+ * Returns all steps. The caller defines two of them: `prepare` creates the new volume while the guest still runs, and
+ * `commit` deletes the hidden snapshot of the old disk at the end.
  */
 export function replaceDiskSteps<Input extends StopInput>(
   context: GuestContext,
@@ -82,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      // The snapshot `kept` contains the old disk. It no longer exists once the new disk works, which then stays.
+      // The snapshot `kept` contains the old disk. If it was deleted, the new disk works and stays.
       const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept)
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),

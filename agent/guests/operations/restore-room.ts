@@ -62,7 +62,7 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context.machines, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context.volumes, uuid)) - boundBytes)
-  // An earlier operation may still need more space.
+  // An earlier operation may have reserved more space and still need it.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }

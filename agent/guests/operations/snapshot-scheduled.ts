@@ -118,7 +118,7 @@ async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
 
 /**
  * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Waits until the kernel has
- * freed the space of the deleted snapshot. Otherwise a repeated call could delete one snapshot too many.
+ * freed its space. Without this wait, a repeated call could delete a second snapshot for nothing.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(

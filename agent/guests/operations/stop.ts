@@ -38,14 +38,14 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
   }
 }
 
-/** Lets a suspended guest that a user stops stay stopped after the suspension. Joins the caller's transaction. */
+/** Keeps a suspended guest stopped after its suspension if a user stops it. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** True if the stop is still due: a stop that the agent itself ordered is not if the guest may run again by now. */
+/** True if the stop must still happen. It must not if the agent itself ordered it and the guest may run by now. */
 function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

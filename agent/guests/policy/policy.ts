@@ -60,8 +60,8 @@ export function checkAllowed(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a guest that may not run. It is for starts by the agent itself, for example after a reboot of the host. The
- * agent also starts a guest that is suspended in mode `network`.
+ * Refuses to start a guest that may not run. Only for starts by the agent itself, for example after a reboot of the
+ * host: a guest that is suspended in mode `network` is also started.
  * @throws {BerthError} `policy_blocked`
  */
 export function checkAllowedToRun(judged: PolicyFacts): void {
@@ -69,7 +69,7 @@ export function checkAllowedToRun(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a blocked guest. If `mayLift` is true, a block for abuse is lifted instead. Joins the caller's transaction.
+ * Refuses a blocked guest. If `mayLift` is true, a block only for abuse is lifted. Joins the caller's transaction.
  * @throws {BerthError} `policy_blocked`
  */
 export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boolean): void {

@@ -73,8 +73,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Chooses new processors for guests after the set of usable processors has changed: for those that use an offline
-   * one, and for those that may use more now. @returns these guests
+   * If the usable processors changed, chooses new ones for guests that use an offline one or may use more now.
+   * @returns these guests
    */
   #followHost(): string[] {
     const online = this.readOnline()

@@ -77,7 +77,7 @@ export class NetworkComparison {
     await this.ensure(['addresses', 'rates'])
   }
 
-  /** Creates lost interfaces and sets rates, after interfaces were added or removed. */
+  /** Called after interfaces were added or removed. Creates interfaces that running guests lost, and sets rates. */
   async #compareRates(): Promise<void> {
     this.#noteRepairs(await this.#interfaces.ensure())
     await this.ensure(['rates'])

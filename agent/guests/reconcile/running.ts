@@ -11,9 +11,9 @@ interface Look {
 }
 
 /**
- * Repairs limits and IPv6 addresses of running guests if a killed agent did not apply a setting, or if the host refused
- * to roll a setting back. A guest is checked once after each start and each change of its record. Otherwise nothing is
- * read from the host.
+ * Repairs limits and IPv6 addresses of running guests. They are wrong if an agent was killed before it had applied a
+ * setting, or if the host refused to roll a setting back. A guest is checked after each start and each change of its
+ * record. Otherwise nothing is read from the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()

@@ -219,7 +219,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Reads a record. It is cached only outside of transactions: a revision that was rolled back is assigned again. */
+  /** Reads a record. Inside a transaction it is not cached, because a revision is used again after a rollback. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept

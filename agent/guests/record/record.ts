@@ -77,9 +77,9 @@ export interface GuestPolicy {
   overQuota: boolean
   /** Kind of abuse that the guest was stopped for; undefined if it was not. */
   abuse?: string
-  /** Expiry time because of which the running guest was stopped. If the clock was wrong, the guest is started again. */
+  /** Expiry time at which the running guest was stopped. It is started again if the clock turns out to be wrong. */
   stoppedForExpiryMs?: number
-  /** Expiry time that has passed. Undefined if the guest has not expired, or an older version recorded the expiry. */
+  /** Expiry time that the guest exceeded. Undefined if none, or if an older version recorded the expiry. */
   expiredForMs?: number
 }
 
@@ -114,7 +114,7 @@ export interface BootChoice {
 }
 
 export interface GuestBoot extends BootChoice {
-  /** Boot source before an unfinished operation, which is restored if the operation fails. */
+  /** Boot source that an unfinished operation is replacing. It is restored if the operation fails. */
   before?: BootChoice
 }
 

@@ -71,7 +71,7 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }
 
-/** Returns the columns that the update changes. Equal documents have equal JSON, since the order of fields is kept. */
+/** Returns the columns that an update writes. Fields in `spec` keep their order: equal values have equal JSON. */
 export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
   const { status, statusReason, wanted, login, limits, templateId } = update
   const document = {

@@ -50,7 +50,7 @@ export type Look = { readonly kind: 'wait' } | { readonly kind: 'move' | 'run'; 
 
 export interface LookAt {
   readonly nowMs: number
-  /** Returns the delay in ms of a run that makes up for a missed one, always the same for a guest. */
+  /** Returns the delay in ms, below `catchUpWithinMs`, of a run that makes up for a missed one. */
   readonly offsetMs: () => number
   /** True if runs are skipped now, for example because the guest is blocked. Skipped runs are not made up for. */
   readonly isHeld: boolean

@@ -9,7 +9,7 @@ import type { GuestRecord } from '../record/record.js'
 import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 import { catchUpWithinMs, planLook, type Look } from './plan-schedule.js'
 
-/** Maximum number of parallel runs of one kind over all guests, so that users' requests do not wait behind them. */
+/** Maximum number of parallel runs of one kind on the host, so that users' requests do not wait long behind runs. */
 const atOnce = 2
 
 /** A kind of scheduled work: snapshots or backups. */
@@ -19,7 +19,7 @@ export interface ScheduledKind {
   readonly scheduleOf: (record: GuestRecord) => Readonly<SnapshotSchedule>
   /** Stores the time of the next run in the caller's transaction. */
   readonly move: (record: GuestRecord, nextRunMs: number) => void
-  /** Subjects that the run needs. If an operation uses one of them, the run waits. */
+  /** Subjects that the run needs, such as the guest. The run waits while one of them has an unfinished operation. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
   /** Creates the order of a run. @param run `nextRunMs`, the time of the next run, is stored together with the order */
   readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission

@@ -28,8 +28,8 @@ export class PolicySettings {
   }
 
   /**
-   * Restarts the count of traffic at 0. If the counters cannot be read now, this is only logged, since the restart must
-   * free a blocked guest. Traffic since the last reading then belongs to the new count.
+   * Restarts the count of traffic at 0. If the counters cannot be read now, this is only logged, because a blocked
+   * guest must become free in any case. The new count then includes the traffic since the last reading.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {
@@ -77,7 +77,7 @@ export class PolicySettings {
     return () => this.context.store.update(uuid, { suspension, wanted })
   }
 
-  /** Changes the guest, then calls `judge`, which locks the guest's mutex itself and must not run within the change. */
+  /** Changes the guest, then calls `judge`, which locks the guest's mutex, too. The change must have ended then. */
   async #change(target: Target, change: SettingChange): Promise<GuestRecord> {
     await changeGuest(this.context, target, change)
     await this.keeper.judge(target.uuid)

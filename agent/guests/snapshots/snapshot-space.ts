@@ -8,9 +8,9 @@ import { volumeLimitOf } from './volume-bound.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 /*
- * A guest's disk limit is raised by the space that its snapshots retain, so that they take no space that the guest
- * bought. The limit is raised before a snapshot is taken. It is lowered after a snapshot was deleted and the kernel has
- * freed its space. See docs/design/storage.md.
+ * Snapshots must not take the disk space that a guest's owner pays for. The space that they retain is therefore added
+ * to the guest's disk limit. The limit is raised before a snapshot is taken. It is lowered after a snapshot was deleted
+ * and the kernel has freed its space. See docs/design/storage.md.
  */
 
 /**

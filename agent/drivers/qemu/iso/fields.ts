@@ -2,7 +2,6 @@
 
 export const sectorBytes = 2048
 
-/** Returns the number of sectors that this many bytes need. */
 export function sectorsOf(bytes: number): number {
   return Math.ceil(bytes / sectorBytes)
 }

@@ -3,7 +3,7 @@ import { BerthError } from '../../../../shared/errors.js'
 import { QmpConnection } from './connection.js'
 import { objectOf } from './messages.js'
 
-/** Time that a guest agent has to prove that it is running. */
+/** Time in ms within which a guest agent must answer the first command (`guest-sync-delimited`). */
 const syncTimeoutMs = 1000
 /** Makes the guest agent's parser discard an incomplete message of an earlier client. */
 const flush = Buffer.from([0xff])
