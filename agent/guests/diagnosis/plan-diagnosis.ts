@@ -10,7 +10,7 @@ export interface ConnectionFacts {
   readonly running: boolean
   /** Listening sockets; undefined if the host cannot see them, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Where clients reach the port: the guest's public address or a mapping's. `isThere`: the host has the address. */
+  /** Address at which clients reach the port: the guest's public one or a mapping's. `isThere`: the host has it. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
    * True if the guest's firewall drops packets from the client (`caller`), or from the host itself when it connects to

@@ -18,7 +18,7 @@ export function readOwnership(store: GuestStore, uuid: string): Ownership {
     .get(uuid)
   const hasGuest = store.find(uuid) !== undefined
   if (!known) return hasGuest ? firstOwnership : unknownOwnership
-  // The guest was deleted. Of the stored values, only the generation is still valid.
+  // The guest was deleted. Only the generation in the database is still valid.
   return hasGuest ? known : { ...known, role: 'absent', moveId: '' }
 }
 
