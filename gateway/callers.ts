@@ -39,7 +39,7 @@ export const noLimits: LimitOptions = {
 }
 
 export interface AccessOptions {
-  /** The store. It must not have been started yet, because the cache must be notified of every change. */
+  /** The store. It must not be started earlier, because the cache would then miss changes. */
   store: Store
   /** 32 secret bytes from `readOrCreateKey`, the same in all gateways on one store. */
   secret: Buffer
@@ -78,7 +78,7 @@ export function createAccess(options: AccessOptions): Access {
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'importing the admin key failed'))
   keys.onRemoved(importKey)
-  // If the store is emptied while the gateway runs, the administrator's key is imported again.
+  // The store has lost the key if it was emptied. It then gets the administrator's key again.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
   const audit = new AuditStore(store, auditKeep, log)

@@ -85,10 +85,10 @@ export const GatewayConfigSchema = Type.Object(
         address_requests_at_once: requests(512),
         /** Failed authentications per minute of a source address. Further requests get 429. */
         auth_failures_per_minute: Type.Integer({ minimum: 1, maximum: 1000000, default: 30 }),
-        /** Maximum numbers for each API key with limited rights, and for all unlimited callers together. */
+        /** Limits for each key that has limited rights, and for all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /** Limits of a caller that is restricted to containers. Objects that its keys created count towards them. */
+        /** Limits of a caller that is restricted to containers. They include what its keys created. */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },
@@ -149,7 +149,7 @@ export const GatewayConfigSchema = Type.Object(
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
     audit: Type.Object(
       {
-        /** Maximum number of audit entries. The oldest are deleted first. */
+        /** Maximum number of audit entries. Beyond it, callers with most lose their oldest ones. */
         keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
       },
@@ -168,7 +168,7 @@ export const GatewayConfigSchema = Type.Object(
     idempotency: Type.Object(
       {
         keep_hours: Type.Integer({ minimum: 1, maximum: 24, default: 24 }),
-        /** Maximum number of stored answers, of all callers together. The oldest are deleted first. */
+        /** Maximum number of stored answers of all callers. Beyond it, the callers with most lose their oldest ones. */
         keep: Type.Integer({ minimum: 1000, maximum: 10000000, default: 100000 }),
       },
       object,

@@ -133,7 +133,7 @@ async function startParts(
   view.resume(journal.former?.hosts.values() ?? [])
   const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets, gateways })
   onClose(async () => {
-    events.close() // closed in the same turn of the event loop as the fleet: the journal must miss no change
+    events.close() // // ends in the same turn of the event loop as the fleet, so that the journal misses no change
     await fleet.close()
   })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })

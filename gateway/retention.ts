@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { defaultLoginRetention, type LoginRetention } from './accounts/login-log.js'
 import type { Store } from './store/store.js'
 
-/** Limits for data that grows, in addition to the number of audit entries. */
+/** Limits for logs and stored answers. The maximum number of audit entries is set elsewhere (`auditKeep`). */
 export interface Retention {
   readonly auditDays: number
   /** Hours for which the answer to a request with an Idempotency-Key is stored. */
@@ -21,9 +21,7 @@ export const defaultRetention: Retention = {
 
 const everyMs = 60_000
 
-/**
- * Deletes old data at the start, when the store is available again, and every minute. A failed step is repeated later.
- */
+/** Deletes old data at the start, when the store is available again, and every minute. Repeats failed steps later. */
 export class Trimming {
   #timer: NodeJS.Timeout | undefined
 

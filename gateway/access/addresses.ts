@@ -43,8 +43,8 @@ export function containsAddresses(outer: readonly string[], inner: readonly stri
 }
 
 /**
- * A list of addresses for fast look-ups. IPv4 and IPv6 are kept apart, because `::/0` in a shared block list would also
- * contain every IPv4 address.
+ * A list of addresses for fast look-ups. IPv4 and IPv6 have separate block lists, because in a common one, `::/0` would
+ * also match each IPv4 address.
  */
 export class AddressSet {
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
@@ -58,9 +58,7 @@ export class AddressSet {
     }
   }
 
-  /**
-   * @param text address; an IPv4-mapped one counts as IPv4, because a dual-stack socket reports IPv4 clients this way
-   */
+  /** @param text address; an IPv4-mapped one counts as IPv4: sockets for both families report IPv4 clients so */
   has(text: string): boolean {
     const address = parseAddress(text)
     if (!address) return false

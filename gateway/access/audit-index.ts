@@ -10,7 +10,7 @@ export interface StoredEntry {
   readonly start: AuditFields
   /** Outcome of the action. Absent while the action runs, or if the gateway died before it was written. */
   readonly outcome: AuditFields | undefined
-  /** Number of later failures that share this entry, and the time of the last one (ms since 1970). */
+  /** Number of later failures that are counted in this entry instead of getting entries of their own. */
   readonly repeats: number
   readonly repeatedAtMs: number
 }
@@ -78,7 +78,7 @@ export class AuditIndex {
   }
 
   /**
-   * Removes an entry without an outcome, and counts it as a repetition of the earlier entry `into`.
+   * Removes an entry whose action has failed, and counts the failure in the earlier entry `into`.
    * @returns false if the earlier entry no longer exists
    */
   async merge(id: string, by: string, into: string): Promise<boolean> {
@@ -112,7 +112,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // New entries shift the pages, so this page may begin with ids of the previous page.
+      // Entries that were added since the previous page move older ones to this page. Skips those that it had.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()
@@ -139,7 +139,7 @@ export class AuditIndex {
   async shrink(keep: number): Promise<void> {
     const excess = (await this.count('all', {})) - keep
     if (excess <= 0) return
-    // Removes 0.1 % more entries than necessary. Otherwise every new entry would trim a full log.
+    // Removes 0.1 % more entries than necessary. A full log is therefore not trimmed again after each new entry.
     for (const [ref, cut] of planCuts(await this.#shares(), excess + Math.floor(keep / 1000)))
       for (let left = cut; left > 0; left -= atOnce) await this.#removeOldest(ref, Math.min(left, atOnce))
   }

@@ -3,7 +3,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import { timeOf, type AuditIndex, type AuditFields, type AuditTransaction } from './audit-index.js'
 
 const atOnce = 500
-/** Time in ms until an outcome without an entry is deleted. Another gateway may still be moving its entry. */
+/** Time in ms after which an outcome is deleted if no gateway has moved its entry to the indexes until then. */
 const orphanMs = 3_600_000
 
 interface Message {

@@ -5,8 +5,8 @@ import type { AuditOutcome } from './contract.js'
 /** Time in ms for which similar failures of a caller share one audit entry. */
 export const repeatMs = 3_600_000
 /**
- * Number of different failures of a caller that get separate entries within `repeatMs`. Beyond it, failures with the
- * same action and code share an entry, even if they differ otherwise.
+ * Number of different failures of a caller that get separate entries within `repeatMs`. Later failures share an entry
+ * if action and code are the same, even if other details differ.
  */
 const ownRows = 100
 
@@ -17,7 +17,7 @@ export interface RepeatedFailure extends Pick<AuditOutcome, 'target' | 'detail' 
   readonly address: string
 }
 
-/** An audit entry that counts repeated failures, and the key in the store whose value is the entry's id. */
+/** An audit entry that counts repeated failures. The value of `key` in the store is the entry's id. */
 export interface Counting {
   readonly entryId: string
   readonly key: string
@@ -27,7 +27,7 @@ export interface Counting {
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /** @returns the entry that counts this failure: an earlier one for similar failures, otherwise the entry `id` */
+  /** @returns an earlier entry that counts similar failures, or else the entry `id`, which then counts this failure */
   async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
@@ -38,7 +38,7 @@ export class AuditRepeats {
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Makes the entry `id` count further failures, because the entry that counted earlier ones no longer exists. */
+  /** Makes the entry `id` count further failures. Call it if the entry that counted them was removed. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))

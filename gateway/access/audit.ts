@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** Only actions of the caller with this `Principal.ref`. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Only entries about these guests. Unless it is `all`, failures of other callers show only their error code. */
+  /** Only entries about these guests. If it is not `all`, failures of other callers show only their error code. */
   readonly guests: Guests
   /** True: includes the entries about all guests, and about no guest. Used for the list of one caller's actions. */
   readonly all?: boolean
@@ -104,10 +104,7 @@ export class AuditStore implements AuditLog {
     return false
   }
 
-  /**
-   * @param page number of the page, from 1; `undefined`: all entries on one page
-   * @throws {BerthError} `store_unavailable`
-   */
+  /** @param page number of the page, from 1; `undefined`: all entries @throws {BerthError} `store_unavailable` */
   async read(filter: AuditFilter, page?: { page: number; size: number }): Promise<AuditPage> {
     const [first, last] = page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]
     const known = await this.#countAll(filter)

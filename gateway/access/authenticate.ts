@@ -13,7 +13,7 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** Cached keys may be used for this time in ms after the store last confirmed that all changes were reported. */
+/** A cached key may be used for this time in ms. Then the store must confirm that it has reported all changes. */
 const leaseMs = 2000
 /** Longer keys are rejected before their digest is computed. */
 const maxKeyLength = 128
@@ -75,7 +75,7 @@ export class CallerAuthenticator implements Authenticator {
     return caller
   }
 
-  /** Ensures that cached keys are current: after a pause of this process, first waits for all reported changes. */
+  /** Ensures that cached keys are current. If the store has not confirmed it recently, waits for pending reports. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate a caller')

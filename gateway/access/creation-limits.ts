@@ -2,9 +2,9 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that is restricted to containers. Objects that its keys created count towards it, too. */
+  /** Limit of a caller that is restricted to containers. It includes the objects that keys of this caller created. */
   readonly bound: number
-  /** Limit of each limited key that may access all containers. All unlimited callers together have one such limit. */
+  /** Limit of each limited key that may access all containers. Unlimited callers share one limit of this size. */
   readonly others: number
 }
 
@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota that the objects created by a caller count towards. */
 export interface CreationShare {
   /**
-   * `ref` of a member of the chain from the earliest creator to the caller: the first one that is restricted to
-   * containers. If there is none: the first limited one. "": the caller is unlimited.
+   * `ref` of the caller that has the quota. It is the first one in the chain from the earliest creator to the caller
+   * that is restricted to containers, or else the first limited one. "": the caller is unlimited.
    */
   readonly share: string
   readonly isBound: boolean
@@ -38,8 +38,8 @@ export interface LimitedKind {
 }
 
 /**
- * Checks that a caller may create another object.
- * @param shares one entry for each existing object: the quota that it counts towards
+ * Checks that a caller may create another object of this kind.
+ * @param shares for each existing object, the quota (`CreationShare.share`) in which it counts
  * @throws {BerthError} the code of the kind if the limit is reached
  */
 export function checkCreationLimit(

@@ -19,8 +19,8 @@ export interface Grants {
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * True if this request may use an object, such as a ticket, that was created with the credential. With a key: always
-   * true. With a session: only true if the request has the cookie of this session.
+   * True if this request may use an object, such as a ticket, that was created with the credential. A credential of a
+   * key is always enough. A credential of a session needs a request with the cookie of this session.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

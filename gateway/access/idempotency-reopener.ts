@@ -2,15 +2,15 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of waiting records. The requests of further ones count as running until this process ends. */
+/** Maximum number of waiting records. Beyond it, a request may count as running until this process ends. */
 const maxRecords = 10_000
 
 /**
- * Marks records of requests as open (not running) after a failed write. The store may have executed this write, and
- * then shows an ended request as running, so that clients could not repeat it. Tries until the store is available.
+ * After a failed write, the store may show a request as running that has ended, so that clients could not repeat it.
+ * This class marks the record as open (not running) as soon as the store is available.
  */
 export class IdempotencyReopener {
-  /** Records that must be marked as open, by id. */
+  /** Records of ended requests that the store may show as running, by id. */
   readonly #waiting = new Map<string, IdempotencyRecord>()
   #timer: NodeJS.Timeout | undefined
 

@@ -11,7 +11,7 @@ import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
-/** If a process takes over a request and dies, the next attempt is blocked for at most this long. */
+/** If a process dies while it takes over a request, other attempts are blocked for this time in ms at most. */
 const takeoverMs = 30_000
 
 type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
@@ -53,7 +53,7 @@ export class IdempotencyStore implements Idempotency {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const insert = () => this.#insert(id, fresh, request.caller)
-    // A store that is not ready rejects the record without sending it, so that it need not be reopened.
+    // If the store is not ready, nothing is sent to it. The failed write then needs no reopener.
     const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
@@ -72,7 +72,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Ends an attempt. If the store is unreachable, the reopener marks the request as open later. */
+  /** Writes the end of a request to its record. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
@@ -80,7 +80,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
   }
 
-  /** Runs a write. If it fails, the store may show the request as running, and the reopener later marks it as open. */
+  /** Runs a write. If it fails, the store may show an ended request as running, until the reopener marks it as open. */
   async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
     try {
       return await write()

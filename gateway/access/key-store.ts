@@ -40,8 +40,7 @@ export async function readAllKeys(client: StoreClient, names: KeyNames): Promise
 }
 
 /**
- * Reads a key and its creators. `undefined`: the key does not exist.
- * @param onRead called with each id before that key is read
+ * Reads a key and its creators. `undefined`: the key does not exist. @param onRead called with each id before the read
  */
 export async function readChain(
   client: StoreClient,

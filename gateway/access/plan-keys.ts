@@ -18,7 +18,7 @@ import { coversScope, defaultScopes } from './scopes.js'
  * decision in this file can therefore give a key more rights than its creator has.
  */
 
-/** Stands for a logged-in administrator instead of the id of a calling key. No key limits this caller. */
+/** Takes the place of a calling key's id if the caller is a logged-in administrator, whom no key limits. */
 export const administratorId = 0
 
 export type Keys = ReadonlyMap<number, KeyRecord>
@@ -60,7 +60,7 @@ export function planNewKey(fields: KeyFields, maker: Rights): Grant {
     expiresAtMs: fields.expiresAtMs ?? maker.expiresAtMs,
     disabled: fields.disabled ?? false,
   }
-  // Without a list in the request, the key inherits its creator's addresses. A list must not exceed these.
+  // If the request has no list of addresses, the new key gets its creator's list, which needs no check.
   const want = ownRights({ ...blank, ...grant })
   const limit = fields.addresses === undefined ? { ...maker, addresses: [] } : maker
   refuseExcess(findExcess(want, limit))
@@ -90,7 +90,7 @@ export function checkChainLength(maker: KeyChain): void {
     )
 }
 
-/** The quota that keys of this creator count towards. */
+/** Returns the quota in which keys of this creator count. Some keys share a quota with their creators. */
 function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const creator = keys.get(creatorId)
   if (creator === undefined) return { share: '', isBound: false }
@@ -125,8 +125,8 @@ export function callerRights(keys: Keys, callerId: number): Rights {
 }
 
 /**
- * True if the caller may see and change the other key `target`. The target must not have more rights than the caller. A
- * limited caller may also not change the keys that created it, directly or indirectly.
+ * True if the caller may see and change another key. The other key must not have more rights than the caller. A limited
+ * caller may not change its own creators: the key that created it, and the creators of that key.
  */
 export function mayManage(keys: Keys, callerId: number, target: KeyRecord): boolean {
   if (callerId === administratorId) return true
@@ -166,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // When a limited key is removed, the rights that it has given must end. Only the keys that it created end with it.
+  // A limited key may only extend keys that it created: only these are removed with it, and so lose the added rights.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)
@@ -176,9 +176,9 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
 }
 
 /**
- * Plans the removal of a key and of all keys that it created, so that created keys cannot survive a revocation. If the
- * key is unlimited, the keys that it created stay, because it did not limit them. Their new creator is the creator of
- * the removed key.
+ * Plans the removal of a key and of all keys that it created, so that nobody can keep access through a created key. If
+ * the removed key is unlimited, the keys that it created stay. The creator of the removed key then becomes their
+ * creator.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
 export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {

@@ -13,8 +13,8 @@ interface Caller {
    */
   readonly ref: string
   /**
-   * `ref` of the caller whose limits apply: the earliest limited key in the chain of creators. If there is none: the
-   * caller itself. Nobody can therefore raise a limit by creating keys or sub-users.
+   * `ref` of the first limited key in the chain of creators. Without such a key: `ref` of the caller. All callers with
+   * the same root share their limits. Creating keys or sub-users therefore raises no limit.
    */
   readonly root: string
   /** Name in logs and in the `requested_by` of tasks: `api:<key name>`, or the name of the logged-in user. */
@@ -72,12 +72,12 @@ export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }
 
-/** The quota that a caller's consoles and streams count towards. */
+/** Returns the quota in which the consoles and streams of a caller count. */
 export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** The quota that keys and sub-users created by the caller count towards. */
+/** Returns the quota in which new keys and sub-users of the caller count. Callers can share it with their creator. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root

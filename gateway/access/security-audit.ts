@@ -18,7 +18,10 @@ const everyMs = 5000
 const day = 86_400
 /** Operations that are older than this (ms) are ignored, because they were recorded when they were new. */
 const longestMs = 30 * day * 1000
-/** `known`: seconds for which a recorded operation is remembered; `claimed`: seconds for a gateway to record one. */
+/**
+ * `known`: seconds for which the id of a recorded operation is stored, so that it is recorded only once. `claimed`:
+ * seconds in which a gateway must write the entry; afterwards, another gateway may do so.
+ */
 const seconds = { known: 40 * day, claimed: 10 } as const
 
 /**

@@ -21,7 +21,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet and can only be opened with a link. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** An increase ends all sessions of the account: a session is only valid for the generation in which it began. */
+  /** Number that increases to end all sessions of the account. A session is only valid while it stays the same. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
@@ -50,11 +50,11 @@ export interface SubUserAccount extends AccountBase {
   readonly sealedCode: string
   /** `ref` of the caller that created the account. */
   readonly createdBy: string
-  /** `Principal.root` of the limited caller that created the account. Absent: the creator was unlimited. */
+  /** `Principal.root` of the caller that created the account. Absent: that caller was unlimited. */
   readonly root?: string
   /**
-   * `ref` of the caller restricted to containers whose quota of sub-users includes this account, see `creationShareOf`.
-   * Absent: the account counts towards the quota of `root`.
+   * `ref` of the container-restricted caller in whose quota of sub-users this account counts, see `creationShareOf`.
+   * Absent: the account counts in the quota of `root`.
    */
   readonly boundRoot?: string
 }
@@ -80,7 +80,7 @@ export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }
 
-/** Ends all sessions of the account at all gateways. Use it in the function that plans a change of the account. */
+/** Changes an account so that all its sessions end, at all gateways. Use it in the plan of a change of the account. */
 export function withoutSessions<A extends Account>(account: A): A {
   return { ...account, generation: account.generation + 1 }
 }

@@ -8,7 +8,7 @@ import { checkNewPassword, type PasswordClaim, type Passwords } from './password
 import { checkAdminLeft } from './plan-admins.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** New administrators are rare. Their passwords therefore share one place in the queue for password hashes. */
+/** New administrators are rare. Their passwords therefore need only one place in the queue for password hashes. */
 const passwordClaim: PasswordClaim = { account: 'administrators', source: '' }
 
 /** Lifetime of a set-up link. */
@@ -32,9 +32,7 @@ interface NewLink {
   readonly link: LinkRecord
 }
 
-/**
- * Administrators, and the links with which they set a password. All methods may throw BerthError `store_unavailable`.
- */
+/** Administrators, and their links for setting a password. All methods may throw BerthError `store_unavailable`. */
 export class Admins {
   constructor(private readonly parts: AdminParts) {}
 

@@ -2,7 +2,7 @@
 export interface GateClaim {
   /** Logins run before other work, for example before hashing new passwords. */
   readonly lane: 'login' | 'other'
-  /** Account of the login, or the caller that sets passwords. Accounts with waiting work take turns. */
+  /** Account to log in to, or the caller that sets passwords. Accounts whose requests wait take turns. */
   readonly account: string
   /** Client address of the request. */
   readonly source: string
@@ -40,7 +40,7 @@ interface QueueEntry {
   refuse(): void
 }
 
-/** Number of logins after which other work gets a turn, even during a flood of logins. */
+/** Number of logins after which other work gets a turn, so that it does not wait forever during a flood of logins. */
 const loginsPerOther = 16
 /** Number of logins of known users after which a stranger's login gets a turn. */
 const knownPerStranger = 4
@@ -66,10 +66,7 @@ export class FairGate {
 
   constructor(private readonly limits: GateLimits) {}
 
-  /**
-   * Runs work when it is its turn.
-   * @returns `undefined` if the work is rejected, because the queue is full or it waited too long
-   */
+  /** Runs work when it is its turn. @returns `undefined` if it is rejected: the queue is full, or it waited too long */
   async run<T>(claim: GateClaim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
     if (!(await this.#turn(claim))) return undefined
     try {
@@ -151,7 +148,7 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the last in turn of the busiest address of the account with the most waiting work. */
+  /** Selects the work to reject: the last one of the busiest address of the account with the most waiting work. */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`
@@ -171,7 +168,7 @@ export class FairGate {
     )
   }
 
-  /** Number of the last turn of an account or address. 0: no recent turn; newcomers have 0, too, and no advantage. */
+  /** Number of the last turn of an account or address. 0: it had no turn recently. */
   #servedAt(key: string): number {
     const turn = this.#served.get(key) ?? 0
     return turn > this.#turns - recentTurns ? turn : 0

@@ -16,10 +16,7 @@ import {
 
 /** An attempt to log in. It counts as failed until one of these methods is called. */
 export interface CountedAttempt {
-  /**
-   * Removes this attempt and earlier failures with the same kind of credential.
-   * @throws {BerthError} `store_unavailable`
-   */
+  /** Removes this attempt and earlier failures with its kind of credential. @throws {BerthError} `store_unavailable` */
   succeeded(): Promise<void>
   /** Removes only this attempt. Earlier failures still count. @throws {BerthError} `store_unavailable` */
   abandoned(): Promise<void>
@@ -106,8 +103,8 @@ export class LoginLimits {
 
   /**
    * Removes an attempt from the counters.
-   * @param all true: also removes earlier failures of this source at this account. Its failures at other accounts stay
-   * counted: otherwise an attacker could reset them by logging in to an own account.
+   * @param all true: also forgets earlier failures of this source at this account. Failures at other accounts always
+   * stay counted: an attacker could otherwise erase them by a login to an own account.
    */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {

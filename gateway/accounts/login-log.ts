@@ -15,9 +15,7 @@ export interface LastLogin {
 }
 
 export interface LoginRetention {
-  /**
-   * Maximum number of rows, separately for successful and failed logins: failures do not push out successful logins.
-   */
+  /** Maximum number of rows, separately for successful and failed logins, so that failures push out only failures. */
   readonly keep: number
   readonly days: number
 }

@@ -36,7 +36,10 @@ export class LoginRows {
     private readonly keep: number,
   ) {}
 
-  /** Lists the possible rows of an attempt. The first row that exists, or may be created, counts the attempt. */
+  /**
+   * Lists the log rows in which an attempt can be counted, the most detailed first. The first one is used that exists
+   * or may be created.
+   */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt
     const ofAccount = { ...attempt, address: '', userAgent: '' }
@@ -82,7 +85,7 @@ export class LoginRows {
     )
   }
 
-  /** Counts a row. @returns false if the limit of rows per day is used up */
+  /** Counts a new row of the log. @returns false if this exceeds the limit of rows per day */
   async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
     const key = this.store.key('login-rows', of)
     const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]

@@ -63,7 +63,7 @@ export class Logins {
   }
 
   /**
-   * First step of a login. The caller has found the account, for example by its access code.
+   * First step of a login. The caller of this method has found the account, for example by its access code.
    * @param credential failed attempts are counted for its `username`
    */
   async loginTo(
@@ -211,7 +211,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/** Recovery codes cannot be guessed. Their separate counter keeps them usable while an attacker guesses other codes. */
+/** Recovery codes have a separate counter: they cannot be guessed, and work even while codes are being guessed. */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

@@ -8,8 +8,8 @@ import { FairGate, type GateClaim } from './fair-gate.js'
 const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 
 /**
- * Each running hash uses 19 MiB and one of the four worker threads of the process. Work is rejected if it waits longer
- * than `maxWaitMs`, because its user has given up by then.
+ * Each running hash uses 19 MiB and one of the process's four worker threads. Work that waits longer than `maxWaitMs`
+ * is rejected, because users do not wait longer.
  */
 const limits = {
   atOnce: 4,

@@ -37,7 +37,7 @@ export class PendingLogins {
     const digest = digestToken(token)
     const [text, tries] = await this.store.run('look up a login', async (client) => {
       const found = await client.get(this.#key(digest))
-      // Nothing is stored for a token that does not exist.
+      // Attempts with tokens that do not exist are not counted, so that they fill no memory.
       if (found === null) return [null, 0]
       const multi = client.multi().incr(this.#tries(digest))
       const [count] = await multi.pExpire(this.#tries(digest), pendingMs, 'NX').exec()

@@ -7,10 +7,7 @@
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
-/**
- * Kinds of credentials. Each kind has its own counter, so that a correct password does not reset the counter of wrong
- * codes.
- */
+/** Kinds of credentials. Each kind has its own counter: a correct password must not reset the one of wrong codes. */
 export const loginSteps = ['password', 'code', 'recovery'] as const
 export type LoginStep = (typeof loginSteps)[number]
 
@@ -21,7 +18,7 @@ export interface Allowance {
   /** First waiting time. It doubles with each further attempt, up to `mostWaitMs`. */
   readonly firstWaitMs: number
   readonly mostWaitMs: number
-  /** Time in ms until the counter is reset, counted from the first attempt or from the end of the waiting time. */
+  /** Time in ms until the counter is reset. It begins with the first attempt, or with the end of a waiting time. */
   readonly forgetMs: number
 }
 
@@ -86,11 +83,7 @@ function ownAllowance(step: LoginStep, isKnown: boolean, failures: number): Allo
   return failures >= attackAt ? allowances.pairUnderAttack : allowances.pair
 }
 
-/**
- * Waiting time before the next attempt.
- * @param attempts number of attempts so far
- * @returns ms; 0: no waiting time
- */
+/** Waiting time in ms before the next attempt. 0: none. @param attempts number of attempts so far */
 export function waitAfter(attempts: number, { free, firstWaitMs, mostWaitMs }: Allowance): number {
   if (attempts < free) return 0
   return Math.min(mostWaitMs, firstWaitMs * 2 ** Math.min(20, attempts - free))

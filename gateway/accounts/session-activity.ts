@@ -71,7 +71,7 @@ export class SessionActivity {
     return this.store.key('session-seen', digest)
   }
 
-  /** Asks the store, which knows whether the session was used at another gateway. */
+  /** Asks the store whether another gateway has seen a use of the session. */
   async #resume(digest: string, idleMs: number, nowMs: number): Promise<boolean> {
     const alive = await this.store.run('read the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {

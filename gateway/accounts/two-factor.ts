@@ -30,10 +30,7 @@ export class TwoFactor {
     return generateURI({ issuer: 'Berth', label: username, secret })
   }
 
-  /**
-   * Encrypts a secret.
-   * @param accountId account that the secret belongs to; it cannot be decrypted for another account
-   */
+  /** Encrypts a secret. @param accountId account that the secret belongs to; decryption for another account fails */
   seal(secret: string, accountId: number): string {
     return seal(this.#key, secret, `totp ${accountId}`)
   }

@@ -46,7 +46,10 @@ export class ConsoleSocket {
   #state: 'opening' | 'open' | 'ended' = 'opening'
   /** Offset in the console's output of the first byte that was sent on this socket. */
   #base = 0
-  /** Numbers of bytes of output: passed to the socket, written to its connection, and acknowledged by the client. */
+  /**
+   * Number of bytes of output that were passed to the socket. `#written`: written to its connection. `#acknowledged`:
+   * received by the client, according to its messages.
+   */
   #sent = 0
   #written = 0
   #acknowledged = 0

@@ -20,7 +20,7 @@ interface ConsoleTicket extends Grant {
 }
 
 export const ticketSeconds = 60
-/** Maximum number of tickets per minute, counted for each caller and container: one key may serve many customers. */
+/** Maximum number of tickets per minute for each pair of caller and container. One key may serve many customers. */
 export const ticketsPerMinute = 10
 
 /** Tickets for consoles. A ticket is valid once, for a minute. The store contains only digests of tickets. */

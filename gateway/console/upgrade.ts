@@ -273,7 +273,7 @@ export class ConsoleUpgrades {
   }
 }
 
-/** Rejects a handshake that `ws` would reject, before the ticket is used. @throws {BerthError} `invalid_request` */
+/** Rejects a malformed handshake before it costs the client its ticket. @throws {BerthError} `invalid_request` */
 function checkHandshake({ headers }: IncomingMessage): void {
   const version = headers['sec-websocket-version'] ?? ''
   const isKey = /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')

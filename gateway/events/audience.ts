@@ -3,7 +3,7 @@ import { coversScope } from '../access/scopes.js'
 import type { FleetView } from '../fleet/contract.js'
 import { eventKinds, kindOf, type EventContent, type EventKind } from './event.js'
 
-/** The scope that a caller needs for each kind of data, and whether sub-users may read this kind. */
+/** For each kind of events: the scope that a caller needs, and whether sub-users may receive them. */
 const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUsers: boolean }>> = {
   guest: { scope: 'container:read', subUsers: true },
   task: { scope: 'task:read', subUsers: true },
@@ -46,7 +46,7 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** A name that all listeners with the same events share. `undefined`: the listener is restricted to containers. */
+/** Name shared by listeners that get the same events. `undefined`: the listener is restricted to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }

@@ -30,10 +30,7 @@ export interface Opening {
   readonly holding: Holding
   /** Id of the last event that the client has received. */
   readonly lastId: string | undefined
-  /**
-   * Returns the events that the client may receive at present.
-   * @throws {BerthError} if the client may not receive events any more
-   */
+  /** Returns the events that the client may receive now. @throws {BerthError} if it may not receive any more */
   readonly recheck: () => Promise<Audience>
 }
 
@@ -54,7 +51,7 @@ export class EventHub {
   ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** Collected frames. Listeners with the same rights and the same next event share an entry. */
+  /** Collected events to send. Listeners with the same rights and the same next event share an entry. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
@@ -72,8 +69,8 @@ export class EventHub {
   }
 
   /**
-   * Continues with the events of the previous gateway process, and reports hosts that have changed since then. Earlier
-   * changes of hosts are ignored, because every host first appears as new.
+   * Continues with the events of the previous gateway process. Reports the hosts that have changed since that process
+   * ended, and ignores earlier reports, in which every host appears as new.
    * @param isComplete false: not all hosts are known. Earlier events are then dropped, and clients start again.
    */
   start(isComplete: boolean): void {
@@ -163,7 +160,7 @@ export class EventHub {
     return new EventRing(epoch, this.options.limits ?? defaultLimits, first)
   }
 
-  /** Writes the hosts' positions after the events. After a crash in between, an event is repeated instead of lost. */
+  /** Writes events, then the hosts' revisions. After a crash in between, clients get events twice instead of never. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }
@@ -183,7 +180,7 @@ export class EventHub {
     this.#pumpedAtMs = performance.now()
   }
 
-  /** Collects events. Listeners with the same rights and position in the ring (the usual case) share the result. */
+  /** Encodes events. Usually, many listeners have the same rights and the same next event. They share the result. */
   #gather(audience: Audience, from: number, maxBytes: number): GatheredEvents {
     const shared = sharedNameOf(audience)
     if (shared === undefined) return this.#collect(audience, from, maxBytes)

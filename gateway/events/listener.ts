@@ -10,7 +10,7 @@ const stalledMs = 60_000
 /** Time in ms that clients wait before they connect again. */
 const retryMs = 2000
 
-/** Collects the frames of events for an audience: from event number `from`, up to `maxBytes`. */
+/** Encodes the events that an audience may receive: from event number `from`, up to `maxBytes` in total. */
 export type Gather = (audience: Audience, from: number, maxBytes: number) => { bytes: Buffer; next: number }
 
 export interface ListenerParts {

@@ -18,11 +18,11 @@ export interface FormerEvents {
   readonly epoch: string
   readonly first: number
   readonly events: readonly EventContent[]
-  /** Last reported positions of hosts, by id. */
+  /** Last states and revisions of hosts that the previous gateway process passed to clients, by id. */
   readonly hosts: ReadonlyMap<string, HostPosition>
 }
 
-/** @returns undefined if the text is not a complete file that was written since the last boot of the machine */
+/** @returns undefined if the text is incomplete, or was written before the last boot of the machine */
 export function parseJournal(text: string, boot: string): FormerEvents | undefined {
   if (!text.endsWith('\n')) return undefined
   try {

@@ -5,8 +5,8 @@ import type { HostPosition } from '../fleet/host-position.js'
 type HostChange = Extract<FleetChange, { kind: 'host' }>
 
 /**
- * Returns the changes of hosts since the previous gateway process reported them.
- * @param former last reported positions of hosts, by id
+ * Returns the changes of hosts that happened while no gateway process ran.
+ * @param former states of hosts that the previous gateway process passed to clients, by id
  */
 export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: readonly HostView[]): HostChange[] {
   const present = new Set(hosts.map(({ id }) => id))

@@ -23,7 +23,7 @@ export class EventRing {
   #next: number
 
   /**
-   * @param epoch identifies this ring: numbers of other rings are invalid in it
+   * @param epoch identifies this ring, because the same number means another event in another ring
    * @param first number of the first event: 1, or a higher number if this ring continues another one
    */
   constructor(
@@ -78,8 +78,9 @@ export class EventRing {
   }
 
   /**
-   * Number of the event after `id`, which is the last event that a client has received. `undefined`: following events
-   * are lost, so that the client must start again.
+   * Number of the event after the last one that a client has received. `undefined`: it is lost, and the client must
+   * start again.
+   * @param id id of the last received event
    */
   findNext(id: string): number | undefined {
     const [, epoch, digits] = /^([\w-]+)\.(\d{1,15})$/.exec(id) ?? []

@@ -135,7 +135,7 @@ export class CertificateKeeper {
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     const issued = await this.#issue(host, request)
     const hostId = host.record.id
-    // The certificate in use is known only now: the first call has opened the connection.
+    // Read only after the first call: before it, there is no connection that could show the certificate.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,
@@ -191,7 +191,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Adds a serial number and drops old ones, but never `inUse`: newer certificates may never have been installed. */
+/** Adds a serial number and drops old ones. Keeps `inUse`: the agent may not have installed newer certificates. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

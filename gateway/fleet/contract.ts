@@ -59,8 +59,8 @@ export interface FleetView {
 }
 
 /**
- * The calls of a gRPC service as functions that return promises. A call with a fence fails with `stale_epoch` if
- * another gateway has taken over the work and the host knows this.
+ * The calls of a gRPC service as functions that return promises. A call with a fence (proof of holding a lease) fails
+ * with `stale_epoch` if the host knows that another gateway has taken over the lease.
  */
 export type Calls<Service> = {
   readonly [Name in keyof Service]: Service[Name] extends {
@@ -154,10 +154,7 @@ export interface GuestMovePlan {
 
 /** Resources of hosts that are reserved for guests that will be created. */
 export interface HeldRoom {
-  /**
-   * Chooses hosts for a guest and reserves resources for it.
-   * @throws {BerthError} as `createGuest` if no host can run the guest
-   */
+  /** Reserves resources for a guest on a host. @throws {BerthError} as `createGuest` if no host can run the guest */
   hold(request: GuestCreationRequest): void
   /** Frees the reserved resources that no creation has used. */
   release(): void
@@ -208,7 +205,7 @@ export interface UpgradeRequest {
   readonly rollback: boolean
   /** Version to install. Default: this gateway's. A rollback ignores it. */
   readonly version?: string
-  /** Fence of the upgrade of the fleet to which this upgrade belongs. */
+  /** If the upgrade is part of an upgrade of the fleet: proof that the calling gateway still holds the lease for it. */
   readonly fence?: Fence
 }
 
@@ -264,9 +261,9 @@ export interface Fleet {
    * `resource_exhausted`, `name_conflict`, `host_offline`
    */
   moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
-  /** Reserves resources for several guests before the first one is created. */
+  /** Starts to reserve resources for several guests, which the caller creates later. */
   holdRoom(): HeldRoom
-  /** True if an earlier attempt of this operation has reserved an id and a name for its guest. */
+  /** True if the operation creates a guest: an attempt of it has already reserved the guest's id and name. */
   isCreation(operationId: string): Promise<boolean>
   /** Finds an operation in the view, or in the agents' journals if the view no longer contains it. */
   findOperation(id: string): Promise<OperationView | undefined>
@@ -276,8 +273,8 @@ export interface Fleet {
    */
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**
-   * Waits until the view contains the state of this revision, the host goes offline, or the call timeout has passed.
-   * Callers can then read the result of their own change.
+   * Waits until the view contains this revision of the host's journal, the host goes offline, or the call timeout has
+   * passed. A caller can then read the result of its own change in the view.
    */
   reached(hostId: string, revision: number): Promise<void>
 }

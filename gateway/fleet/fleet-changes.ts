@@ -11,21 +11,21 @@ export type FleetChange =
 /** @param hostId id of the host to which the item belongs */
 export type ChangeListener = (change: FleetChange, hostId: string) => void
 
-/** Properties of a host that decide which of its changes are reported. */
+/** Properties of a host that decide which of its changes are passed to listeners. */
 interface ReportingHost {
   readonly record: { readonly id: string }
   /** Identity of the host's journal. Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
   /**
    * Set only while the first report of the host is processed. Listeners then get only changes with a higher revision,
-   * because the previous gateway process has reported the others. -1: all changes; undefined: none.
+   * because they got the others from the previous gateway process. -1: all changes; undefined: none.
    */
   readonly newsAfter?: number | undefined
 }
 
 /**
- * Passes each change of the view to the listeners, immediately and in order. From the first report of a host, they only
- * get changes after the last revision that the previous gateway process reported.
+ * Passes each change of the view to the listeners, immediately and in order. From the first report of a host after the
+ * gateway's start, listeners only get the changes that the previous gateway process had not passed on.
  */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()

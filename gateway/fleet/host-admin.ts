@@ -137,7 +137,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects an address that another host has. An offline host does not count: its machine may be this host now. */
+  /** Rejects the address of another host. If that one is offline, the same machine may be joining as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

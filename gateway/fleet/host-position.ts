@@ -5,7 +5,7 @@ export interface JournalPosition {
   readonly revision: number
 }
 
-/** A host as a gateway process last reported it to clients. */
+/** The last state and revision of a host that a gateway process has passed on to clients. */
 export interface HostPosition extends JournalPosition {
   readonly id: string
   readonly name: string
@@ -13,7 +13,7 @@ export interface HostPosition extends JournalPosition {
 }
 
 /**
- * Returns a revision. Changes in the first report of a host with a higher revision are passed to listeners.
+ * Returns the revision after which changes in a host's first report are passed to listeners.
  * @param former last position that the previous gateway process reported; undefined: unknown, so no change is passed
  * @returns -1: all changes are passed, because the journal was replaced or restored
  */

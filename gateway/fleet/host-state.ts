@@ -17,7 +17,10 @@ export class HostState {
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
   /** Guests that this host reports, but that it does not own according to the store: uuid → reason. */
   readonly disowned = new Map<string, string>()
-  /** Guests of other hosts that this host may run from an old copy: uuid → generation of the guest's owner. */
+  /**
+   * Guests of other hosts that this host may run from an old copy: uuid → present ownership generation of the guest. It
+   * is newer than the generation that this host knows.
+   */
   readonly outdated = new Map<string, number>()
   /** Number of port mappings of all guests of the host. */
   mappings = 0
@@ -30,7 +33,7 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue after it. */
   epoch = ''
   revision = 0
-  /** In the first report, only changes with a higher revision are passed to listeners, see `ReportingHost`. */
+  /** Listeners get only changes with a higher revision from the first report of the host, see `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address, cached because each guest of the host shows it. See `readAddress`. */

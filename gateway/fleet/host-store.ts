@@ -24,8 +24,8 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener if the store may be another server now. It may lack changes that were not acknowledged, so its
-   * records replace all known ones. Without replicas this does not happen.
+   * Calls the listener if the store may be another server that lacks unconfirmed changes. Its records then replace all
+   * known ones. Without replicas, the server is never replaced.
    */
   onNewServer(listener: () => void): void {
     if (this.store.needsConfirmation) this.store.on('up', listener)
@@ -40,10 +40,10 @@ export class HostStore {
   }
 
   /**
-   * Stores a record that the store has lost. If another host has the same name by now, a duplicate name is better than
-   * a lost host. Without replicas, the record also replaces an older version in the store. With replicas it does not:
-   * the newer version was never acknowledged.
-   * @returns false if the store has the record, or the host was removed
+   * Stores a host's record that is missing in the store. It may have the name of a newer host, because a duplicate name
+   * is better than a lost host. Without replicas, it also replaces an older version in the store. With replicas, it
+   * never replaces a version: replicas have confirmed all acknowledged versions.
+   * @returns false if the store keeps its record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {
     return this.store.transact('restore host', async (client) => {

@@ -102,7 +102,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Forgets an upgrade that the host refused: another gateway now holds the lease and starts the upgrade again. */
+  /** Removes an upgrade from the host's record, because the host refused it. Another gateway now starts it. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

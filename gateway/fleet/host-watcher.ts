@@ -11,7 +11,7 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
-/** Delays between attempts to connect. `maxAwaited`: while calls wait for the host. */
+/** Delays in ms between attempts to connect to a host. `maxAwaited` is the maximum while the host counts as online. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
 /** If a timer is late by this time in ms, this process was paused. */
 const lateMs = 1000
@@ -71,7 +71,7 @@ export class HostWatcher {
     return liveConnection && isConnectionGood(this.host, liveConnection) ? liveConnection : undefined
   }
 
-  /** True if a first attempt to connect has succeeded or failed. */
+  /** True if the first attempt to connect is over, with or without success. */
   get settled(): boolean {
     return this.#settled
   }
@@ -185,7 +185,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // If the live connection still works and only its replacement has failed, the caller of `refresh` tries again.
+    // If only the replacement of the live connection has failed, the caller of `refresh` tries again.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 
@@ -265,7 +265,7 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests that were deleted while there was no live stream. A snapshot older than the view shows none. */
+/** Finds guests that the host no longer reports. A snapshot that is older than the view proves nothing. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

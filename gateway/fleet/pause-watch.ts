@@ -11,7 +11,7 @@ export class PauseWatch {
   /** @param onPause called once after each pause of this process, by the first check */
   constructor(private readonly onPause: () => void) {}
 
-  /** Cheap; call it before work that a pause affects. @returns monotonic time in ms at which the last pause ended */
+  /** Detects a pause that has just ended. @returns monotonic time in ms at which the last pause ended */
   check(): number {
     const sinceMs = performance.now() - this.#checkedMs
     this.#checkedMs += sinceMs

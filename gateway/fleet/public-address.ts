@@ -32,10 +32,7 @@ export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFact
   return host === undefined ? { host: '', source: 'none' } : { host, source: 'guess' }
 }
 
-/**
- * @returns the address in canonical form; "": Berth derives the address
- * @throws {BerthError} `invalid_field`
- */
+/** @returns the canonical address; "": Berth derives the address @throws {BerthError} `invalid_field` */
 export function parsePublicAddress(text: string): string {
   if (text.trim() === '') return ''
   const host = parseHostName(text)

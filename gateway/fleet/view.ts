@@ -19,7 +19,7 @@ import { applyEvent, type ReportedState, type WatchEvent } from './watch-kinds.j
 /** The fleet in memory. Events of agents are applied in the order in which they were sent. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
-  /** Positions that the previous gateway process reported, by host id. Removed when the host reports. */
+  /** Last revisions that the previous gateway process received, by host id. Removed when the host reports. */
   readonly #former = new Map<string, JournalPosition>()
   /** Ids of hosts that were online when the previous gateway process ended. */
   readonly #formerlyOnline = new Set<string>()
@@ -189,7 +189,7 @@ export class FleetState implements FleetView {
     host.newsAfter = undefined
   }
 
-  /** Sets the positions that the previous gateway process reported. Only changes after them are reported again. */
+  /** Sets the revisions that the previous gateway process reached. Only later changes are passed to listeners. */
   resume(positions: Iterable<HostPosition>): void {
     for (const { id, epoch, revision, online } of positions) {
       if (epoch !== '') this.#former.set(id, { epoch, revision })
@@ -202,7 +202,10 @@ export class FleetState implements FleetView {
     return this.#formerlyOnline.has(hostId)
   }
 
-  /** Yields the last reported position of each host. */
+  /**
+   * Yields for each host the last revision that the gateway has received from its agent's journal. Until the first
+   * complete report of the host, this is the revision of the previous gateway process.
+   */
   *positions(): Iterable<HostPosition> {
     for (const host of this.#hosts.values()) {
       const { id, name } = host.record

@@ -5,7 +5,7 @@ import type { HostState } from './host-state.js'
 import { WatchSnapshot } from './snapshot.js'
 import type { WatchEvent } from './watch-kinds.js'
 
-/** Data of a stream up to `synced`: the complete state, or the changes since the point from which it continued. */
+/** Data of a stream before its event `synced`: the complete state, or the changes since the last received revision. */
 export type SyncedState =
   | { kind: 'all'; snapshot: WatchSnapshot; epoch: string; revision: number }
   | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }
@@ -21,7 +21,7 @@ export interface WatchHandlers {
 
 /** More events of a host in one window wait for the next window, so that other hosts get their share. */
 const maxEvents = { count: 1500, windowMs: 100 } as const
-/** Maximum number of events before `synced`. */
+/** Maximum number of events in the complete state, which a stream sends before its event `synced`. */
 const maxUnsynced = 200_000
 
 /** One Watch stream from its call to its end. It delivers a consistent state first and then its changes. */
@@ -36,7 +36,7 @@ export class WatchSession {
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param from last received revision; the stream continues after it, or the agent sends its complete state */
+  /** @param from last received revision. The agent continues after it, or sends its complete state if it cannot. */
   constructor(
     readonly connection: AgentConnection,
     from: Pick<HostState, 'epoch' | 'revision'>,

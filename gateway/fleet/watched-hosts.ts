@@ -116,7 +116,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // The guest may be gone from the view: its host may have reported that it moved to another host.
+    // While this waited, the guest may have disappeared: its host may have reported that the guest moved away.
     if (!find()) await this.#expectedHosts()
   }
 
@@ -174,7 +174,7 @@ export class WatchedHosts {
     return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
   }
 
-  /** Applies the records of the list, even older versions. Only records that changed after it was requested stay. */
+  /** Applies the records of a list, even if they have older versions. Keeps a record that changed meanwhile. */
   #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
     for (const record of records) {
       const known = this.options.view.findState(record.id)?.record

@@ -163,7 +163,7 @@ function unmatched(ctx: ExchangeContext): Reply {
   return { ...reply, headers: { ...reply.headers, ...allow } }
 }
 
-/** An unknown path must not have the same error as a missing container: billing systems would delete the guest. */
+/** Error for an unknown path. Unlike that for a missing container, it does not make billing systems delete a guest. */
 function unknownPath(path: string): BerthError {
   if (/^\/api(\/v1)?\/(ssh|vnc)$/.test(path))
     return new BerthError('invalid', 'invalid_request', 'this endpoint is a WebSocket: send Upgrade: websocket')

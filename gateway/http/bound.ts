@@ -5,7 +5,7 @@ import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
 import { refuseBlocked } from './sub-user.js'
 
-/* Confines bound callers: these may access only some guests. For them, other guests seem not to exist. */
+/* Restricts callers that may access only some guests. For them, all other guests seem not to exist. */
 
 /** @throws {BerthError} `insufficient_scope` if bound callers may not use the route */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
@@ -21,10 +21,7 @@ export interface BoundSubject {
 
 const none: BoundSubject = {}
 
-/**
- * Finds the guest or task that the path names, if the caller may see it.
- * @throws {BerthError} `not_found`, `policy_blocked`
- */
+/** Finds the guest or task in the path, if the caller may see it. @throws {BerthError} `not_found`, `policy_blocked` */
 export function getSubject(
   fleet: Pick<Fleet, 'view' | 'findOperation'>,
   route: Pick<Route, 'bound' | 'method' | 'audit'>,
@@ -52,14 +49,14 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** Messages for bound callers: they must not learn who uses a port or address, or how much of a resource is free. */
+/** Messages that do not tell callers restricted to guests who uses a port or address, or how much is free. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',
   resource_exhausted: 'not enough resources are available',
 }
 
-/** Replaces the message of an error that callers restricted to some guests must not see. The code stays. */
+/** Hides the message of an error from callers restricted to guests, if `untold` has another one for its code. */
 export function toldTo(caller: Principal, error: unknown): unknown {
   if (!isBound(caller) || !(error instanceof BerthError)) return error
   const message = untold[error.code]

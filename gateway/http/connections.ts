@@ -18,7 +18,7 @@ const answersWithinMs = 180_000
 const firstRequestMs = 1000
 const idleCheckMs = 50
 
-/** The connections of a server. They are closed without causing a failed request. */
+/** The connections of a server. Closing them never makes a request fail. */
 export class Connections {
   readonly #open = new Set<Duplex>()
   /** Connections that Node's server no longer closes, because Node treated one of their requests as an upgrade. */
@@ -49,8 +49,8 @@ export class Connections {
   }
 
   /**
-   * Makes clients change to new connections. Each open connection is closed after its next answer, and new ones are
-   * still accepted. A request can therefore only fail on a connection that was idle for longer than `lingerMs`.
+   * Makes clients change to new connections, which are still accepted. Each open connection is closed after its next
+   * answer. A request can therefore only fail on a connection that was idle for longer than `lingerMs`.
    * @param lingerMs maximum time to wait for the next request of idle connections
    */
   async drain(lingerMs: number): Promise<void> {

@@ -74,10 +74,7 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
   }
 }
 
-/**
- * Finds the caller. Public routes also reject changes from pages of other sites. Such a page could log the browser in
- * to another account.
- */
+/** Finds the caller. Public routes reject changes by other sites, which could log the browser in to another account. */
 async function callerOf(
   { scope, method }: Route,
   authenticator: Authenticator,
@@ -211,7 +208,7 @@ async function awaitHosts({ errors, bound }: Route, { fleet }: DispatchOptions, 
   if (errors?.some((code) => ofAgents.includes(code))) await fleet.expectedConnections(guestRef)
 }
 
-/** Finds the guest or task of a request. The result is a promise only if hosts must be asked. */
+/** Finds the guest or task of a request. Returns a promise only if it must ask hosts for an old task. */
 function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }: Ready) {
   return getSubject(fleet, route, { caller, params: request.params })
 }

@@ -55,7 +55,7 @@ function partCodes(route: Route): string[] {
   ]
 }
 
-/** True if the route is rejected for blocked containers, see `refuseBlocked`. */
+/** True if `refuseBlocked` makes the route reject some callers while the container is blocked. */
 function isRefusedWhileBlocked({ method, bound, subUser }: Route): boolean {
   return method !== 'GET' && bound === 'guest' && subUser !== 'refused'
 }

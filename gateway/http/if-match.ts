@@ -14,8 +14,8 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 }
 
 /**
- * Revision that If-Match requires; 0: any revision. If there are several tags, the highest revision counts, because
- * revisions only increase. The rest of a tag is not compared, because proxies that compress make tags weak.
+ * Revision that If-Match requires; 0: any revision. With several tags, it is the highest one, because revisions only
+ * increase. Only the revision in a tag counts: proxies that compress answers change the tag.
  * @throws {BerthError} `precondition_failed` for tags without a revision
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {
@@ -28,8 +28,8 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 }
 
 /**
- * Checks If-Match for an operation that the agent only queues. First waits until the view has the revision of the tag.
- * A repeated operation is not checked, because its first attempt may have changed the revision.
+ * Checks If-Match for an operation that the agent only queues. First waits until the view has the revision in the ETag.
+ * If the request is repeated, nothing is checked: its first attempt may have changed the revision.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

@@ -2,9 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 
 /* Corrects common mistakes of clients in request targets and headers. */
 
-/**
- * Corrects `//api/v1`, which results from a base URL with a trailing slash. Queries and absolute URLs stay unchanged.
- */
+/** Corrects `//api/v1`, the result of a base URL with a trailing slash. Queries and absolute URLs stay unchanged. */
 export function collapseSlashes(target: string): string {
   if (!target.startsWith('/') || !target.includes('//')) return target
   const query = target.indexOf('?')

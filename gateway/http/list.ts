@@ -32,10 +32,7 @@ const pageProperties = {
 
 type PageQuery = Static<TObject<typeof pageProperties>>
 
-/**
- * Creates the query schema of a list.
- * @param filters schemas by the name of the field to compare; all become optional
- */
+/** Creates the query schema of a list. @param filters schemas by name of the field to compare; all become optional */
 export function listQuery<F extends TProperties>(
   filters: F,
 ): TObject<typeof pageProperties & { [K in keyof F]: TOptional<F[K]> }> {

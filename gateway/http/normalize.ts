@@ -50,7 +50,7 @@ interface Schema {
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
 export interface NormalizeMode {
-  /** True if the request creates an object. Absent fields then have no stored value. */
+  /** True if the request creates an object. Fields without a value in the request then have no old value to keep. */
   readonly creates: boolean
   /** True if the value is part of a path. Each whole number then has only one accepted spelling. */
   readonly isPath?: boolean
@@ -146,7 +146,7 @@ function restrictionReader(
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)
-  // Only text fields give empty text a meaning, which their descriptions explain.
+  // Empty text has a meaning only for text fields. Their descriptions explain it.
   return typeof value === 'string' && value.trim() === '' && (value !== '' || schema.type !== 'string')
 }
 
@@ -158,7 +158,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** True if an entry is empty. An entry may consist of several entries separated by commas, as in `[","]`. */
+/** True if an entry names nothing. A single text may contain several entries, separated by commas, as in `[","]`. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }
@@ -167,8 +167,8 @@ function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // PHP may send an empty list as `{}`. For a list of objects, a change does not accept this: it would empty the
-    // list.
+    // PHP may send an empty list as `{}`. In a change, this is not accepted for a list of objects, which it would
+    // empty.
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list

@@ -101,7 +101,7 @@ function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handl
 const assetHeaders = {
   // The name of the file contains the digest of its content, so that this content never changes.
   'cache-control': 'public, max-age=31536000, immutable',
-  // The policy of a shared worker is that of its script. The panel's worker connects to the stream of events.
+  // Shared workers have the policy of their script. The panel's worker connects to the stream of events.
   'content-security-policy': "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
 }

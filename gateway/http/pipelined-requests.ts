@@ -61,7 +61,7 @@ export class PipelinedRequests {
   /** True if an answer is in progress, so that nothing else can be sent on the connection. */
   isAnswering(socket: Duplex): boolean {
     const last = this.#lines.get(socket)?.last
-    // While a request is still being received, malformed data belongs to it, so that the error can be its answer.
+    // Until the request is complete, malformed data is part of it. Its error can then be sent as the answer.
     return last !== undefined && !last.writableFinished && (last.headersSent || last.req.complete)
   }
 

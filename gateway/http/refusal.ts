@@ -4,10 +4,7 @@ import { ruleOfPattern } from './pattern-rules.js'
 
 export type RequestPart = 'path' | 'query' | 'body'
 
-/**
- * Converts the error of a schema to an error that names field, rule and an example.
- * @param example valid body of a request
- */
+/** Converts the error of a schema to one that names field, rule and an example. @param example valid body */
 export function refusalOf(error: ErrorObject | undefined, part: RequestPart, example: unknown): BerthError {
   const steps = (error?.instancePath ?? '').split('/').slice(1)
   if (error?.keyword === 'required') {

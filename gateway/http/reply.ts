@@ -77,7 +77,7 @@ export function sendReply(response: ServerResponse, reply: Reply, about: About, 
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
-  // The client may send more than the gateway reads, so that the connection cannot be used for another request.
+  // The rest of the request may be incomplete, so the next request could not be found on this connection.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)

@@ -32,7 +32,7 @@ export function loggedPath(url: string): string {
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 function levelOf(method: string, status: number): 'debug' | 'info' | 'warn' | 'error' {
-  // Request limits write their own log line for a caller that exceeds them, at most once per minute and caller.
+  // The request limit writes its own log lines, at most one per minute and caller.
   if (status === 429) return 'debug'
   if (status >= 500) return status === 503 ? 'warn' : 'error'
   return status >= 400 || !reads.has(method) ? 'info' : 'debug'

@@ -14,14 +14,14 @@ import type { ReplyBody } from './reply-body.js'
 export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 
 /**
- * Access of sub-users to a route, if they have its scope:
- * `allowed`: yes;
- * `inner`: also with `container:network:inner`, in which case the handler restricts the change;
+ * Access of sub-users to a route:
+ * `allowed`: if they have its scope;
+ * `inner`: also if they only have `container:network:inner`. The handler then restricts the change;
  * `refused`: the route answers 403.
  */
 export type SubUserAccess = 'allowed' | 'inner' | 'refused'
 
-/** Makes the field `subUser` mandatory. A route that is closed to bound callers is also closed to sub-users. */
+/** Makes the field `subUser` mandatory, unless the route is closed to all callers restricted to guests. */
 type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }
@@ -75,7 +75,7 @@ export interface Answer<Data> {
   cookies?: readonly string[]
   /** Writes the body without a time limit. The request stays in progress until the connection is closed. */
   stream?: (response: ServerResponse) => void
-  /** True if only a part succeeded. The answer is then not stored, so that a repeated request can complete the rest. */
+  /** True if only a part succeeded. The answer is then not stored, and a repeated request can complete the rest. */
   unsettled?: boolean
   /** A prepared body with its ETag, which replaces `data`. */
   prepared?: { body: ReplyBody; etag: string }
@@ -101,14 +101,11 @@ export interface Route<
   readonly scope: string
   /** Access of callers that are restricted to some guests. Without this field the gateway does not start. */
   readonly bound: R
-  /** Access of sub-users. Without this field the gateway does not start, unless `bound` is `refused`. */
+  /** Access of sub-users. Required, or else the gateway does not start, unless `bound` is `refused`. */
   readonly subUser?: SubUserAccess
   /** True if answers may set cookies. */
   readonly cookies?: boolean
-  /**
-   * True if a logged-in user must have confirmed the password or a code in the last ten minutes, see
-   * `refuseUnconfirmed`.
-   */
+  /** True if a logged-in user must have confirmed password or code in the last ten minutes, see `refuseUnconfirmed`. */
   readonly confirmed?: boolean
   /** Action in the audit log (`container.create`). Required except for GET. `false`: a POST that only reads. */
   readonly audit?: string | false
@@ -150,8 +147,8 @@ export function route<P extends TSchema, Q extends TSchema, B extends TSchema, D
 }
 
 /**
- * True if the gateway uses an `Idempotency-Key` in requests of the route. POST requests that only read must return the
- * current state, and login routes return credentials. Both ignore the header.
+ * True if the gateway uses an `Idempotency-Key` in requests of the route. Two kinds of POST routes ignore it: those
+ * that only read, because they must return the current state, and login routes, because they return credentials.
  */
 export function isRepeatable({ method, audit, scope }: Route): boolean {
   return method === 'POST' && audit !== false && scope !== 'public' && scope !== 'session'

@@ -106,7 +106,7 @@ export function pipelinedHandlers(handle: RequestHandler): Handlers {
 
 export function handlersOf({ app, upgrades }: Served): Handlers {
   const handle = app.callback()
-  // The promise never rejects, because Koa handles all failures.
+  // Koa answers all failures, so the ignored promise never rejects.
   return { ...pipelinedHandlers((...exchange) => void handle(...exchange)), upgrades }
 }
 
@@ -133,8 +133,8 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // Earlier requests still wait for answers, so that this one cannot switch protocols. Or it is excess
-    // (`requestClass`).
+    // Earlier requests wait for answers, or this request exceeds the connection's limit (see `requestClass`). The
+    // connection can then not switch protocols.
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)

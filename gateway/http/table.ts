@@ -39,7 +39,7 @@ function refuseNameless({ name, body, example }: Route, names: Set<string>, refu
 
 const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
-/** If a path contains a guest or task, the route must be `bound` to it, or closed to bound callers. */
+/** A route with a guest or task in its path must check whether restricted callers may access it, or refuse them all. */
 function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
   if (!boundWords.includes(bound)) refuse('does not define what bound callers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
@@ -49,7 +49,7 @@ function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never)
 
 const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
 
-/** Checks the access of sub-users. A route that is closed to bound callers must be closed to sub-users, too. */
+/** Checks that a route defines the access of sub-users, or is closed to all callers restricted to containers. */
 function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
   if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is not available for bound callers')
   if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not define whether sub-users may call it')

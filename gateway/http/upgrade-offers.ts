@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 export interface RequestRules {
   /** True if the request asks for a protocol to which this server can switch. */
   wants(request: IncomingMessage): boolean
-  /** True if the connection of the request has too many waiting requests. */
+  /** True if the maximum number of requests already waits on the connection. */
   isExcess(request: IncomingMessage): boolean
 }
 
@@ -16,8 +16,8 @@ interface OfferingRequest extends IncomingMessage {
 
 /**
  * Creates a class for a server's requests. A server may ignore an offered protocol, such as `h2c` of Java's client (RFC
- * 9110, 7.8). But if there is a listener for upgrades, Node 20 treats each offer as accepted. An excess request is also
- * reported as an upgrade, so that Node's parser ignores the rest of the packet.
+ * 9110, 7.8). But with a listener for upgrades, Node 20 treats each offer as accepted. This class reports as upgrades
+ * only accepted offers, and requests beyond a connection's limit: Node's parser then ignores the rest of the packet.
  */
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
@@ -49,9 +49,9 @@ interface Parser {
 }
 
 /**
- * If the server ignores an offered protocol, Node's parser still stops at the offer and drops the rest of the packet.
- * Calls `lost` if this rest contains requests. Node does not document its parser. If that of a later version differs,
- * such requests stay unanswered.
+ * If the server ignores an offered protocol, Node's parser nevertheless stops after the offer and drops the rest of the
+ * packet. Calls `lost` if this rest may contain requests. This relies on undocumented parts of Node's parser. Without
+ * them, such requests get no answer.
  */
 export function watchOffers(socket: Socket, lost: () => void): void {
   const parser = (socket as { parser?: Parser | null }).parser

@@ -6,10 +6,7 @@ import { compileNormalizer, ownKeywords } from './normalize.js'
 import { fieldName, refusalOf, type RequestPart } from './refusal.js'
 import type { Route } from './route.js'
 
-/**
- * Checks a part of a request, and returns it normalized and with default values.
- * @throws {BerthError} if the part is invalid
- */
+/** Checks a part of a request. Returns it normalized, with default values. @throws {BerthError} if it is invalid */
 export type Check = (value: Record<string, unknown>) => Record<string, unknown>
 
 export interface RouteChecks {
@@ -50,10 +47,7 @@ function compileCheck(schema: TSchema, { method, example }: Route, part: Request
   }
 }
 
-/**
- * Parses the query of a URL. Empty values count as absent.
- * @throws {BerthError} `invalid_field` for a repeated parameter
- */
+/** Parses a URL's query. Empty values count as absent. @throws {BerthError} `invalid_field` for a repeated parameter */
 export function parseQuery(text: string): Record<string, string> {
   const query = Object.create(null) as Record<string, string>
   if (text === '') return query

@@ -31,7 +31,7 @@ export interface HandlerOutcome {
   readonly detail: string
   readonly containerUuid?: string
   readonly error?: unknown
-  /** True if only a part succeeded and a repeated request may complete the rest. */
+  /** True if only a part succeeded. The answer is then not stored: a repeated request may complete the rest. */
   readonly unsettled?: boolean
 }
 
@@ -87,8 +87,8 @@ async function runAudited(
   if (action === undefined) return handle()
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
-  // The answer is sent even if `finish` fails, because it may contain the only copy of a password. The entry exists
-  // since `begin`, and the audit log adds the outcome later.
+  // The answer may contain the only copy of a password, so it is sent even if `finish` fails. The audit log then adds
+  // the outcome to the entry later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   return handled
 }

@@ -4,7 +4,7 @@ import type { Store } from '../store/store.js'
 /** A custom image for all hosts, including hosts that join later. */
 export interface CustomImageRecord {
   readonly request: AddCustomImageRequest
-  /** Ids of the hosts from which the image was removed explicitly. */
+  /** Ids of the hosts that must not get the image, because it was removed from them. */
   readonly leftOut: readonly string[]
 }
 

@@ -30,7 +30,8 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // Logged only once, although each run tries again: a host may reject an image's server for good.
+            // Each run tries again, but only the first failure is logged: some hosts may never accept the image's
+            // server.
             if (!refused.has(key))
               log.warn({ err, host: hostId, image: request.id }, 'adding a custom image to a host failed')
             refused.add(key)
@@ -40,7 +41,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
   }
 }
 
-/** Ids of online hosts that have reported their templates, but lack the template with this id. */
+/** Ids of online hosts that report templates, but not this one. Hosts in `leftOut` are not included. */
 function planMissing(view: FleetView, id: string, leftOut: readonly string[]): string[] {
   const told = new Map<string, boolean>()
   for (const { hostId, template } of view.templates())

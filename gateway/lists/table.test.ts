@@ -216,7 +216,7 @@ class MovingLab {
 async function inShortSlices(run: () => Promise<void>): Promise<void> {
   const now = performance.now.bind(performance)
   let late = 0
-  // A slice reads the clock at its beginning and before each step. Each reading adds 2 ms.
+  // A slice lasts 3 ms. It reads the clock when it begins and before each step, and each reading adds 2 ms.
   performance.now = () => now() + (late += 2)
   try {
     await run()

@@ -4,7 +4,7 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** Place of an item in a table. If the item is replaced, only the sort orders that this affects are updated. */
+/** An item in a table. If the item is replaced, it keeps its slot. Only the sort orders that change are updated. */
 export interface TableSlot<Item> {
   item: Item
 }
@@ -19,7 +19,7 @@ export interface Selection<Item> {
 /** A table that can only be read. */
 export interface Selectable<Item, Name extends string> {
   readonly size: number
-  /** Selects items: at once for a recent query, otherwise after a search in steps, between which other work runs. */
+  /** Selects items. Recent queries are answered immediately, others by a search in steps that lets other work run. */
   select(query: ListQuery<Name>): Promise<Selection<Item>>
 }
 
@@ -67,7 +67,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return this.#all.size
   }
 
-  /** Number of stored selections, which follow changes of the table. */
+  /** Number of stored selections. */
   get keptSelections(): number {
     return this.#selections.size
   }
@@ -185,7 +185,7 @@ const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
-/** The result of a query. It follows changes: the table removes an item before it changes, and then adds it again. */
+/** The result of a query, kept up to date: the table removes an item before its change, and then adds it again. */
 class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<TableSlot<Item>>
   #filling: Promise<void> | undefined
@@ -225,7 +225,7 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     return this.#filling
   }
 
-  /** Adds all items in steps. Between steps the list may change: `after` also works after the removal of an item. */
+  /** Adds all items in steps. Between steps, items may be removed, even the one at which the next step continues. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

@@ -1,10 +1,10 @@
-/** Maximum accepted difference of clocks. Certificates become valid an hour before they are issued. */
+/** Maximum accepted difference of clocks. Certificates allow for it: they are valid from an hour before their issue. */
 export const maxSkewMs = 3_600_000
 
 /** Clocks to compare before a certificate is issued. Times are in ms since 1970; undefined: not known. */
 export interface ClockWitnesses {
   readonly nowMs: number
-  /** Size in ms of a recent jump of the gateway's clock, compared with its monotonic clock. */
+  /** Recent jump of the gateway's clock in ms, measured with its monotonic clock. 0: none. */
   readonly jumpMs: number
   /** Time according to the host that receives the certificate. */
   readonly peerMs?: number | undefined
@@ -21,11 +21,11 @@ export function doubtClock(witnesses: ClockWitnesses): string {
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
   if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // The host's clock agrees with the gateway's. Other differences are then harmless: this system was suspended, or a
-  // clock that was ahead issued an earlier certificate.
+  // The host's clock agrees. A jump then means that this system was suspended. An issue in the future means that an
+  // earlier clock was wrong. Both are harmless.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // `lastIssuedMs` only counts without the store's clock: a single wrong clock must not block renewals for long.
+  // If the store's clock agrees, the last issue does not count: one wrong clock must not block renewals for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

@@ -101,7 +101,7 @@ function lockout(reason: string): BerthError {
   })
 }
 
-/** A policy in a form that is fast to apply. */
+/** A policy whose lists of addresses are converted for fast look-ups. */
 interface Rules {
   readonly enabled: boolean
   readonly allowed: AddressSet

@@ -36,7 +36,7 @@ export class ListeningSockets {
     this.#stored = new Set(inherited.keys())
   }
 
-  /** @returns undefined if systemd did not start this process; sockets are then closed when it ends */
+  /** @returns undefined without systemd, which would keep the sockets open when this process ends */
   static of(environment: ServiceEnvironment, log: Logger): ListeningSockets | undefined {
     const { NOTIFY_SOCKET: notifySocket } = environment
     if (!notifySocket) return undefined
@@ -114,7 +114,7 @@ async function namesOf(addresses: readonly ListenAddress[]): Promise<string[]> {
   return Promise.all(all.map(async ([host, port]) => nameOf(await addressOf(String(host)), Number(port))))
 }
 
-/** Resolves a host name. If that fails, returns the name itself, which no socket has. */
+/** Resolves a host name. If this fails, returns the name, which matches no socket. */
 async function addressOf(host: string): Promise<string> {
   return lookup(host).then(
     ({ address }) => address,

@@ -7,11 +7,11 @@ export interface ConfirmationsOptions {
   readonly client: StoreClient
   /** Number of replicas that must have the data. */
   readonly replicas: number
-  /** Redis channel without subscribers, for the PUBLISH before a WAIT. */
+  /** Redis channel without subscribers. A PUBLISH to it precedes each WAIT. */
   readonly channel: string
 }
 
-/** Time in ms within which replicas must confirm. It is shorter than the time after which a server counts as down. */
+/** Time in ms within which replicas must confirm. It is too short for the master to count as down meanwhile. */
 export const confirmTimeoutMs = 1000
 
 /**
@@ -25,7 +25,7 @@ export const confirmTimeoutMs = 1000
 export class Confirmations {
   readonly #rounds = new Mutex()
   #next: Promise<void> | undefined
-  /** Number of rounds in which too few replicas confirmed. */
+  /** Number of times that too few replicas confirmed the data in time. */
   failures = 0
 
   constructor(private readonly options: ConfirmationsOptions) {}

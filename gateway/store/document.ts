@@ -74,8 +74,8 @@ export class StoredDocument<T> {
   }
 
   /**
-   * @param isNewServer true if the store may be another server, without changes that were never acknowledged. Its value
-   * then replaces the known one, even with an older or equal version.
+   * @param isNewServer true if this may be another server, which lacks unconfirmed changes of the former one. Its value
+   * then replaces the known one, even if its version is not newer.
    */
   async #reload(isNewServer = false): Promise<void> {
     const { store, name, log } = this.options
@@ -84,7 +84,7 @@ export class StoredDocument<T> {
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
       if (isNewServer && this.#known === before) return this.#replace(read)
-      // An emptied store (version 0) resets the document, unless the document was changed after this read began.
+      // Version 0: the store was emptied, which resets the document. A change of it during this read is kept.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `reading ${name} from the store failed`)

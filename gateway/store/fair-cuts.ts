@@ -4,8 +4,8 @@
  */
 
 /**
- * Number of entries of a caller. Callers with the same root first count as one caller. The entries that this one must
- * lose are then divided among them.
+ * Number of entries of a caller. Callers with the same root lose entries as if they were one caller with the sum of
+ * their entries. They then share this loss.
  */
 export interface Share {
   readonly root: string

@@ -30,7 +30,7 @@ export class GatewayInstance {
 
   /** Starts to renew the key of this process in the store. */
   start(): void {
-    const renew = () => void this.#renew().catch(() => undefined) // while the store is down, no gateway needs the key
+    const renew = () => void this.#renew().catch(() => undefined) // // while the store is down, no gateway reads the key
     this.store.on('up', renew)
     if (this.store.ready()) renew()
     this.#timer ??= setInterval(renew, renewEveryMs).unref()

@@ -6,13 +6,13 @@ import type { Store, StoreClient } from './store.js'
 
 /**
  * A lease that only one of the gateways on a store holds. When its holder dies, another gateway takes it over after a
- * short time; after `release`, at once. Each take-over has an epoch, see `shared/fence.ts`.
+ * short time; after `release`, at once. Each time, the lease gets a higher epoch, see `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()
   #heldUntilMs = 0
   #epoch: number | undefined
-  /** True if the last attempt to take the lease had no known result. */
+  /** True if the last attempt to take the lease got no answer, so that the store may have executed it. */
   #isUnsure = false
   #above = 0
 
@@ -27,12 +27,12 @@ export class Lease {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Number of the take-over. undefined: this process does not hold the lease. */
+  /** Increases whenever a process takes the lease over. undefined: this process does not hold the lease. */
   get epoch(): number | undefined {
     return this.held ? this.#epoch : undefined
   }
 
-  /** Fence for calls to agents. @throws {BerthError} `lease_lost` */
+  /** Proof for agents that this process holds the lease. @throws {BerthError} `lease_lost` */
   get fence(): Fence {
     const epoch = this.epoch
     if (epoch === undefined) throw this.#lost()
@@ -51,15 +51,15 @@ export class Lease {
     return grant !== undefined
   }
 
-  /** Notes an epoch that an agent has seen. If the lease's epoch is not higher, the next renewal gets a new epoch. */
+  /** Notes an epoch that an agent has seen. The next renewal takes a higher epoch if the lease's own is not higher. */
   exceed(epoch: number): void {
     this.#above = Math.max(this.#above, epoch)
   }
 
   /**
-   * Makes the transaction fail if the lease is taken over. Call it within `store.transact`, before MULTI.
-   * @param epoch epoch of the take-over to which the transaction belongs. Default: the last take-over by this process
-   * @throws {BerthError} `lease_lost` if this process does not hold the lease, or has taken it over again since then
+   * Makes the transaction fail if another process takes the lease over. Call it within `store.transact`, before MULTI.
+   * @param epoch lease epoch in which the work of the transaction began. Default: the latest epoch of this process
+   * @throws {BerthError} `lease_lost` if the lease now has another epoch, even one of this process
    */
   async guard(client: StoreClient, epoch = this.#epoch): Promise<void> {
     await client.watch(this.#key)

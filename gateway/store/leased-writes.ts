@@ -21,7 +21,7 @@ export class LeasedWrites {
     private readonly store: Store,
     private readonly lease: Lease,
   ) {
-    this.#epoch = lease.epoch ?? 0 // 0: the lease is not held. No take-over has this epoch, so writes fail.
+    this.#epoch = lease.epoch ?? 0 // // 0: this process does not hold the lease, so all writes fail
   }
 
   /** @param add adds the commands of one write @throws {BerthError} `store_unavailable`, `lease_lost` */

@@ -1,6 +1,6 @@
 /*
- * Recognizes what a power cut leaves in Redis' append-only files. With `appendfsync always`, only the end of the last
- * file can be incomplete: commands that were never acknowledged.
+ * Recognizes damage by a power cut in Redis' append-only files. With `appendfsync always`, only the end of the last
+ * file can be incomplete. It contains commands that Redis had not acknowledged.
  */
 
 /**
@@ -108,9 +108,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that belong to a base: those whose numbers are not lower. Redis opens an increment before it
- * writes a base, and another one after each failure. If there are several and the base is not the first one, some may
- * be older than the base. The result is then undefined. Source: redis 7.0, aof.c
+ * Finds the increments that belong to a base file: those whose numbers are not lower. Redis opens an increment before
+ * it writes a base, and another one if that fails. A later base may therefore have several such increments, some of
+ * which may be older than the base. The result is then undefined. Source: redis 7.0, aof.c
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

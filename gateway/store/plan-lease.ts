@@ -10,7 +10,7 @@ export interface LeaseClaim {
   readonly holder: string
   /** Epoch of the lease that the gateway already holds. undefined: it does not hold the lease, or is not sure. */
   readonly epoch: number | undefined
-  /** Highest epoch that an agent has seen. A new epoch must be higher, since the store may have lost the latest. */
+  /** Highest epoch that an agent has seen. The lease gets a higher one, even if the store lost its latest epochs. */
   readonly above: number
 }
 
@@ -21,8 +21,8 @@ export interface LeaseGrant {
 }
 
 /**
- * Decides about a claim. A renewal keeps the epoch. Any other grant gets a new epoch, higher than all before. If a
- * gateway does not know the result of its last claim, the next one is not a renewal, so that no epoch is used twice.
+ * Decides about a claim. A renewal keeps the epoch. Any other grant gets a new epoch, higher than all before. If the
+ * last claim of a gateway got no answer, its next claim gets a new epoch, so that no epoch is used twice.
  */
 export function planLease({ holder, counter }: StoredLease, claim: LeaseClaim): LeaseGrant | undefined {
   if (holder !== null && holder !== claim.holder) return undefined

@@ -55,7 +55,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'maxmemory-policy noeviction',
     'enable-debug-command no',
     'enable-module-command no',
-    // The slow log would store commands with their data, which clients could read.
+    // Clients could read the slow log, which would contain the data of other clients' commands.
     'slowlog-max-len 0',
     'user default on nopass ~* &* +@all -@admin -@dangerous -@scripting +info',
     ...extra,

@@ -14,7 +14,7 @@ export interface ServerOptions {
   readonly confirmingReplicas?: number | undefined
 }
 
-/** Time limit in ms for connecting to a master. It is short: the Sentinels may choose another master meanwhile. */
+/** Short time limit in ms for connecting to a master: during the attempt, the Sentinels may choose another one. */
 const masterConnectTimeoutMs = 1000
 
 /** Finds the server to which the store connects, and notices when another one has taken its place. */
@@ -56,7 +56,7 @@ export class ServerFinder {
     this.#confirmedMs = performance.now()
   }
 
-  /** Asks the Sentinels for the master. @returns why the store must leave the current one; "": it stays in use */
+  /** Asks the Sentinels for the master. @returns why the store must leave its present server; "": it may stay */
   async check(): Promise<string> {
     const current = this.#current
     if (!this.#sentinels || !current) return ''

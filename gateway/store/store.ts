@@ -94,7 +94,7 @@ export class Store {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
-  /** All changes that the server made before this time (performance.now()) have been reported. 0: the store is down. */
+  /** Time (performance.now()) for which the server confirmed that it reported all earlier changes. 0: it is down. */
   confirmedAtMs(): number {
     return this.#connection ? this.#confirmed : 0
   }
@@ -104,9 +104,9 @@ export class Store {
   }
 
   /**
-   * Reports each change, by any client, of keys that start with `prefix`, which includes the store's own prefix (see
-   * `key`). `null`: all keys may have changed. Call it before `start`. At `down`, drop cached data: changes during a
-   * failure of the store are not reported.
+   * Reports each change, by any client, of keys that start with `prefix` (which must include the store's own prefix,
+   * see `key`). `null`: any of them may have changed. Call it before `start`. Drop cached data at the event `down`:
+   * changes that happen while the store is down are not reported.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#tracked.set(prefix, listener)
@@ -168,7 +168,7 @@ export class Store {
     return result
   }
 
-  /** Waits for a round trip. All changes that the server acknowledged before the call have then been reported. */
+  /** Sends a PING and waits for the answer. The server reports a change that it acknowledged before the PING first. */
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()
@@ -269,7 +269,7 @@ export class Store {
     }
   }
 
-  /** Sends pings on the connections that are only used for writes, because their other commands have no time limit. */
+  /** Pings the connections that are only used for writes. Their writes have no time limit to notice a failure. */
   async #watchWriters(connection: ActiveConnection): Promise<void> {
     const { exclusive, confirming } = connection
     while (this.#connection === connection) {

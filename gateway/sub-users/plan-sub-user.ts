@@ -6,11 +6,11 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 
 /*
- * Decides which callers may create and change a sub-user. The rights of the sub-user must be rights that the caller
- * has, both before and after the change.
+ * Decides which callers may create and change a sub-user. The caller must have all rights that the sub-user has before
+ * and after the change.
  */
 
-/** The rights of a sub-user. Callers that may manage the sub-user set them. */
+/** The rights of a sub-user. They are set by callers that may manage the sub-user. */
 export type SubUserTerms = Pick<
   SubUserAccount,
   'username' | 'scopes' | 'containerUuids' | 'imageIds' | 'portMappingLimit' | 'expiresAtMs' | 'disabled'

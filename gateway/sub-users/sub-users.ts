@@ -51,7 +51,7 @@ interface MadePassword {
   readonly passwordHash: string
 }
 
-/** Aborts the creation of an account that exists already. */
+/** Ends the creation of an account because the same account exists already. */
 class AlreadyThere extends BerthError {
   constructor(readonly account: SubUserAccount) {
     super('conflict', 'invalid_state', 'the sub-user already exists')
@@ -269,7 +269,7 @@ export class SubUsers {
   }
 }
 
-/** Returns the callers whose limits count a new account of this caller. */
+/** Returns the callers in whose quotas a new account of this caller counts. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

@@ -23,10 +23,7 @@ export class Challenges {
     return method === undefined || open.method === method ? open : undefined
   }
 
-  /**
-   * Answers a request on port 80 (RFC 8555, 8.3).
-   * @returns undefined if the path does not belong to the open challenge
-   */
+  /** Answers a request on port 80 (RFC 8555, 8.3). @returns undefined if the open challenge has another path */
   answerTo(path: string): string | undefined {
     const open = this.current('http-01')
     return open !== undefined && path === prefix + open.token ? open.keyAuthorization : undefined

@@ -25,10 +25,7 @@ export interface PresentedCertificate {
   readonly trusted: boolean
 }
 
-/**
- * Tests a certificate: a client connects to a temporary server on loopback.
- * @throws {BerthError} `certificate_unusable`
- */
+/** Tests a certificate with a client and a temporary server on loopback. @throws {BerthError} `certificate_unusable` */
 export async function tryHandshake(material: KeyedChain, options: HandshakeOptions): Promise<PresentedCertificate> {
   try {
     const server = createServer({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
@@ -71,7 +68,7 @@ function connectionOptions({ target, roots }: HandshakeOptions): ConnectionOptio
   return {
     ca: [...roots],
     rejectUnauthorized: false,
-    // Addresses are not sent as server name (RFC 6066, 3). `_host` is then the address of the connection.
+    // A server name must not be an address (RFC 6066, 3). Without a server name, `_host` is not the target.
     servername: isIP(target) === 0 ? target : '',
     checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServerIdentity(target, certificate),
   }

@@ -20,8 +20,8 @@ export interface HttpListenerOptions {
 }
 
 /**
- * Server on port 80. It answers challenges of certificate authorities, and redirects to TLS. It serves nothing else, so
- * that the access policy does not apply to it.
+ * Server on port 80. It only answers challenges of certificate authorities and redirects to TLS. The access policy does
+ * not apply to it.
  */
 export class HttpListener {
   private constructor(readonly connections: Pick<Connections, 'drain' | 'close'>) {}

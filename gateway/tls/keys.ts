@@ -72,7 +72,7 @@ export async function makeSelfSigned(target: string, options: SelfSignedOptions 
 export async function createRequest(target: string): Promise<{ keyPem: string; csr: string }> {
   const keys = await makeKeys()
   const request = await Pkcs10CertificateRequestGenerator.create(
-    // No subject: authorities read the name from the extension, and reject an address as common name.
+    // Authorities read the name from the extension. A subject is omitted, because they would reject an address in it.
     { keys, signingAlgorithm: algorithm, extensions: [alternativeName(target)] },
     webcrypto,
   )

@@ -67,8 +67,8 @@ export class Listeners {
   }
 
   /**
-   * If TLS is off, opens the listener for TLS with a certificate that the settings do not contain yet. The next
-   * `converge` keeps the listener or closes it.
+   * If TLS is off, opens the listener for TLS with a new certificate, before the settings contain it. The next
+   * `converge` keeps the listener if they do, and otherwise closes it.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {

@@ -6,7 +6,7 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical name or address. Empty: removed if TLS is off, unchanged if it is on. */
+  /** Canonical name or address. If it is empty, the stored one is removed (TLS is off) or unchanged (TLS is on). */
   readonly target: string | undefined
   /** Mail address. Empty: removed if TLS is off, unchanged if it is on. */
   readonly email: string | undefined
@@ -50,7 +50,7 @@ export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): Tls
 
 type Names = Pick<TlsPlan, 'target' | 'email'>
 
-/** Target and mail address if TLS is off. TLS does not need them then, so that an empty value removes them. */
+/** Without TLS, target and mail address are optional: an empty value in the request removes the stored one. */
 function planOff({ target, email }: WantedTls, known: Names): Names {
   return { target: target ?? known.target, email: email ?? known.email }
 }

@@ -65,9 +65,9 @@ export class TlsListener {
   }
 
   /**
-   * While a challenge is open, reads the first bytes of connections before the TLS library does. The protocols that the
-   * client offers show whether an authority validates the name. The library would report them too late to choose the
-   * certificate for the answer.
+   * While a challenge of a certificate authority is open, reads the first bytes of connections before the TLS library
+   * does. The offered protocols show whether the authority validates the name. From the library, they would come too
+   * late to choose the certificate for the answer.
    */
   #peekFirst(): void {
     const server = this.#server
@@ -85,8 +85,8 @@ export class TlsListener {
 }
 
 /**
- * True if a certificate authority validates the name on this connection. The bytes are then put back for the TLS
- * library. The idle time is limited as for all sockets.
+ * True if a certificate authority validates the name on this connection. Puts the bytes that it has read back for the
+ * TLS library. Sockets have an idle timeout, which also limits this.
  */
 function peek(socket: Socket): Promise<boolean> {
   return new Promise((resolve, reject) => {

@@ -128,8 +128,8 @@ export class Tls {
   }
 
   /**
-   * Value of Strict-Transport-Security for answers over TLS. Browsers apply it to all ports of a name, where they then
-   * reject untrusted certificates and ports without TLS. `undefined`: this could lock users out.
+   * Value of Strict-Transport-Security for answers over TLS. Browsers then reject untrusted certificates, and ports
+   * without TLS, at all ports of the name. `undefined`: this could lock users out.
    */
   get hsts(): string | undefined {
     const current = this.documents.settings.value?.current
@@ -245,7 +245,7 @@ export class Tls {
     return next
   }
 
-  /** Host for redirects: the requested host if the certificate is valid for it, otherwise the certificate's target. */
+  /** Host for redirects: the requested host if the certificate is valid for it, or else the target in the settings. */
   #redirectHost(host: string): ListenAddress | undefined {
     const { listen, tlsAddress } = { listen: this.options.listen, tlsAddress: this.#listeners.tlsAddress }
     const settings = this.documents.settings.value

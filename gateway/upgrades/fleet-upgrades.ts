@@ -34,7 +34,7 @@ export interface RunRequest {
  */
 export class FleetUpgrades {
   readonly #run: StoredDocument<FleetRun | null>
-  /** Only the gateway that holds this lease works on the run. */
+  /** The gateway that holds this lease advances the upgrade. All others only read its state. */
   readonly lease: Lease
   readonly #working = new SingleFlight()
   #timer: NodeJS.Timeout | undefined
@@ -94,7 +94,7 @@ export class FleetUpgrades {
   async #work(fleet: Fleet): Promise<void> {
     const { log } = this.options
     try {
-      // Before all hosts have been read from the store, the others would count as removed.
+      // Until all hosts have been read from the store, missing hosts would count as removed.
       if (this.#closed || !fleet.isComplete) return
       // Without this wait, hosts that are about to connect would count as offline.
       await fleet.expectedConnections()
@@ -127,7 +127,7 @@ export class FleetUpgrades {
       const started = await fleet.upgrades.start(hostId, order)
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
-      // Another gateway has the run, or the store has lost epochs. `exceed` then makes the lease's next epoch higher.
+      // Another gateway now holds the lease, or the store has lost its latest epochs. The next epoch must be higher.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // It is not known whether the upgrade has begun. If not, the next check of the run starts it.
       if (error instanceof UnansweredError || isTemporary(error)) return
@@ -144,8 +144,8 @@ export class FleetUpgrades {
 }
 
 /**
- * True for errors that need no decision of an operator. `upgrade_running`: another gateway has started this upgrade and
- * the view does not show it yet, or somebody is upgrading only this host.
+ * True for errors that end without the operator. `upgrade_running`: another gateway has started this upgrade and the
+ * view does not show it yet, or somebody is upgrading only this host.
  */
 function isTemporary(error: unknown): boolean {
   const temporary = ['store_unavailable', 'lease_lost', 'upgrade_running']

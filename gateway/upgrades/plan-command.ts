@@ -23,7 +23,7 @@ const plans: Readonly<Record<RunCommand, (run: FleetRun) => FleetRun>> = {
     refuseUnless(run, ['running'], 'paused')
     return { ...run, state: 'paused' }
   },
-  // Failed hosts, and a skipped canary, are tried again.
+  // Resuming repeats hosts that failed, and the canary if it was skipped.
   resume: (run) => {
     refuseUnless(run, ['paused', 'stopped'], 'resumed')
     const retried = (host: RunHost): RunHost => ({ ...host, state: 'waiting', message: '' })

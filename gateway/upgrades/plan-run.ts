@@ -58,7 +58,8 @@ function settle(run: FleetRun, host: RunHost, facts: RunHostFacts | undefined): 
   const state = upgradeStateOf(facts.upgrade)
   if (state === 'running') return host
   const { message } = facts.upgrade
-  // The run became a rollback. An upgraded host must return to its version. A failed one has already done so.
+  // The upgrade began before its run became a rollback. If the host has the new version, it still has to return to the
+  // old one. If it failed, it already has the old one.
   if (host.action !== run.action) return { ...host, state: state === 'done' ? 'waiting' : 'skipped', message }
   return { ...host, state, message: state === 'done' ? '' : message }
 }
@@ -87,7 +88,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   const skip = (message: string): RunHost => ({ ...host, state: 'skipped', message })
   if (!facts) return skip('the host was removed')
   if (run.action === 'upgrade' && facts.version === run.version) return { ...host, state: 'done' }
-  // The canary tested `run.version`, but this gateway would install another version.
+  // The gateway was updated during the run. The new version was not tested on the canary.
   if (run.action === 'upgrade' && version !== run.version)
     return skip(`the gateway was changed to version ${version} meanwhile`)
   if (!facts.online) return skip('the host is offline')
@@ -99,7 +100,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   return { ...host, state: 'upgrading', message: '', action: run.action, attempts, upgradeId }
 }
 
-/** Ends a run when no host is left to change. If the canary was skipped, a run stays `stopped`: nothing was tested. */
+/** Ends a run when no host is left to change. Its state is `done`, unless a failure or a skipped canary stopped it. */
 function end(run: FleetRun, nowMs: number): FleetRun {
   const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)
   if (isLeft || run.endedAtMs !== 0 || run.state === 'paused') return run

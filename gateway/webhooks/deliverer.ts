@@ -19,7 +19,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. Beyond it, all are dropped, and later found in the fleet view. */
+/** Maximum number of changes that wait to be queued. Beyond it, all are dropped, and searched in the view later. */
 const maxNews = 20_000
 const retryMs = 500
 
@@ -133,7 +133,7 @@ export class Deliverer {
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
-  /** True if a new webhook has no outbox yet. Its deliveries must wait until `#followRecords` creates one. */
+  /** True if a new webhook has no outbox yet. Until it gets one (`#followRecords`), nothing is queued. */
   get #lacksOutbox(): boolean {
     return this.parts.records().some(({ id }) => !this.#outboxes.has(id))
   }
@@ -174,7 +174,8 @@ export class Deliverer {
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
-    // A search finds only present states. A host without a stored revision needs no search: `news` has all its changes.
+    // A search finds only present states. Without a stored revision it is not needed: `news` has all changes of the
+    // host.
     const missed = [...cursors].flatMap(([hostId, since]) =>
       this.#cursors.has(hostId) && this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
     )
@@ -186,7 +187,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // Removals have no revision, so a search of the view would not find them. The next round queues them again.
+      // Removals have no revision, so the search for missed changes does not find them. They wait for the next round.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       this.#forget()
       throw error
@@ -196,9 +197,9 @@ export class Deliverer {
   }
 
   /**
-   * A change of a host is sent if its revision is higher than the returned one. Without a stored revision, only changes
-   * from now on are sent. If the agent has a new journal, the stored revision may be too high. The newest one of the
-   * host is then returned instead.
+   * Returns the revision after which changes of a host are sent. Without a stored revision, only changes from now on
+   * are sent. If the agent has a new journal, the stored revision may be too high. The host's newest revision then
+   * replaces it.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)

@@ -34,7 +34,7 @@ const loggedDeliveries = 200
  * | `webhook-removed` | set: ids whose queue and log must be deleted |
  */
 export class DeliveryQueue {
-  /** Writes of the gateway that delivers. */
+  /** Writes that only succeed while this gateway holds the lease for deliveries. */
   readonly #own: LeasedWrites
 
   constructor(
@@ -72,10 +72,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /**
-   * Stores deliveries, and the revision of each host up to which its changes have become deliveries, in one
-   * transaction.
-   */
+  /** Stores deliveries and, in the same transaction, the revisions of hosts up to which all changes are queued. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)
@@ -118,7 +115,7 @@ export class DeliveryQueue {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids of `noteRemoved`. A webhook among them still exists if its removal failed after the note. */
+  /** Reads the ids that `noteRemoved` has stored. A webhook still exists if its removal failed after the note. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }

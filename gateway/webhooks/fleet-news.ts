@@ -1,7 +1,7 @@
 import { revisionOf, type FleetChange } from '../fleet/fleet-changes.js'
 import type { FleetView } from '../fleet/contract.js'
 
-/** A change and the revision of its host. 0: the change has no revision. */
+/** A change, and its revision in the journal of its host. 0: the change has no revision. */
 export interface News {
   readonly hostId: string
   readonly change: FleetChange
@@ -29,7 +29,7 @@ export function newestRevision(view: FleetView, hostId: string): number {
 }
 
 function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
-  // The former state is not known. `before` is the present state: without it, the item would count as new.
+  // The state before the change is not known. `before` is the present state, so that listeners see no new item.
   for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
   for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
   for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }

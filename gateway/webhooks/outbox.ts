@@ -26,7 +26,7 @@ const parallel = 4
 /** Pause in ms between attempts to store the result of a delivery. */
 const storeRetryMs = 500
 
-/** Pending deliveries about one container. */
+/** Queue of deliveries about one container. They are sent one after another. */
 interface Lane {
   readonly waiting: Delivery[]
   busy: boolean
@@ -34,12 +34,13 @@ interface Lane {
 }
 
 /**
- * Sends the deliveries of one webhook. Memory contains them without bodies. Deliveries about one container are sent in
- * order: each waits until the one before was accepted or has failed for good. A failing receiver gets one at a time.
+ * Sends the deliveries of one webhook. Their bodies stay in the store until they are sent. Deliveries about one
+ * container are sent in order: each waits until the one before was accepted or has failed for good. A receiver that
+ * fails gets one delivery at a time.
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()
-  /** Keys in `#lanes` (uuids of containers and ids of hosts) whose first pending delivery may be sent now. */
+  /** Uuids of containers and ids of hosts (keys in `#lanes`) whose first delivery may be sent now. */
   #due: string[] = []
   #running = 0
   #failures = 0
@@ -176,7 +177,7 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** True if the store has executed a failed write. Writing again would add the delivery to the log twice. */
+  /** True if a write that seemed to fail was executed. A second one would add the delivery to the log again. */
   async #hasEnded({ number }: QueuedDelivery): Promise<boolean> {
     return (await this.parts.queue.readBody(this.webhookId, number)) === undefined
   }

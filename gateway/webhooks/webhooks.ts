@@ -164,7 +164,7 @@ export class Webhooks {
     return this.#sender.send({ ...message, url: webhook.url, secret }, signal)
   }
 
-  /** @returns changes that the next deliverer must queue, because it would not find them in the fleet view */
+  /** @returns changes that the next deliverer of this process must queue, because the fleet view does not keep them */
   async #stopDelivering(): Promise<readonly News[]> {
     const deliverer = this.#deliverer
     this.#deliverer = undefined

@@ -10,7 +10,7 @@ const time = (which: string, ofDate: string) =>
 /** Query parameters of log routes that select a period of time. */
 export const spanQuery = { from: time('oldest', 'beginning'), to: time('newest', 'end') } as const
 
-/** Matches a date without a time: it means the first second of that day as `from`, and the last one as `to`. */
+/** A date without a time. As `from` it means the first second of the day, as `to` the last second. */
 const bareDate = /^\d{4}-\d{2}-\d{2}$/
 
 /** Parses a period of time. Both ends belong to it. @throws {BerthError} `invalid_field` */

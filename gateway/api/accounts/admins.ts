@@ -158,7 +158,7 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
   })
 }
 
-/** Rejects callers whose rights expire or depend on an address. A new administrator would not have these limits. */
+/** Rejects callers with any limit, such as an expiry or allowed addresses: a new administrator would have none. */
 function refuseBounded(caller: Principal): void {
   if (!isUnbounded(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'only available for keys without any limits')

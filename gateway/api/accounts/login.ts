@@ -26,7 +26,7 @@ export const StepSchema = Type.Object(
   { title: 'LoginStep' },
 )
 
-/** Properties of routes that everybody may call, with or without a cookie. */
+/** Properties of routes that need no login and may set cookies. */
 export const open = {
   ...({ method: 'POST', scope: 'public', bound: 'same', subUser: 'allowed' } as const),
   ...({ tag: 'Accounts', cookies: true } as const),

@@ -17,7 +17,7 @@ export interface BackupParts {
   readonly fleet: Fleet
   readonly targets: BackupTargets
   readonly time: TimeFormat
-  /** Sends changed targets to the hosts whose schedules use them. */
+  /** Sends the present targets to the hosts whose schedules use them. */
   readonly upkeep: Pick<PeriodicTasks, 'run'>
 }
 
@@ -210,7 +210,7 @@ async function checkTarget(
 ): Promise<Answer<Static<typeof CheckedSchema>>> {
   const target = await targets.open(context.params.id)
   const { id: hostId } = chooseHost(fleet.view, context.body?.host_id)
-  // A repeated request must start a new operation, because each check reports the present state.
+  // Not the request's own id: a repeated request must test the target again to report its present state.
   const operationId = randomUUID()
   context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
   const { revision } = await fleet.agent(hostId).operations.submitOperation({
@@ -227,7 +227,7 @@ async function checkTarget(
 function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok' | 'code' | 'message'> {
   const ok = operationStatusOf(operation) === 'done'
   if (ok) return { ok, code: '', message: 'the target works' }
-  // Only failures of the target are shown. Other failures concern only the operator of the host.
+  // Other failures are not the target's. They concern only the operator of the host.
   const isTold = operation.errorCode.startsWith('backup_')
   return isTold
     ? { ok, code: operation.errorCode, message: operation.error }

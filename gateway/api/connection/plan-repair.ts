@@ -24,7 +24,7 @@ export const RepairSchema = Type.Object(
 )
 export type ConnectionRepair = Static<typeof RepairSchema>
 
-/** Facts about a failed step, from which a repair is planned. */
+/** Facts about a connection that failed, from which a repair is planned. */
 export interface ConnectionFailure {
   readonly guestId: number
   readonly port: number
@@ -41,7 +41,7 @@ interface Offer {
   /** Path of the request below `/containers/{id}`. */
   readonly path: string
   readonly scope: string
-  /** True if only callers that may access all guests may send the request. */
+  /** True if the request is only for callers that may access all guests. */
   readonly unboundOnly?: boolean
   /** True if sub-users may not send the request. */
   readonly notSubUsers?: boolean

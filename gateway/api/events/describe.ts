@@ -97,7 +97,7 @@ function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: Tim
   return [event, { type: 'guest.host', hostId, guestUuid: '', data }, ...upgraded]
 }
 
-/** One event when an upgrade or rollback ends. */
+/** Returns an event if an upgrade or rollback has just ended. */
 function upgradeEvents(before: HostView, after: HostView): EventContent[] {
   const { id: hostId, name, upgrade } = after
   if (!upgrade || upgradeStateOf(upgrade) === 'running') return []

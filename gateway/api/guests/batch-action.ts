@@ -191,7 +191,7 @@ async function findTargets(
   return { guests: [...guests.values()], earlier: [...earlier] }
 }
 
-/** Finds the operation of an earlier attempt. Only searches if the request can be repeated and the guest is gone. */
+/** Finds the operation of an earlier attempt, if this one may be a repetition and the guest does not exist any more. */
 async function findEarlier(
   fleet: Fleet,
   { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,

@@ -35,7 +35,7 @@ export async function awaitDone(fleet: Fleet, operation: OrderedOperation): Prom
   if (status === 'failed') throw failureOf(ended.operation)
 }
 
-/** `agent_timeout` with the id of a task that takes too long or whose host is offline. The agent continues the task. */
+/** Error `agent_timeout` with the id of a task whose end was not seen in time. The agent continues the task. */
 export function unfinishedError({ view }: Fleet, { hostId, operationId }: OrderedOperation): BerthError {
   const why =
     view.findHost(hostId)?.state === 'online'

@@ -31,7 +31,7 @@ const options = {
   filters: ['name', 'status', 'virtualization', 'template', 'host_id'],
 } as const
 
-/** Answers of routes that read guests. The row of a guest is cached until its displayed data changes. */
+/** Answers of routes that read guests. The row of each guest is cached until its data changes. */
 export interface GuestPages {
   /** Answers `GET /containers`. */
   fullList(caller: Principal, query: object): Promise<Answer<never>>
@@ -41,7 +41,7 @@ export interface GuestPages {
   detail(caller: Principal, view: GuestView): Promise<Answer<never>>
 }
 
-/** A cached row of a guest. It is stored in the object of the guest in the view, and dropped with this object. */
+/** A cached row of a guest. The view stores it in its object of the guest, so that both are dropped together. */
 interface CachedRow {
   readonly online: boolean
   readonly hostAddress: string
@@ -123,7 +123,7 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /** Version of row data besides the guest, such as its owners. If it changes, all rows are rendered again. */
+  /** Version of the data in rows that is not in the guest, such as its owners. Its change renders all rows again. */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)
@@ -155,7 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** Guests to search for a query with a name, or for a restricted caller. `undefined`: all guests must be searched. */
+/** The only guests that can match, for a query by name or a restricted caller. `undefined`: all guests can. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

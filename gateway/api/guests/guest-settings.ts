@@ -12,7 +12,7 @@ export interface SettingOrder {
   readonly change: NonNullable<ChangeSettingRequest['change']>
   /** Text for the audit entry. */
   readonly detail: string
-  /** Revision that the guest must have. 0: any revision. An If-Match header takes precedence. */
+  /** Revision that the guest must have if there is no If-Match header. 0: any revision. */
   readonly ifRevision?: number
   /** Maximum number of ports in all mappings, including a new one. `undefined`: only the limit of the host applies. */
   readonly portLimit?: number | undefined

@@ -33,7 +33,7 @@ export function planRates(body: RateBody): { [Name in RateName | RequestsName]: 
   }
 }
 
-/** Clients that send a legacy field send 0 for each direction. The legacy field then counts instead of this 0. */
+/** Clients that send the legacy field also send 0 for both directions. This 0 then does not mean unlimited. */
 function rateOf(split: number | undefined, legacy: number | undefined): number | undefined {
   return split || legacy || (split ?? legacy)
 }

@@ -42,7 +42,7 @@ export function planTimeline({ operations, audit, alerts }: TimelineSources, lim
   return entries.sort((a, b) => b.atMs - a.atMs).slice(0, limit)
 }
 
-/** True for a ticket of a console. It is omitted, because the console itself has an audit entry. */
+/** True for the issue of a console's ticket. It is omitted: the console itself has an audit entry. */
 function isPrelude({ action, success }: AuditRecord): boolean {
   return action === 'console.ticket' && success
 }

@@ -4,7 +4,7 @@ import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { NameLookup } from './name-lookup.js'
 import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
 
-/** The address that customers see for a port of a guest. The verdict is whether this address leads to the host. */
+/** The address that customers see for a port of a guest, and whether it leads to the guest's host (`verdict`). */
 export interface JudgedAddress {
   /** Address or name that customers see. "": not known. */
   readonly address: string

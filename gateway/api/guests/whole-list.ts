@@ -36,7 +36,7 @@ export class WholeList {
     return this.#assemble()
   }
 
-  /** Renders changed blocks until only a few are left for `#assemble`. More blocks can change during this work. */
+  /** Renders changed blocks, even those that change meanwhile, until few are left. `#assemble` renders the rest. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

@@ -52,7 +52,7 @@ export function hostUpgradeRoute({ fleet, time }: { readonly fleet: Fleet; reado
   })
 }
 
-/** The body is optional, so that it may have any type. */
+/** A body is optional and not validated. */
 function isRollback(body: unknown): boolean {
   return typeof body === 'object' && body !== null && (body as { rollback?: unknown }).rollback === true
 }

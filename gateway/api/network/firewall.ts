@@ -49,7 +49,7 @@ const FirewallSchema = Type.Object(
 )
 export type FirewallRow = Static<typeof FirewallSchema>
 
-/** Maximum length of texts, including lists of ports. The number of ports in a list has another limit. */
+/** Maximum length of texts. The schemas limit the number of ports in a list separately. */
 const maxText = 1024
 const text = (description: string, more: object = {}) =>
   optional(Type.String({ ...more, maxLength: maxText, description }))
@@ -206,7 +206,7 @@ function planRules(rules: NonNullable<FirewallBody['rules']>): FirewallRule[] {
   }))
 }
 
-/** @throws {BerthError} `invalid_field` for an unknown field. Without a misspelt field, a rule would match more. */
+/** @throws {BerthError} `invalid_field` for an unknown field. A rule without a misspelt field would match more. */
 function refuseUnknown(rule: object, index: number): void {
   const unknown = Object.keys(rule).find((name) => !Object.hasOwn(RuleSchema.properties, name))
   if (unknown === undefined) return

@@ -18,7 +18,7 @@ const names = {
 type Field = keyof typeof names
 
 const hostSide = ['hostIp', 'hostPort', 'hostPortEnd'] as const
-/** Fields that sub-users may not choose. The last container port is one of them: it changes the number of ports. */
+/** Fields that sub-users may not choose. `containerPortEnd` would let them change the number of ports. */
 const fixed: readonly Field[] = [...hostSide, 'containerPortEnd']
 const allButInner: readonly Field[] = [...fixed, 'protocol', 'description']
 
@@ -45,7 +45,7 @@ export function planSubUserMappings(
   return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
 }
 
-/** Last container port of a mapping after its first container port has changed. The number of ports stays the same. */
+/** Last container port of a mapping that keeps its number of ports. @param moved new first container port */
 function endOf({ containerPort, hostPort, hostPortEnd }: PortMapping, moved = containerPort): number {
   return moved + hostPortEnd - hostPort
 }

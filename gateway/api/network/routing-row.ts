@@ -83,7 +83,7 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** The part of a host's routing that a caller may see: that of its containers (`guests`, by uuid), or `all` of it. */
+/** What a caller may see of a host's routing: the entries of `guests` (by uuid), or everything if `all` is true. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>
@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** For a caller restricted to containers, the total is the used number: it sees only what is in use. */
+/** Usage for a caller restricted to containers. It sees only what its containers use, so this is also the total. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

@@ -34,7 +34,7 @@ export const AlertRowSchema = Type.Object(
 )
 export type AlertRow = Static<typeof AlertRowSchema>
 
-/** Converts an alert to a row. The fleet view has already rejected unknown values. */
+/** Converts an alert to a row of the API's answer. The fleet view has already rejected unknown types and severities. */
 export function alertRow({ hostId, alert }: AlertView, time: TimeFormat): AlertRow {
   const pending = alert.action === 'stop_pending'
   const shown = {

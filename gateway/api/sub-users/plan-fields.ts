@@ -43,7 +43,7 @@ export function planFields({ view, time }: Parts, body: ChangeBody, caller: Prin
   }
 }
 
-/** Converts the permitted images. `null`: all images. Rejects a list that is sent with the flag for all images. */
+/** Plans the images that a sub-user may use. `null`: all. Rejects a list if the request also permits all images. */
 function planImages({
   allowed_image_ids: ids,
   image_limit_configured: limited,

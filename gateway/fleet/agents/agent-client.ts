@@ -69,7 +69,7 @@ interface CallParts {
   readonly timeoutMs: number
   /** Link to the host. The call is canceled when the host goes offline. */
   readonly link?: AgentLink
-  /** Fence of the work to which the call belongs (shared/fence.ts). */
+  /** Proof that this process holds the lease for the call's work (shared/fence.ts). */
   readonly fence?: Fence | undefined
 }
 
@@ -148,7 +148,10 @@ export class GrpcAgentClient implements AgentClient {
   }
 }
 
-/** Sends a call while the host is online. If it fails but may be repeated or was not sent, uses the next connection. */
+/**
+ * Sends a call to a host. If the connection fails, sends the call on the next one, unless the agent may have executed
+ * it and a repetition would do harm.
+ */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts
   let connection = link.ready() ?? (await link.connected())

@@ -22,7 +22,7 @@ export interface AgentLinkParts {
  * start of the gateway they also wait for a while, because the agent may have been restarted at the same time.
  */
 export class AgentLink {
-  /** A connection that may be broken. Calls only use it if no new connection is established in time. */
+  /** A connection that may be broken after a pause of this process. Calls use it if no new one is ready in time. */
   #suspect: AgentConnection | undefined
   readonly #cancels = new Set<() => void>()
 

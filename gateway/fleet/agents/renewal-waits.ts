@@ -18,7 +18,7 @@ export class RenewalWaits {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures })
   }
 
-  /** Resets the delay to the shortest one. During this delay, connections change to the new certificate. */
+  /** Resets the delay to the shortest one. The next renewal waits for it: connections change certificates meanwhile. */
   succeeded(hostId: string): void {
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures: 0 })
   }

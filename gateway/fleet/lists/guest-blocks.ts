@@ -37,7 +37,7 @@ export class GuestBlocks {
     this.#inOrder = undefined
   }
 
-  /** Call this if lists would now show other data about the guest, although `set` was not called. */
+  /** Call it when data that lists show about the guest has changed, but `set` was not called. */
   touch(id: number): void {
     const block = this.#blocks.get(numberOf(id))
     if (block) block.version++

@@ -49,11 +49,11 @@ export class Announcer {
     await this.options.watched.agent(other).moves.appointOwner({ uuid, generation, isOwner: false })
   }
 
-  /** Makes a host that had an old journal stop its copies of guests. Other hosts own these guests. */
+  /** Tells a host that other hosts own these guests, so that it stops its old copies. */
   async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
     const { log } = this.options
     for (const [uuid, generation] of copies) {
-      // The source keeps its copy until the target has confirmed that it has the guest, even after the owner changed.
+      // The guest moves away from this host. The move itself later tells the host when it may delete its copy.
       if (moves.some((move) => move.uuid === uuid && move.fromHostId === hostId)) continue
       try {
         await this.options.watched.agent(hostId).moves.appointOwner({ uuid, generation, isOwner: false })

@@ -6,7 +6,7 @@ const graceMs = 120_000
 
 /** Finds guests that no host owns: their host handed them over in a move that the store has lost. */
 export class LostMoves {
-  /** Time in ms since when each guest has been without an owner, by uuid. */
+  /** Since when each guest has had no owner: ms since 1970, by uuid. */
   readonly #since = new Map<string, number>()
 
   /** @returns guests that have had no owner and no stored move for a while */

@@ -60,7 +60,7 @@ export class MoveStore {
     await this.#change('begin move', move.uuid, ({ owner, move: earlier }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      // An earlier move stays in the store until both of its hosts know that it has ended.
+      // Another move of the guest may be over, but both of its hosts do not know this yet.
       if (!next || earlier)
         throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
       return { owner: next, move: { ...move, generation: owner.generation } }
@@ -152,7 +152,7 @@ export class MoveStore {
   }
 }
 
-/** A guest that its host has handed over. */
+/** A guest without an owner: its host has handed it over in a move that the store has lost. */
 export interface LostMove {
   readonly uuid: string
   readonly hostId: string
@@ -171,7 +171,7 @@ interface Change {
   readonly move: StoredMove
 }
 
-/** Returns the owner of a moving guest from its reservation. If the store lost that, the move contains the owner. */
+/** Returns the owner of a moving guest from its reservation, or from the move if the store has lost the reservation. */
 function ownerIn({ id, fromHostId, toHostId, generation = 0, decided }: StoredMove, owner?: GuestOwner): GuestOwner {
   if (decided) return owner ?? { hostId: decided.ownerId, generation: decided.generation }
   const known = owner ?? { hostId: fromHostId, generation }

@@ -17,7 +17,7 @@ const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** The step after the announcement to the owner. `tell`: the other host of the move must delete its copy. */
+/** The step after the owner of the guest was told about the decision. `tell`: the other host must delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */
@@ -38,7 +38,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {
   const { source, isSourceOnline, isSourceRemoved } = facts
   if (hasOwner || decided?.ownerId === fromHostId) return 'tell'
-  // The source has the last copy. It must not delete this copy for a target that has no copy.
+  // The target has no copy of the guest, so the source must keep the last one.
   if (source && source.role !== 'absent') return 'return'
   return isSourceOnline || isSourceRemoved ? 'forget' : 'wait'
 }

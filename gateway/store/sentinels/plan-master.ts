@@ -46,10 +46,10 @@ export interface MasterWitnesses {
   readonly unwitnessedMs: number
 }
 
-/** A master that no witness (see `planWitness`) confirms for this time in ms is left: it may have been replaced. */
+/** If no witness (see `planWitness`) confirms the master for this time in ms, this gateway leaves the master. */
 export const longestUnwitnessedMs = 10_000
 
-/** Decides whether the current master must be left. @returns the reason; "": it stays in use */
+/** Decides whether the gateway must leave the current master. @returns the reason; "": it stays */
 export function planLeave({ answer, current, unwitnessedMs }: MasterWitnesses): string {
   if (answer && !isSameAddress(answer, current))
     return `the Sentinels name another master, ${answer.host}:${answer.port}`

@@ -27,7 +27,7 @@ export class Sentinel {
       try {
         return await withTimeout(answerTimeoutMs, this.#ask())
       } catch {
-        this.close() // no answer counts like the answer that the master is not known
+        this.close() // no answer and "master not known" count the same
         return undefined
       }
     })

@@ -69,7 +69,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
   throw refused ?? acmeUnavailable('it offers no challenge that this gateway supports')
 }
 
-/** True if another method may succeed, because the authority rejected this one or this gateway cannot use it. */
+/** True if the error concerns only this method: the authority rejected it, or this gateway cannot use it. */
 function isOfMethod(error: unknown): error is BerthError {
   return error instanceof BerthError && error.kind === 'conflict'
 }
@@ -110,7 +110,7 @@ function readChain(body: unknown): string {
   return pem
 }
 
-/** Body of an order. IP addresses have a separate profile, whose certificates are valid for only a few days. */
+/** Body of an order. For IP addresses, some authorities have a separate profile with a lifetime of a few days. */
 function orderFor(target: string, profiles: Readonly<Record<string, unknown>> = {}): object {
   const isAddress = isIP(target) !== 0
   const profile = isAddress && Object.hasOwn(profiles, 'shortlived') ? { profile: 'shortlived' } : {}
@@ -132,10 +132,7 @@ async function authorize(url: string, method: ChallengeMethod, attempt: Attempt)
 
 const [firstPauseMs, lastPauseMs] = [250, 5000]
 
-/**
- * Reads a resource repeatedly until it has the desired state.
- * @throws {BerthError} `acme_refused` if its state becomes invalid
- */
+/** Reads a resource until it has the desired state. @throws {BerthError} `acme_refused` if its state becomes invalid */
 async function poll<Body extends Resource>(
   { server, signer }: Attempt,
   url: string,

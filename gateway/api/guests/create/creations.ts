@@ -69,7 +69,8 @@ export async function orderCreation(
 }
 
 /**
- * Checks that the template exists and is enabled. Without any templates in the view, a later check reports the reason.
+ * Checks that the template exists and is enabled. If the view has no templates at all, the choice of a host fails
+ * later.
  * @throws {BerthError} `invalid_field`, `image_disabled`
  */
 export function checkTemplate(view: FleetView, id: string): void {

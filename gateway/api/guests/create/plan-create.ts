@@ -95,8 +95,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * Number of addresses to choose. Clients send 0 for an omitted count. With `assign`, 0 therefore requests one address.
- * If `assign` is off, a count requests none, because some clients send it nevertheless.
+ * Number of addresses to choose. Some clients always send a count, and 0 for an omitted one. If `assign` is true, 0
+ * therefore requests one address. If it is false, no count requests any.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

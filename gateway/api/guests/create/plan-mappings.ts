@@ -83,7 +83,7 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
   return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-/** @param first container port of the first mapping; 0: it equals the host port, as in all other mappings */
+/** @param first container port of the first mapping. 0: like in all other mappings, it equals the host port */
 function pickedMappings(count: number, first: number): PortMapping[] {
   // 0: the container port equals the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
@@ -95,7 +95,7 @@ function pickedTo(containerPort: number): PortMapping {
   return { ...host, protocol: 'tcp', containerPort, containerPortEnd: containerPort, description }
 }
 
-/** Parses a list of ports. Other values are ignored, because one client uses this field for something else. */
+/** Parses a list of ports. A value that is not a list is ignored: one client uses this field for something else. */
 function extraPorts(value: unknown): number[] {
   if (!Array.isArray(value)) return []
   // PHP's explode converts empty text to a list with one empty entry.
@@ -107,7 +107,7 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Removes duplicate ports, and ports that are mapped already. Only listed mappings may map a port twice. */
+/** Removes duplicate ports, and ports that another mapping of the request maps. Only full mappings may share a port. */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>
     others.some(
