@@ -78,7 +78,7 @@ export function createAccess(options: AccessOptions): Access {
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'importing the admin key failed'))
   keys.onRemoved(importKey)
-  // The store has lost the key if it was emptied. It then gets the administrator's key again.
+  // This event also occurs when the store is emptied. The administrator's key is then imported again.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
   const audit = new AuditStore(store, auditKeep, log)

@@ -149,7 +149,7 @@ export const GatewayConfigSchema = Type.Object(
     join_token_minutes: Type.Integer({ minimum: 1, maximum: 10080, default: 60 }),
     audit: Type.Object(
       {
-        /** Maximum number of audit entries. Beyond it, callers with most lose their oldest ones. */
+        /** Maximum number of audit entries. Beyond it, callers with the most entries lose their oldest ones. */
         keep: Type.Integer({ minimum: 100, maximum: 10000000, default: 100000 }),
         keep_days: Type.Integer({ minimum: 1, maximum: 3650, default: 365 }),
       },
@@ -168,7 +168,7 @@ export const GatewayConfigSchema = Type.Object(
     idempotency: Type.Object(
       {
         keep_hours: Type.Integer({ minimum: 1, maximum: 24, default: 24 }),
-        /** Maximum number of stored answers of all callers. Beyond it, the callers with most lose their oldest ones. */
+        /** Maximum number of stored answers. Beyond it, callers with the most answers lose their oldest ones. */
         keep: Type.Integer({ minimum: 1000, maximum: 10000000, default: 100000 }),
       },
       object,

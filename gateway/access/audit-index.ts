@@ -10,7 +10,7 @@ export interface StoredEntry {
   readonly start: AuditFields
   /** Outcome of the action. Absent while the action runs, or if the gateway died before it was written. */
   readonly outcome: AuditFields | undefined
-  /** Number of later failures that are counted in this entry instead of getting entries of their own. */
+  /** Number of later failures that are counted in this entry. `repeatedAtMs`: time of the last one, ms since 1970. */
   readonly repeats: number
   readonly repeatedAtMs: number
 }
@@ -112,7 +112,8 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // Entries that were added since the previous page move older ones to this page. Skips those that it had.
+      // New entries push older ones back. This page may therefore begin with ids of the previous page, which are
+      // skipped.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()

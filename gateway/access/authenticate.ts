@@ -13,7 +13,7 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** A cached key may be used for this time in ms. Then the store must confirm that it has reported all changes. */
+/** Time in ms for which cached keys may be used after the store confirmed that it had reported all changes. */
 const leaseMs = 2000
 /** Longer keys are rejected before their digest is computed. */
 const maxKeyLength = 128

@@ -3,9 +3,9 @@ import type { Principal, SessionPrincipal } from './principal.js'
 import type { RequestLimits } from './request-limits.js'
 
 /*
- * The part of access control that handles requests. It does not know routes. The order of steps is fixed: count the
- * address, authenticate, count the caller, authorize, validate, claim the idempotency key, begin the audit entry,
- * handle the request, finish the audit entry and the claim, answer.
+ * The part of access control that handles requests. It does not know routes. The steps have a fixed order: count the
+ * address, authenticate, count the caller, authorize, validate, reserve the Idempotency-Key, begin the audit entry, run
+ * the handler, write the outcome to the audit entry and the answer to the key, answer.
  */
 
 /** The parts of a request that identify its caller. */
@@ -54,7 +54,7 @@ export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  /** Caller of the action. `root` is absent if it equals `ref`. */
+  /** Caller of the action. An absent `root` means that it equals `ref`. */
   readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
   readonly address: string
   readonly requestId: string
@@ -116,7 +116,7 @@ export interface IdempotentRequest {
 
 export interface Idempotency {
   /**
-   * Claims a request for processing, or finds its stored answer.
+   * Reserves a request for this process, or finds its stored answer.
    * @throws {BerthError} `idempotency_conflict` (422) if the key was used for another request, `task_running` (409)
    * while another attempt runs, `store_unavailable`
    */
@@ -133,7 +133,7 @@ export interface Idempotency {
 export interface AccessControl {
   readonly authenticator: Authenticator
   readonly authorize: Authorize
-  /** Limits the requests of each caller, identified by `Principal.root`. */
+  /** Limits the requests of each caller. Callers with the same `Principal.root` count as one. */
   readonly callers: RequestLimits
   /** Limits the requests from each source. The result of `sourceOf` identifies a source. */
   readonly addresses: RequestLimits

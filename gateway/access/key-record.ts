@@ -63,7 +63,7 @@ export function effectiveRights(chain: KeyChain): Rights {
   return chain.complete ? rights : { ...rights, disabled: true }
 }
 
-/** `Principal.root` of the first key in a chain: the earliest limited creator. If there is none: the key itself. */
+/** Returns the `Principal.root` of a key: the first limited key in its chain of creators, or else the key itself. */
 export function rootKeyOf({ records }: KeyChain): string {
   let rights = unlimited
   const root = records.toReversed().find((record) => {

@@ -39,9 +39,7 @@ export async function readAllKeys(client: StoreClient, names: KeyNames): Promise
   return new Map(records.map((record) => [record.id, record]))
 }
 
-/**
- * Reads a key and its creators. `undefined`: the key does not exist. @param onRead called with each id before the read
- */
+/** Reads a key and its creators. `undefined`: no such key exists. @param onRead called with each id before its read */
 export async function readChain(
   client: StoreClient,
   names: KeyNames,
@@ -62,7 +60,8 @@ export async function readChain(
 }
 
 /**
- * Stores record, digest and id of a key in one transaction. Other transactions that watch `version` fail.
+ * Stores record, digest and id of a key in one transaction. Transactions that watch `version`, because they depend on
+ * the existing keys, then fail and run again.
  * @param marker value to set in the same transaction
  */
 export async function insertKey(

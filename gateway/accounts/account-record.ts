@@ -75,7 +75,7 @@ export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
 }
 
-/** `ref` of the caller whose limits apply to the account, see `Principal.root`. */
+/** `Principal.root` of an account: `ref` of the caller whose limits apply to it. */
 export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }

@@ -148,7 +148,10 @@ export class FairGate {
     return best
   }
 
-  /** Selects the work to reject: the last one of the busiest address of the account with the most waiting work. */
+  /**
+   * Selects the work to reject: of the account with the most waiting work, then of its busiest address, the work whose
+   * turn would be last.
+   */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
     const placeOf = ({ flow, claim }: QueueEntry): string => `${flow} ${claim.source}`

@@ -14,7 +14,7 @@ const dayMs = 24 * hourMs
 /** Attempts that differ only in their time share a row if at most this time in ms is between them. */
 const sameRowMs = minuteMs
 
-/** Fractions of the log that the rows of one day may fill. All rows of failed logins together fill at most a fifth. */
+/** Fractions of the whole log that the rows of one day may fill. Failed logins together fill at most a fifth. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
 /** A row of the log that counts similar attempts. */

@@ -7,7 +7,7 @@
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
-/** Kinds of credentials. Each kind has its own counter: a correct password must not reset the one of wrong codes. */
+/** Kinds of credentials. Each kind has its own counter: a correct password must not reset the counter of codes. */
 export const loginSteps = ['password', 'code', 'recovery'] as const
 export type LoginStep = (typeof loginSteps)[number]
 

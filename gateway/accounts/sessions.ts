@@ -39,8 +39,8 @@ export function sessionId(digest: string): string {
 
 /**
  * Sessions of logged-in users, stored under the digests of their tokens. Each gateway caches the sessions in use and is
- * notified when one ends. A new generation of an account ends all its sessions, see `withoutSessions`. Create the
- * object before `store.start()`.
+ * notified when one ends. If the `generation` of an account increases, all its sessions end (see `withoutSessions`).
+ * Create the object before `store.start()`.
  */
 export class Sessions {
   readonly #records: WatchedRecords<SessionRecord>

@@ -15,8 +15,9 @@ export interface EventJournalOptions {
 }
 
 /**
- * A file with the events of the ring. After a restart or crash of the gateway, the next process continues with them. An
- * event is written before it is sent. Writes are not synced, so the file is ignored after a crash of the machine.
+ * A file with the events of the ring. After a restart or crash of the gateway, the next process continues with them.
+ * Each event is written before it is sent, but no write waits for the disk. The file is therefore ignored after a crash
+ * of the machine.
  */
 export class EventJournal {
   #former: FormerEvents | undefined

@@ -5,12 +5,12 @@ import type { EventContent } from './event.js'
 export interface JournalHeader {
   /** Boot id of the kernel. A file from before a reboot is ignored, because its last writes may be lost. */
   readonly boot: string
-  /** Epoch of the ring, and number of the first event in the file. */
+  /** Epoch of the `EventRing`, and number of the first event in the file. */
   readonly epoch: string
   readonly first: number
 }
 
-/** A line after the header: an event, the new position of a host, or the id of a removed host. */
+/** A line after the header: an event, the new state and revision of a host, or the id of a removed host. */
 export type JournalLine =
   { readonly event: EventContent } | { readonly host: HostPosition } | { readonly removed: string }
 

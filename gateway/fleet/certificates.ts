@@ -32,7 +32,7 @@ const renewAgainMs = 5000
 
 /**
  * Renews the certificates of the gateway and the agents. New connections use the new certificates. The old connection
- * to an agent stays in use until a new one is synchronized.
+ * to an agent stays in use until a new one has delivered the host's complete state.
  */
 export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined

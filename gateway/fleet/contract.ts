@@ -154,7 +154,7 @@ export interface GuestMovePlan {
 
 /** Resources of hosts that are reserved for guests that will be created. */
 export interface HeldRoom {
-  /** Reserves resources for a guest on a host. @throws {BerthError} as `createGuest` if no host can run the guest */
+  /** Chooses a host for a guest and reserves resources. @throws {BerthError} as `createGuest` if no host fits */
   hold(request: GuestCreationRequest): void
   /** Frees the reserved resources that no creation has used. */
   release(): void

@@ -14,7 +14,7 @@ export type ChangeListener = (change: FleetChange, hostId: string) => void
 /** Properties of a host that decide which of its changes are passed to listeners. */
 interface ReportingHost {
   readonly record: { readonly id: string }
-  /** Identity of the host's journal. Empty: the complete state of the host has not been received yet. */
+  /** Identity of the agent's journal. Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
   /**
    * Set only while the first report of the host is processed. Listeners then get only changes with a higher revision,

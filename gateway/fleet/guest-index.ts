@@ -19,7 +19,7 @@ export class GuestIndex {
 
   #version = 0
 
-  /** @param changes notified when shown data changes; a guest with a new id or name is reported as removed and added */
+  /** @param changes get each change of shown data. A guest with a new id or name is reported as removed and added. */
   constructor(private readonly changes = new FleetChanges()) {}
 
   /** Version of the data that lists of guests show. Each change of this data changes the version. */

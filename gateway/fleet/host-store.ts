@@ -42,7 +42,7 @@ export class HostStore {
   /**
    * Stores a host's record that is missing in the store. It may have the name of a newer host, because a duplicate name
    * is better than a lost host. Without replicas, it also replaces an older version in the store. With replicas, it
-   * never replaces a version: replicas have confirmed all acknowledged versions.
+   * does not: if this record is newer, its last change was never acknowledged.
    * @returns false if the store keeps its record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {

@@ -11,7 +11,7 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
-/** Delays in ms between attempts to connect to a host. `maxAwaited` is the maximum while the host counts as online. */
+/** Delays in ms between attempts to connect to a host. `maxAwaited` is the maximum while calls may wait for it. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
 /** If a timer is late by this time in ms, this process was paused. */
 const lateMs = 1000
@@ -37,7 +37,7 @@ export interface WatcherOptions {
  */
 export class HostWatcher {
   #live: WatchSession | undefined
-  /** A session that replaces `#live` when it is synchronized. */
+  /** A session that replaces `#live` as soon as it has the complete state. */
   #next: WatchSession | undefined
   #failures = 0
   #retryTimer: NodeJS.Timeout | undefined
@@ -80,7 +80,7 @@ export class HostWatcher {
     if (!this.#stopped && !this.#next) this.#open()
   }
 
-  /** Opens a new connection. The current one stays in use until the new one is synchronized. */
+  /** Opens a new connection. The current one stays in use until the new one has delivered the host's complete state. */
   refresh(): void {
     this.start()
   }
@@ -193,7 +193,8 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // If this timer fires late, this process was paused, and gets another `reconnectMs` to connect.
+      // A late timer means that this process was paused. It could not connect meanwhile, so it gets another
+      // `reconnectMs`.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)

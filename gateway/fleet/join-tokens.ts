@@ -43,7 +43,7 @@ export class JoinTokens {
     return signToken(this.authority, joinAudience, { ...content, claims: { upgrade: options.upgradeId } })
   }
 
-  /** Checks signature and expiry of a token, which may be used already. @throws {BerthError} `join_token_invalid` */
+  /** Checks signature and expiry of a token, even if it was used before. @throws {BerthError} `join_token_invalid` */
   verify(token: string): VerifiedToken {
     const { subject: hostId, id, claims } = verifyToken(this.authority, joinAudience, token)
     const upgradeId = claims['upgrade']

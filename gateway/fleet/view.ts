@@ -179,7 +179,7 @@ export class FleetState implements FleetView {
 
   /**
    * Makes a complete snapshot visible at once, and removes items that the snapshot does not contain.
-   * @param position position of the snapshot; undefined: the host is removed
+   * @param position revision of the journal at which the snapshot was taken; undefined: the host is removed
    */
   replace(host: HostState, snapshot: WatchSnapshot, position?: JournalPosition): void {
     const former = this.#former.get(host.record.id)

@@ -116,7 +116,7 @@ export function findPlace(kind: string): EntityPlace<unknown> | undefined {
   return Object.hasOwn(entityKinds, kind) ? placeOf(kind as EntityKind) : undefined
 }
 
-/** Applies one change that a host reported. The watch session handles `reset` and `synced` itself. */
+/** Applies one change that a host reported. The events `reset` and `synced` are handled by the watch session. */
 export function applyEvent(host: HostState, event: WatchEvent, fleet: ReportedState): void {
   if (isEntity(event)) placeOf(event.$case).set(host, event.value, fleet)
   else if (isSingle(event))

@@ -31,7 +31,7 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** True while the complete state is being made visible. Changes wait until this is done. */
+  /** True while the complete state is being put into the view. Changes wait meanwhile. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
@@ -102,7 +102,7 @@ export class WatchSession {
     )
   }
 
-  /** Ends a session that gets no message for a while before `synced`. After that, the keepalive checks the peer. */
+  /** Ends a session without messages for a while before the event `synced`. Later, a keepalive checks the peer. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

@@ -41,7 +41,7 @@ export class WatchedHosts {
   #polling = false
   /** True after `onNewServer` until a list of hosts is applied: the store may be another server now. */
   #isNewServer = false
-  /** Monotonic time in ms at which this gateway began to serve clients. */
+  /** Monotonic time in ms at which this gateway began to serve clients. It limits how long callers wait for hosts. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 

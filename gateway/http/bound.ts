@@ -7,7 +7,7 @@ import { refuseBlocked } from './sub-user.js'
 
 /* Restricts callers that may access only some guests. For them, all other guests seem not to exist. */
 
-/** @throws {BerthError} `insufficient_scope` if bound callers may not use the route */
+/** @throws {BerthError} `insufficient_scope` if the caller may access only some guests and the route refuses these */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
   if (route.bound === 'refused' && isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')

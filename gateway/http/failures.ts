@@ -55,7 +55,7 @@ function partCodes(route: Route): string[] {
   ]
 }
 
-/** True if `refuseBlocked` makes the route reject some callers while the container is blocked. */
+/** True if sub-users may not use the route while its container is blocked, see `refuseBlocked`. */
 function isRefusedWhileBlocked({ method, bound, subUser }: Route): boolean {
   return method !== 'GET' && bound === 'guest' && subUser !== 'refused'
 }

@@ -167,8 +167,8 @@ function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // PHP may send an empty list as `{}`. In a change, this is not accepted for a list of objects, which it would
-    // empty.
+    // PHP may send an empty list as `{}`. In a change, this is not accepted for a list of objects, because it would
+    // empty the list.
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list

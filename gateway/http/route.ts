@@ -58,7 +58,7 @@ export interface RequestContext<Params, Query, Body> {
   readonly log: Logger
   /**
    * Sets target and detail of the audit entry, without secrets. An entry about a container needs `containerUuid`,
-   * because bound callers see only entries about their containers. In `guest` and `task` routes it is already set.
+   * because callers restricted to guests see only entries about these. In `guest` and `task` routes it is already set.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
@@ -101,7 +101,7 @@ export interface Route<
   readonly scope: string
   /** Access of callers that are restricted to some guests. Without this field the gateway does not start. */
   readonly bound: R
-  /** Access of sub-users. Required, or else the gateway does not start, unless `bound` is `refused`. */
+  /** Access of sub-users. A route without it is rejected at the start, unless its `bound` is `refused`. */
   readonly subUser?: SubUserAccess
   /** True if answers may set cookies. */
   readonly cookies?: boolean

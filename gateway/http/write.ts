@@ -101,7 +101,7 @@ function outcomeOf(handled: HandlerOutcome): AuditOutcome {
 /** Longer answers are not stored. A repeated request then runs the handler again with the same operation id. */
 export const maxKeptBytes = 262_144
 
-/** Stores the answer. If a repeated request may have a better result, releases the claim instead. */
+/** Stores the answer. If a repeated request may have a better result, frees the Idempotency-Key instead. */
 function settle(idempotency: Idempotency, claim: IdempotencyClaim, handled: HandlerOutcome): Promise<void> {
   const { reply, unsettled = false } = handled
   const { status, headers } = reply

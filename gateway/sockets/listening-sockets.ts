@@ -36,7 +36,7 @@ export class ListeningSockets {
     this.#stored = new Set(inherited.keys())
   }
 
-  /** @returns undefined without systemd, which would keep the sockets open when this process ends */
+  /** @returns undefined if systemd did not start this process, and so cannot keep its sockets open */
   static of(environment: ServiceEnvironment, log: Logger): ListeningSockets | undefined {
     const { NOTIFY_SOCKET: notifySocket } = environment
     if (!notifySocket) return undefined

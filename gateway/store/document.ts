@@ -84,7 +84,7 @@ export class StoredDocument<T> {
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
       if (isNewServer && this.#known === before) return this.#replace(read)
-      // Version 0: the store was emptied, which resets the document. A change of it during this read is kept.
+      // Version 0 means that the store was emptied. The document is then reset, unless it was changed during this read.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `reading ${name} from the store failed`)

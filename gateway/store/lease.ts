@@ -27,7 +27,7 @@ export class Lease {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Increases whenever a process takes the lease over. undefined: this process does not hold the lease. */
+  /** Number that increases whenever a process takes the lease over. undefined: this process does not hold it. */
   get epoch(): number | undefined {
     return this.held ? this.#epoch : undefined
   }
@@ -106,7 +106,7 @@ export class Lease {
     return this.store.key(this.name)
   }
 
-  /** All leases share this counter, so that different leases never have the same epoch. */
+  /** Key of a counter that all leases share, so that no two leases ever get the same epoch. */
   get #counterKey(): string {
     return this.store.key('lease-epoch')
   }

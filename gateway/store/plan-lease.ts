@@ -1,14 +1,14 @@
 export interface StoredLease {
   /** null: nobody holds the lease. */
   readonly holder: string | null
-  /** The highest epoch that was given to any lease. 0: none. */
+  /** The highest epoch that any lease has ever got. 0: none. */
   readonly counter: number
 }
 
 /** A gateway that wants the lease. */
 export interface LeaseClaim {
   readonly holder: string
-  /** Epoch of the lease that the gateway already holds. undefined: it does not hold the lease, or is not sure. */
+  /** Epoch of the lease that this gateway holds. undefined: it holds none, or its last claim got no answer. */
   readonly epoch: number | undefined
   /** Highest epoch that an agent has seen. The lease gets a higher one, even if the store lost its latest epochs. */
   readonly above: number

@@ -23,7 +23,7 @@ export class ServerFinder {
   #current: RedisAddress | undefined
   #witnessedMs = 0
   #confirmedMs = 0
-  /** Number of changes of the master since the start of the process. */
+  /** Number of times since the start of the process that another server became the master. */
   failovers = 0
 
   constructor(private readonly options: ServerOptions) {

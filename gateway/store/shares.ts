@@ -2,7 +2,7 @@ import type { Share } from './fair-cuts.js'
 import type { Store } from './store.js'
 
 export interface ShareNames {
-  /** Set of the callers with entries, each as a JSON pair of root and `ref`. */
+  /** Set of the callers with entries. Each member is the pair of `Principal.root` and `Principal.ref` in JSON. */
   readonly callers: string
   /** Sorted set of the entries of a caller. */
   readonly by: (ref: string) => string

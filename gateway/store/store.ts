@@ -122,7 +122,7 @@ export class Store {
     return this.#server.replicas > 0
   }
 
-  /** Number of changes of the Redis master since the start of this process. */
+  /** Number of times since the start of this process that another Redis server became the master. */
   get failovers(): number {
     return this.#server.failovers
   }
@@ -168,7 +168,7 @@ export class Store {
     return result
   }
 
-  /** Sends a PING and waits for the answer. The server reports a change that it acknowledged before the PING first. */
+  /** Sends a PING and waits for the answer. Before it, the server reports all changes that it has acknowledged. */
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()

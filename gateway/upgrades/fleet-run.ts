@@ -36,7 +36,7 @@ export interface FleetRun {
   readonly hosts: readonly RunHost[]
   readonly startedBy: string
   readonly startedAtMs: number
-  /** End of the run in ms since 1970. 0: the run has not ended. */
+  /** End of the upgrade in ms since 1970. 0: it has not ended. */
   readonly endedAtMs: number
 }
 
@@ -44,7 +44,7 @@ export function isUpgrading(run: FleetRun): boolean {
   return run.hosts.some(({ state }) => state === 'upgrading')
 }
 
-/** True while the run may still change hosts by itself. */
+/** True while the upgrade of the fleet may still change hosts by itself. */
 export function isActive(run: FleetRun): boolean {
   return run.state === 'running' || run.state === 'paused' || isUpgrading(run)
 }

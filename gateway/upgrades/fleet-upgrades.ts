@@ -129,7 +129,7 @@ export class FleetUpgrades {
     } catch (error) {
       // Another gateway now holds the lease, or the store has lost its latest epochs. The next epoch must be higher.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
-      // It is not known whether the upgrade has begun. If not, the next check of the run starts it.
+      // It is not known whether the upgrade began on the host. The next check starts it if necessary.
       if (error instanceof UnansweredError || isTemporary(error)) return
       this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
       const { message } = toBerthError(error, 'the upgrade did not start')
@@ -137,15 +137,15 @@ export class FleetUpgrades {
     }
   }
 
-  /** Changes the run, unless another gateway has taken over the work. */
+  /** Changes the stored upgrade of the fleet, unless another gateway has taken over the lease. */
   #change(change: (run: FleetRun | null) => FleetRun | null): Promise<FleetRun | null> {
     return this.#run.update(change, this.lease)
   }
 }
 
 /**
- * True for errors that end without the operator. `upgrade_running`: another gateway has started this upgrade and the
- * view does not show it yet, or somebody is upgrading only this host.
+ * True for errors that end by themselves, without the operator. `upgrade_running`: another gateway has started this
+ * upgrade and the view does not show it yet, or somebody is upgrading only this host.
  */
 function isTemporary(error: unknown): boolean {
   const temporary = ['store_unavailable', 'lease_lost', 'upgrade_running']

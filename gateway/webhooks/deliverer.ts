@@ -71,7 +71,7 @@ export class Deliverer {
       for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
     }
     this.#news.push(newsOf(change, hostId))
-    // The view did not report changes while the host was offline, or before it was first seen.
+    // While the host was offline, or not seen yet, the view reported none of its changes.
     if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
     setImmediate(() => this.work())
   }

@@ -54,8 +54,8 @@ export class DeliveryQueue {
   }
 
   /**
-   * Like `load`, but waits until replicas have the deliveries (if replicas are configured). Otherwise, a delivery could
-   * be sent and then be lost with the master. Its event would be queued again, with another id.
+   * Like `load`, but waits until replicas (if configured) have the deliveries. If a delivery were sent earlier, and
+   * then lost with the master, its event would be queued and sent again with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
     // `transact` waits for replicas even if it only reads.

@@ -51,7 +51,7 @@ export class Webhooks {
   readonly lease: Lease
   readonly #leaseMs: number
   #deliverer: Deliverer | undefined
-  /** Epoch of the lease with which the deliverer was created. */
+  /** Epoch that the lease had when the deliverer was created. */
   #delivererEpoch: number | undefined
   #timer: NodeJS.Timeout | undefined
   readonly #holding = new SingleFlight()
@@ -137,7 +137,7 @@ export class Webhooks {
     if (this.#closed || !this.records.isKnown) return
     const { epoch } = this.lease
     if (this.#deliverer && epoch === this.#delivererEpoch) return
-    // If this process lost the lease and took it over again, another gateway may have changed the queue in between.
+    // Between two leases of this process, another gateway may have changed the queue. A new deliverer reads it again.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
     this.#deliverer = this.#createDeliverer(view, describe, news)

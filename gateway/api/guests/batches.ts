@@ -91,9 +91,9 @@ async function batchCreate(
 }
 
 /**
- * Reserves places on hosts for all guests before the first one is created. Guests that an earlier attempt of this
- * request created need none.
- * @throws {BerthError} for the first guest without a place: `resource_exhausted`, `host_offline` and other reasons
+ * Reserves resources on hosts for all guests before the first one is created. Guests that an earlier attempt of this
+ * request has created are skipped.
+ * @throws {BerthError} for the first guest that no host can run: `resource_exhausted`, `host_offline` and other reasons
  */
 async function holdRoom(
   fleet: Fleet,

@@ -83,7 +83,7 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** What a caller may see of a host's routing: the entries of `guests` (by uuid), or everything if `all` is true. */
+/** Describes which part of a host's routing a caller may see: the entries of `guests` (by uuid), or `all` of it. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>

@@ -78,7 +78,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   let peer: CertificateIdentity | undefined
   let closed = false
   const checkServerIdentity = (_name: string, certificate: PeerCertificate): Error | undefined => {
-    // After a failure, a closed channel may connect once more (grpc-js 1.14.7). Nobody would close that connection.
+    // After a failure, grpc-js 1.14.7 may connect once more on a closed channel. Such a connection would stay open.
     if (closed) return new Error('the connection was closed')
     try {
       peer = check(certificate)

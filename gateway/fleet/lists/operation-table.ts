@@ -48,7 +48,7 @@ export class OperationTable extends Table<OperationView, OperationField> {
 
   override set(id: string, view: OperationView) {
     const before = this.find(id)
-    // If the agent has corrected the operation's time, its place in the order changes.
+    // If the agent has corrected the operation's time, the operation moves in the list.
     if (before && newestFirst(before, view) !== 0) this.delete(id)
     else if (before) this.#forget(before)
     const guestUuid = guestUuidOf(view.operation)

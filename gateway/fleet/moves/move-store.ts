@@ -12,7 +12,7 @@ export interface StoredMove {
   /** Empty: not known, because the store had lost the move. */
   readonly toHostId: string
   readonly beganAtMs: number
-  /** Generation of the owner when the move began. Absent in moves that an earlier version began. */
+  /** Ownership generation of the guest when the move began. Absent in moves that an earlier version began. */
   readonly generation?: number
   /** The decision. Absent: the move is not decided yet. */
   readonly decided?: { readonly ownerId: string; readonly generation: number }
@@ -46,7 +46,7 @@ export class MoveStore {
     return (await this.list()).find((move) => move.uuid === uuid)
   }
 
-  /** Returns the generation of the guest's owner. */
+  /** Returns the ownership generation of a guest. 0: not known. */
   async readGeneration(uuid: string): Promise<number> {
     const text = await this.store.run('read owner', (client) => client.hGet(this.#guestsKey, uuid))
     return text ? ((JSON.parse(text) as Reservation).generation ?? 0) : 0
@@ -60,7 +60,7 @@ export class MoveStore {
     await this.#change('begin move', move.uuid, ({ owner, move: earlier }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      // Another move of the guest may be over, but both of its hosts do not know this yet.
+      // Another move of the guest may be over, but it is stored until both of its hosts know this.
       if (!next || earlier)
         throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
       return { owner: next, move: { ...move, generation: owner.generation } }
@@ -87,7 +87,7 @@ export class MoveStore {
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', uuid, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // The store may also have lost a decision about this move, which had the generation `generation + 1`.
+      // The store may have lost a decision about this move, which gave the guest the generation `generation + 1`.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {
@@ -98,8 +98,8 @@ export class MoveStore {
   }
 
   /**
-   * True if the store contains this decision and replicas have confirmed it. The list of moves may contain a decision
-   * that only the present master has. A failover would lose this decision.
+   * True if the store contains this decision and replicas have confirmed it. A decision in the list of moves may exist
+   * only in the present master. A failover would lose it.
    */
   async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
     const { move } = await this.store.transact('confirm move', (client) => this.#read(client, uuid))

@@ -17,7 +17,7 @@ const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** The step after the owner of the guest was told about the decision. `tell`: the other host must delete its copy. */
+/** The step after the owner of the guest got the decision. `tell`: the other host of the move must delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */

@@ -107,7 +107,10 @@ function extraPorts(value: unknown): number[] {
   })
 }
 
-/** Removes duplicate ports, and ports that another mapping of the request maps. Only full mappings may share a port. */
+/**
+ * Removes duplicate ports, and ports that already have a mapping in the request. Only mappings that the request lists
+ * in full may share a port.
+ */
 function withoutMapped(extra: readonly number[], others: readonly PortMapping[]): number[] {
   const isMapped = (port: number): boolean =>
     others.some(
