@@ -61,7 +61,7 @@ function limitsOf({ type, minimum, maximum, exclusiveMinimum, maxItems, anyOf }:
 }
 
 interface Entry {
-  /** One line of text for each key. */
+  /** One line for each key that has this meaning. */
   readonly keys: string[]
   readonly meaning: string
 }

@@ -20,7 +20,7 @@ const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|stor
 
 /** Files that run only if they are named. They build the packages, which takes minutes. */
 const onRequest = /^test\/packages\//
-/** Files of the run `quick`. They need neither root nor Debian packages. */
+/** Files that `scripts/test quick` runs. They need neither root nor Debian packages. */
 const quick = /^(agent|gateway|panel|shared|scripts|test\/operations)\//
 
 interface Group {
@@ -108,8 +108,8 @@ export function isComplete(files: readonly string[], all: readonly string[]): bo
 }
 
 /**
- * Returns the chains in the order in which they begin. Chains that need several lanes begin first, while lanes are
- * free. Longer chains begin before shorter ones, so that all lanes end at about the same time.
+ * Returns the chains in the order in which they begin: first those that need several lanes, while lanes are free.
+ * Longer chains come before shorter ones, so that all lanes end at about the same time.
  */
 export function planChains(files: readonly string[], times: Times): Chain[] {
   const jobs = planJobs(files, times)

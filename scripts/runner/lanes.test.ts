@@ -11,7 +11,7 @@ const chain = (group: string, kind: JobKind, lanes = 1): Chain => ({
   seconds: 1,
 })
 
-/** Runs chains that take one turn each. @returns for each turn, the chains that ran in it at the same time */
+/** Runs chains, each of which takes a moment. @returns for each moment, the groups of the chains that ran then */
 async function turnsOf(chains: readonly Chain[], lanes: { count: number; computing: number }): Promise<string[]> {
   const running = new Set<string>()
   const seen = new Set<string>()

@@ -89,7 +89,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await resetTraffic()
     expect(await use()).to.deep.equal([0, 0])
     await exchangePackets(300)
-    await resetTraffic() // the agent has not counted the last packets yet
+    await resetTraffic() // must also cover the last packets, which the agent has not counted yet
     await exchangePackets(10)
     await expectUse(10)
   })

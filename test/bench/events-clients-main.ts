@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net'
 
 /*
- * Listeners of `GET /events` as one process. The process reads a JSON line, { port, key, listeners, slow }, and prints
- * `listening`. After a second line, slow listeners resume; it prints `awake` when they have received a reset. At the
- * end of its input it prints a line of results. To save CPU time, it scans bytes instead of parsing events.
+ * Listeners of `GET /events` as one process. It reads a JSON line, { port, key, listeners, slow }, and prints
+ * `listening`. Slow listeners stop reading until it gets a second line. When they have received a reset, it prints
+ * `awake`, and at the end of its input a line of results. To save CPU time, it scans bytes instead of parsing events.
  */
 
 interface Order {

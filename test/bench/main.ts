@@ -82,7 +82,7 @@ async function benchGuests(): Promise<void> {
   }
 }
 
-/** Measures virtual machines. `kvm` stands for all sections of this measurement. */
+/** Measures virtual machines, in the sections that were requested. `kvm` requests all of these sections. */
 async function benchMachines(): Promise<void> {
   const chosen: readonly KvmSection[] = kvmSections.filter((section) => runs('kvm') || runs(section))
   if (chosen.length > 0) await benchKvm(chosen, options.rounds)

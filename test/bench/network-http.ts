@@ -11,7 +11,7 @@ import { benchSettingParts } from './setting-parts.js'
 
 const guest = 'network-bench'
 const path = `/containers/${guest}`
-/** A separate table without hooks. The agent would repair changes of its own tables. */
+/** A separate table that no packet passes. The agent would undo changes of its own tables. */
 const table = 'btestbench'
 const device = 'bb1'
 const port = 59_000

@@ -57,7 +57,7 @@ describe('logging in to the panel', () => {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
     await page.context().clearCookies()
-    // Not clicked with the mouse: a dialog covers the button if the page has noticed the end of the session.
+    // Clicked by a script: once the page notices the end of the session, a dialog covers the button.
     await page.getByRole('button', { name: 'Create', exact: true }).dispatchEvent('click')
     const dialog = page.getByRole('dialog')
     await dialog.locator('#password').fill(password)

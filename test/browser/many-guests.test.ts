@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { CDPSession, Page } from 'playwright-core'
 import { openLab, type PanelLab } from './panel-lab.js'
 
-/** Limits for each number of guests. The browser slows the page down to a quarter of a processor. */
+/** Limits for each number of guests. In these tests, the page gets only a quarter of a processor (see `throttling`). */
 const bounds = {
   1000: { rowsMs: 2000, searchMs: 100, frameMs: 40, heapMb: 60 },
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },

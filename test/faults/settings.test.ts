@@ -46,7 +46,7 @@ describe('changes of guest settings', function () {
   })
   afterEach(() => setFaults(host.agent, {}))
 
-  /** Injects faults into methods of the host. A key is `METHOD` for calls about guest 1, or `METHOD ID` for others. */
+  /** Sets faults of the host's methods. A key is `METHOD` for calls about guest 1, or `METHOD ID` for another guest. */
   const faults = (given: Readonly<Record<string, Fault>>): void => {
     const named = Object.entries(given).map(([at, fault]) => {
       const [method, id = '1'] = at.split(' ')

@@ -120,12 +120,12 @@ describe('names and ids of guests in a fleet', function () {
       [b.hostId, 'sim-4'],
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
-    // Host a is stopped, so another gateway only sees host b. It still does not assign the guest to host b, because the
-    // store records that host a has this guest.
+    // Another gateway cannot reach host a, and gets the guest only from host b. It still does not assign the guest to
+    // host b, because the store records that host a has it.
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
-    // This gateway may show the guest as host a reported it last, but not as a guest of host b.
+    // This gateway may show the guest at host a (from the last report of host a) or not at all, but not at host b.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
     // Host b reports a change of a guest of host a. This does not move the guest to host b.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })

@@ -306,7 +306,7 @@ describe('a fleet that moves guests between hosts', function () {
     await expectOnlyAt('host-b', guest)
   })
 
-  /** Runs the code of the step `last` outside of the move's operation, with a separate time limit. */
+  /** Runs the last step of a move outside of the move's operation, with another time limit. */
   async function copyLast(operationId: string, { uuid }: Guest, withinMs: number): Promise<void> {
     const { context, engine } = source().domain
     const step = {

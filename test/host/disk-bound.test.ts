@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 const createSubvolume = '0x5000940e'
 const requests = [createSubvolume, '0x50009418', '0x50009401', '0x50009417']
-/** Sends an ioctl(2) request, without and with additional high bits: the kernel reads only the lower 32 bits. */
+/** Sends an ioctl(2) request twice: unchanged, and with a high bit. The kernel reads only the lower 32 bits. */
 const script = `open(D, "<", "/root");
   for my $high (0, 1) { my $a = pack("qZ4088", fileno(D), "nest");
     print syscall(16, fileno(D), hex($ARGV[0]) + ($high << 32), $a) == 0 ? "made " : "$! "; }`

@@ -325,7 +325,7 @@ describe('the network API', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      // Virtual machines skip these tests, because their test of the quota covers the same operations.
+      // Only containers have these tests. The test of the quota covers the same operations for virtual machines.
       const itForContainers = kind.name === 'lxc' ? it : () => undefined
       itForContainers('stops and blocks the guest at its expiry, until the expiry is removed', async () => {
         await send('PUT', '/containers/web/expiry', { expires_at: '2020-01-01' })

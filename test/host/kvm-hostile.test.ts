@@ -222,7 +222,7 @@ describe('hostile virtual machines', function () {
     })
   })
 
-  /** The virtual machine is idle. The test writes to its disk, as its system can. */
+  /** The virtual machine is idle. The test writes to its disk in place of the system inside. */
   describe('that write to their disks', () => {
     let uuid = ''
     const disk = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')

@@ -245,7 +245,7 @@ describe('the access policy (cases numbered as in docs/design/access-policy.md)'
     expect(await secondHas(base)).to.equal(true)
   })
 
-  /** Creates a ticket, and the call with which it opens a console of the guest at a gateway. */
+  /** Requests a ticket for a console. @returns the call that opens the console at a gateway with this ticket */
   async function consoleAt({ to, ports, headers = {} }: Way, gateway: number): Promise<PolicyCall> {
     const { text } = await lab.admin('POST', '/ssh-ticket', { container_name: 'sim-1' })
     const { ticket } = (JSON.parse(text) as { data: { ticket: string } }).data

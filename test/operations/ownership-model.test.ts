@@ -66,7 +66,7 @@ const faults: Readonly<Record<string, Partial<Rules>>> = {
   },
 }
 
-/** Faults that matter only if a host is restored from an older image, or removed from the fleet. */
+/** Deliberate faults that matter only if a host is restored from an older image, or removed from the fleet. */
 const incidentFaults: Readonly<Record<string, Partial<Rules>>> = {
   'a source deletes its copy although no host has the guest': { mayDismiss: () => true },
   'a source gets no guest back from a target that was removed': { planReturn: () => undefined },

@@ -79,7 +79,7 @@ describe('a gateway and an agent of different versions', function () {
     await waitFor(() => stream!.events.length > 0, { what: 'the event stream' })
   }
 
-  /** Runs the call with this path from the documentation, for the host of this test. */
+  /** Runs the documented API call that contains this path, with the id of this test's host. */
   function callAsDocumented(path: string): void {
     const call = documented(upgrades, path)
       .replace('https://berth.example', 'http://127.0.0.1:8080')

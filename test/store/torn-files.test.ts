@@ -13,8 +13,8 @@ import { LabAgent } from '../support/memory/lab-agent.js'
 import { createTestPki, type TestPki } from '../support/gateway/pki.js'
 
 /*
- * Damages every file of agent and gateway that a power cut can damage, in ten ways: the program recovers by itself with
- * all data, or refuses to start and says what to do. torn-store.test.ts tests the files of the store.
+ * Damages each file of agent and gateway that a power cut can damage, in ten ways. The program must then recover with
+ * all data, or refuse to start and say what to do. torn-store.test.ts tests the files of the store.
  */
 
 const flipAt = (bytes: Buffer, at: number): Buffer => {

@@ -55,7 +55,7 @@ export class ConsoleLink {
   /** Offset of the current socket's first byte within the whole output of the console. */
   #base = 0
   #hasShown = false
-  /** Number of bytes that the gateway will send again, although earlier connections have already shown them. */
+  /** Number of bytes that the gateway will send again. Earlier connections have already shown these bytes. */
   #replay = 0
   #tries = 0
   #turn = 0
@@ -164,7 +164,7 @@ export class ConsoleLink {
   #closed(ending: Ending): void {
     this.#drop()
     if (isGone(ending)) this.#remember('')
-    // After a reload, the page tried to continue its earlier console, which has ended. It now opens a new one.
+    // After a reload, the page tried to continue a console that no longer exists. This opens a new console.
     if (ending.reason === 'console_gone' && !this.#hasShown) return this.#try()
     if (passes(ending)) this.#again(ending)
     else this.parts.onState({ is: 'ended', ending })

@@ -23,7 +23,7 @@ export class Screen {
 
   constructor(private readonly parts: ScreenParts) {}
 
-  /** Begins a new VNC session with the bytes of a new connection. */
+  /** Begins a new VNC session, because a new connection of the console has opened. */
   begin(): void {
     this.end()
     const channel = new Channel((bytes) => this.parts.send(bytes.slice()))

@@ -54,7 +54,7 @@ const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', mono
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
-/** The terminal yields to the page after each piece of this size. A piece can contain only few control sequences. */
+/** Size of the pieces in which output is processed. The page can react after each piece, which takes only moments. */
 const pieceBytes = 512
 
 /**

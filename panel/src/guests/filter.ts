@@ -61,8 +61,8 @@ function hasPort(mappings: Guest['port_mappings'], port: number): boolean {
 }
 
 /**
- * Every port of a guest's own address belongs to the guest. A mapping without an address applies to all addresses of
- * the host. As the guest list does not contain these addresses, the mapping then matches any address.
+ * A guest has every port of its own addresses. At an address of its host, it has only mapped ports. The guest list does
+ * not contain addresses of hosts, so a mapping without an address matches any address.
  */
 function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: string, port: number): boolean {
   if ([guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses].includes(address)) return true

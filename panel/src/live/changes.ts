@@ -11,7 +11,7 @@ export type Topic =
   | 'webhooks'
   /** Measurements of hosts. The gateway sends events for them. */
   | 'host-usage'
-  /** Measurements without events. A page that shows them reads them periodically. */
+  /** Measurements for which the gateway sends no events. A page that shows them reads them periodically. */
   | 'usage'
 
 /** Topics without events of their own. Their data is read again when the user returns to the window. */
@@ -58,7 +58,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Returns the topics that a task changes without other events: images at each step, other topics when it ends. */
+/** Returns the topics that a task affects without other events: images at each step, the rest when the task ends. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

@@ -38,7 +38,7 @@ class Live {
   #resting: ReturnType<typeof setTimeout> | undefined
 
   /**
-   * Begins to update followed topics. Call it after the login. @param mayListen whether the user may read the stream
+   * Begins to update the data that pages follow. Call it after the login. @param mayListen true to use the event stream
    */
   start(mayListen: boolean): void {
     if (this.#isStarted) return

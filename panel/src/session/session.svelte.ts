@@ -41,7 +41,7 @@ class CurrentSession {
     this.data = await ask(() => api.GET('/session'))
   }
 
-  /** Continues the waiting requests. Call it after a login. */
+  /** Continues the requests that wait for a login. Call it after the login. */
   async begin(): Promise<void> {
     await this.refresh()
     this.hasEnded = false

@@ -112,7 +112,7 @@ describe('the access check of every route', function () {
     keyWith.set(scopes.join(), found)
     return found
   }
-  /** Makes callers with a session. Routes share one session, but each call of a route about sessions gets a new one. */
+  /** Makes callers with a session. They share one session, except for routes about sessions: each call gets its own. */
   const bySession = (begin: () => () => Promise<Caller>) => {
     const [shared, own] = [begin(), begin()]
     let made: Promise<Caller> | undefined

@@ -26,7 +26,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
     return left
   }
 
-  /** Runs `work` once: after the next API key was created, and before its request is answered. */
+  /** Runs `work` once: when the next API key exists, and the request that created it is not answered yet. */
   const afterNextKey = (work: () => Promise<void>) => {
     const { keys } = gateway.access
     const create = keys.create.bind(keys)

@@ -63,7 +63,7 @@ describe('request limits', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // The requests of `status` count too. If they made the gateway reject the slow request, it is sent again.
+    // The limit also counts the requests of `status`. If it rejects the slow request because of them, it is sent again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()

@@ -24,7 +24,7 @@ const mostOfStrangers = 30
 type Place = 'device' | 'first stranger' | 'second stranger'
 type Step = 'right password' | 'wrong password' | 'wrong code' | 'wrong recovery code' | 'complete login'
 
-/** Counts wrong codes that were checked. Fails if too many are from one place, or from all unknown devices together. */
+/** Counts the wrong codes that were checked. Fails if one place, or all unknown devices together, tried too many. */
 class Guesses {
   readonly #counts = new Map<string, number>()
   #strangers = 0
@@ -42,7 +42,7 @@ class Guesses {
   }
 }
 
-/** The attacker knows the password and has a device's cookie. Counters, accounts and codes are in a real Redis. */
+/** The attacker knows the password, and has a cookie of the owner's device. The Redis is real. */
 describe('guesses at a second factor', function () {
   let redis: TestRedis
   let parts: ConstructorParameters<typeof Logins>[0]
@@ -110,7 +110,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  /** Tries a second factor from this address and device, in a new login whose password counts as checked. */
+  /** Tries a second factor from this place, in a new login that has already passed the check of the password. */
   const tryCode = async (victim: Victim, place: LoginPlace, given: { code: string } | { recoveryCode: string }) =>
     isChecked(logins.second(await parts.pending.begin(victim.account, false), given, place))
 

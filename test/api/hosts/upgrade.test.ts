@@ -352,7 +352,7 @@ describe('upgrades of hosts over HTTP', () => {
       await second.close()
     })
 
-    /** Makes the fleet as a gateway of this version sees it. `start` is called instead of an agent. */
+    /** Makes the fleet of a gateway of this version. `start` simulates the order to an agent. */
     const fleetOf = (version: string, start: HostUpgrades['start']): Fleet => {
       const ok = (): Promise<void> => Promise.resolve()
       const upgrades: HostUpgrades = { version, start, checkPackages: ok, endSilent: ok }

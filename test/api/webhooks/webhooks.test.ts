@@ -181,7 +181,7 @@ describe('webhooks', function () {
     ] as const) {
       const raw = await startRawServer((socket) => {
         closing(`200 OK\r\n${headers}`, Buffer.alloc(bytes))(socket)
-        // Blocks this process, in which the gateway runs. It then gets the data and the end of the connection together.
+        // Blocks the event loop that the gateway shares: the gateway then gets the data and the end together.
         for (const endMs = performance.now() + 20; performance.now() < endMs;);
       })
       const { id } = await make({ events: ['task.pending'], url: raw.url })

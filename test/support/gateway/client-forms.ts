@@ -1,4 +1,4 @@
-/* This file makes the forms in which clients may send a value, from the schema of the value's field. */
+/* This file makes the notations in which clients may send the value of a field, from the schema of this field. */
 
 export interface Schema {
   readonly type?: string

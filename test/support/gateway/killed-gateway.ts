@@ -23,7 +23,7 @@ export type Lane = () => AsyncGenerator<void>
 /** The answer to a request; undefined if the outcome is unknown. */
 export type Answer = Reply | undefined
 
-/** A setting that each change replaces completely. */
+/** A setting that a loop of requests changes. Each change replaces the whole value. */
 export interface SettingLane {
   /** Name of the change in the audit log. */
   readonly action: string
@@ -191,8 +191,8 @@ export class KilledGateway {
   }
 
   /**
-   * Kills Redis. While Redis is down, the gateway keeps audit outcomes only in its memory, by design
-   * (docs/design/audit-and-retention.md). The next kill would lose them, so this waits until they are stored.
+   * Kills Redis, and waits until the audit log contains the outcome of each acknowledged change. Until Redis is back,
+   * the gateway has these only in its memory (docs/design/audit-and-retention.md), so the next kill would lose them.
    */
   async #killRedis(): Promise<void> {
     const pid = await waitFor(() => this.redis.findPid())

@@ -138,7 +138,7 @@ export class GuestMatrixHost {
   }
 }
 
-/** Describes a guest, including the template on its disk, and whether the disk has the password in the journal. */
+/** Describes a guest: its record, the template on its disk, and whether the disk has the password of the record. */
 function rowOf({ context }: Domain, record: GuestRecord, guest: MatrixGuest): object {
   const { uuid, status, wanted, spec, boot } = record
   const volume = context.volumes.pathOf(uuid)

@@ -111,8 +111,8 @@ function subvolumeFaults(
       return path.startsWith('guests/') && (limits.get(parent) ?? limits.get(group) ?? 'none') === 'none'
         ? [{ fault: `${path} without a limit`, path }]
         : []
-    // After a restore, the former subvolume's group keeps data (docs/design/storage.md). This is not a fault if its
-    // parent group also contains an existing subvolume.
+    // After a restore, the quota group of the replaced subvolume may still have data (docs/design/storage.md). This is
+    // allowed if its parent group also contains an existing subvolume.
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []

@@ -170,7 +170,7 @@ function planNetwork(network: MachineOptions['network']): string[] {
   ]
 }
 
-/** Returns mounts of this host's Node.js, npm and npm packages. An overlay permits more files in node_modules. */
+/** Returns mounts of this host's Node.js, npm and npm packages. Files can be added to node_modules (an overlay). */
 function checkoutMounts(directory: string): string[] {
   const bind = (from: string, to: string, kind: 'file' | 'dir'): string =>
     `lxc.mount.entry = ${from} ${to} none bind,ro,create=${kind} 0 0`

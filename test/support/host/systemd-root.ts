@@ -27,7 +27,7 @@ export function mountSystemdRoot(target: string, release: Release = 'bookworm'):
   writeFileSync(join(target, 'etc/machine-id'), `${randomBytes(16).toString('hex')}\n`)
 }
 
-/** Keeps the root of a machine that has ended, for later machines, unless a kept root is less than a week old. */
+/** Caches the root of an ended machine for later machines, unless the cached root is less than a week old. */
 export function keepSystemdRoot(root: string): void {
   const target = keptRoot('bookworm')
   const kept = statSync(target, { throwIfNoEntry: false })

@@ -35,7 +35,7 @@ interface Gateway {
   readonly held: boolean
   readonly epoch: number | null
   readonly unsure: boolean
-  /** An attempt to take the lease. It waits for the confirmation of a replica. */
+  /** An attempt to take the lease, which waits until a replica has confirmed the write. */
   readonly pending: { readonly offset: number; readonly epoch: number } | null
 }
 
@@ -61,7 +61,7 @@ export interface GatewaysState {
   readonly acknowledged: number
   /** The gateway that acted with each epoch. */
   readonly actors: Readonly<Record<number, number>>
-  /** The epoch of the last action. */
+  /** The epoch of the gateway whose call the agent accepted last. */
   readonly lastActed: number
   readonly problem: string
 }
@@ -214,7 +214,7 @@ function rename(state: GatewaysState, sentinel: number, master: number): Gateway
 
 /**
  * Makes the former master a replica. In the same transaction, Sentinel closes all connections of this server (CLIENT
- * KILL TYPE normal). Gateways then no longer wait there for a confirmation.
+ * KILL TYPE normal), so gateways no longer wait for the confirmation of a write to it.
  */
 function rejoin(state: GatewaysState, former: number, master: number): GatewaysState {
   const follows = state.follows.map((source, index) => (index === former ? master : source))

@@ -2,8 +2,8 @@ import { formatIpv4, parseIpv4 } from '../../../agent/network/subnet.js'
 import { arpFrame, discoveryFrame, ipv4Frame, rawFrame, tagged, udp6Frame } from './frames.js'
 
 /*
- * This file makes frames with a forged source, and frames of kinds that a guest must not send. Each kind exists in as
- * many variants as a test requests. The marker of a frame consists of its kind and its number.
+ * This file makes frames that a guest must not send: with a forged source, or of a forbidden kind. A test requests any
+ * number of variants of each kind. The marker, by which tests recognize a frame, is its kind and number.
  */
 
 /** A participant on the bridge. */

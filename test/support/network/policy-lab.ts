@@ -37,7 +37,7 @@ export const gatewayPorts = [8080, 8081] as const
 export const tlsPorts = [8443, 8444] as const
 const agentPort = 8070
 
-/** The styles of proxies: port for the first gateway (100 higher for the second), and nginx directives. */
+/** Ways in which proxies pass on the client's address: port for the first gateway, and nginx directives. */
 const styles = {
   /** The usual style appends the client's address to the header that the client has sent. */
   append: [8001, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;'],

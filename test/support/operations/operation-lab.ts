@@ -42,7 +42,7 @@ export function useEngines(): EngineLab {
   }
 }
 
-/** A gate, and a step that waits until a test opens the gate. A shutdown does not interrupt the step. */
+/** A step that waits until a test calls `open`. A shutdown does not interrupt it. */
 export class Gate {
   #open = (): void => undefined
   readonly #opened = new Promise<void>((resolve) => (this.#open = resolve))

@@ -60,7 +60,7 @@ function failingPhases(options: MatrixFaults, step: string): readonly ('before-r
   return step === options.earlyFailure ? ['after-run'] : []
 }
 
-/** Returns the name of the step that fails in the tests of undo. */
+/** Returns the step that fails in the tests of undo. By default it is the last step. */
 const failedLast = ({ undoneFrom, steps }: MatrixOptions): string => undoneFrom ?? steps.at(-1) ?? ''
 
 function expectDefinition({ definition }: MatrixSubject, options: MatrixOptions): void {
@@ -79,7 +79,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
   describe(title, function () {
     this.timeout(options.timeoutMs ?? 120_000)
     let subject: MatrixSubject
-    /** Inventories before the operation and after its success. All cases compare their inventories with these. */
+    /** State of host and journal before the operation, and after its success. Every case compares with these. */
     let [earlier, clean]: unknown[] = []
 
     before(async () => {
@@ -208,7 +208,7 @@ async function runToEnd(
   return record
 }
 
-/** Runs an operation until this phase of the step, and stops the engine there forever, as if its process had died. */
+/** Runs an operation up to this phase of a step, and stays there forever, as if the agent's process had died. */
 async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))

@@ -13,7 +13,7 @@ import {
 
 /* Extends the model in ownership-model.ts: hosts may be restored or removed. Some further steps only matter then. */
 
-/** Returns all incidents that are possible next, and the steps that only exist after incidents. */
+/** Returns the next steps that exist only because of incidents (see ownership-model.ts), and the possible incidents. */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
   if (limits.incidents === 0) return []
   const incidents =

@@ -67,7 +67,7 @@ export interface World {
   readonly owners: readonly number[]
   readonly hosts: readonly HostCopy[]
   readonly image?: HostImage
-  /** Number of incidents so far. */
+  /** Number of incidents so far: hosts that were restored from an image, or removed. */
   readonly incidents: number
 }
 
@@ -217,7 +217,7 @@ function messageSteps(world: World, rules: Rules): Step[] {
   return [...ofMoves, ...ofOwners]
 }
 
-/** True if the owner of this generation knows that it is the owner. A host without a copy cannot confirm this. */
+/** True if the owner in this generation has a copy of the guest, and knows that it is the owner. */
 function hasAnswered({ owners, hosts }: World, generation: number): boolean {
   const owner = hosts[owners[generation]!]!
   return !owner.isRemoved && owner.copy !== 'none' && owner.ownership.generation >= generation
@@ -266,7 +266,7 @@ export function withMove({ moves }: World, id: number, change: Partial<BegunMove
   return moves.map((move, index) => (index === id ? { ...move, ...change } : move))
 }
 
-/** Lets a host start its copy. The guest then changes its disk at once, so all other copies become stale. */
+/** Lets a host start its copy. The guest then changes this copy at once, so all other copies become stale. */
 function started(world: World, host: number): World {
   if (world.hosts[host]!.copy === 'restored') return withHost(world, host, { isRunning: true })
   if (world.hosts[host]!.copy !== 'whole') throw new Violation(`host ${host} starts a ${world.hosts[host]!.copy} copy`)
@@ -277,7 +277,7 @@ function started(world: World, host: number): World {
   return { ...world, hosts }
 }
 
-/** Returns the results of the last transfer, when the guest is stopped: it breaks, or the target confirms it. */
+/** Returns the results of the last transfer, after the guest has stopped: it breaks, or the target confirms it. */
 function sent(world: World, rules: Rules, host: number): World[] {
   const source = world.hosts[host]!
   const { ownership, copy } = source

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { joinTokenPrefix } from '../../../shared/join-token.js'
 import type { SystemdMachine } from '../host/systemd-machine.js'
 
-/* This file makes tokens and upgrade orders like those of a gateway, for cases that its API does not offer. */
+/* This file makes join tokens and upgrade orders like those of a gateway, for cases that a gateway never produces. */
 
 const authorityFile = 'var/lib/berth/gateway/pki/authority.pem'
 const directory = '/root/order'
@@ -39,7 +39,7 @@ export function writeOrder(gateway: SystemdMachine, host: SystemdMachine, { addr
     host.run('sh', '-c', `cat > ${directory}/${name} <<'END'\n${text}\nEND`)
 }
 
-/** Returns a command that carries out the written order in the unit that the agent also uses, and waits for its end. */
+/** Returns a command that carries out the order of `writeOrder` in the same systemd unit as the agent, and waits. */
 export function orderCommand(action: '--upgrade' | '--rollback', path = ''): string {
   const unit = 'systemd-run --quiet --collect --pipe --wait --unit=berth-upgrade'
   const script = '$(find /var/lib/berth/programs/agent/ -name install.sh)'

@@ -20,7 +20,7 @@ export class SnapshotFirst {
       this.state = snapshots.length < quota ? 'possible' : 'full'
       this.wanted = this.state === 'possible'
     } catch {
-      this.state = 'possible' // not known: if a snapshot is impossible, `take` fails and shows the reason
+      this.state = 'possible' // it is unknown whether a snapshot is possible; if not, `take` fails and shows why
     }
   }
 

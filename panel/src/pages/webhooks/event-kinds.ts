@@ -7,7 +7,7 @@ export function wordsOf(kinds: readonly EventKind[]): string[] {
   return eventKinds.every((kind) => kinds.includes(kind)) ? ['*'] : kinds.map((kind) => `${kind}.*`)
 }
 
-/** Replaces each pattern for all events of a kind by the name of the kind. Names of single events stay unchanged. */
+/** Replaces patterns for all events of a kind, such as `guest.*`, by the name of the kind. Keeps single events. */
 export function shownWords(words: readonly string[], nameOf: (kind: EventKind | '*') => string): string {
   const shown = words.map((word) => {
     const kind = [...eventKinds, '*' as const].find((one) => word === one || word === `${one}.*`)
