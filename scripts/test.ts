@@ -65,7 +65,7 @@ function parseArguments(): { parts: string[]; isQuick: boolean; options: Options
   return { parts: isQuick ? others : program.args, isQuick, options: program.opts() }
 }
 
-/** Returns more lanes than CPUs, because most test files mostly wait for guests, time limits and disks. */
+/** Returns more lanes than CPUs, because most test files spend their time waiting for guests, time limits and disks. */
 function lanesOf(isQuick: boolean, count: string | undefined): Lanes {
   const processors = availableParallelism()
   const most = isQuick ? processors : Math.min(2 * processors + 1, 8)

@@ -16,7 +16,7 @@ const affectAll =
 /** Files whose text is searched for the names of other files, which they may start or read. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files whose paths exist only at run time, each with the source that starts or reads it. */
+/** Files whose paths are computed, so that no text contains them. Each has the source that starts or reads the file. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],

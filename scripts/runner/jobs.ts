@@ -26,7 +26,7 @@ const quick = /^(agent|gateway|panel|shared|scripts|test\/operations)\//
 interface Group {
   readonly name: string
   readonly files: RegExp
-  /** Number of lanes that each file of the group occupies. */
+  /** Number of lanes that each file of the group occupies while it runs (see `Lanes`). */
   readonly lanes: number
 }
 

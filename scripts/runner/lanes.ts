@@ -1,7 +1,7 @@
 import type { Chain, JobKind } from './jobs.js'
 
 export interface Lanes {
-  /** Number of lanes. A chain occupies one lane or several. */
+  /** Number of lanes, which run side by side. A chain of jobs (see `Chain`) occupies one lane or several. */
   readonly count: number
   /** Limit of chains with much CPU work. While this many run, waiting chains with little CPU work begin first. */
   readonly computing: number

@@ -288,7 +288,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await host.seen(uuid, (await host.change(uuid, { $case: 'unsuspend', value: {} })).revision)
   }
 
-  /** Fails if a packet of the guest gets an answer. The host's end of the guest's interface is allowed to be up. */
+  /** Fails if a packet of the guest gets an answer, or nft lets the guest send. The interface on the host may be up. */
   async function expectSilent(): Promise<void> {
     const isSent = await exchangePackets(1).then(
       () => true,

@@ -143,7 +143,7 @@ async function failOver(lab: RedisLab, load: FailoverLoad, kind: Kind): Promise<
   return gapMs
 }
 
-/** Names of keys that are missing or exist twice, among those of this load: other keys have other names. */
+/** Returns names of this load's keys (they begin with `write-`) that are missing, and names that exist twice. */
 async function findLoss(
   gateway: FailoverGateway,
   load: FailoverLoad,

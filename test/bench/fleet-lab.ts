@@ -21,7 +21,7 @@ export class FleetLab {
     readonly guests: number,
   ) {}
 
-  /** @param changesPerSecond changes of each host's guests, in addition to one sample of the host per second */
+  /** @param changesPerSecond changes of each host's guests. Each host also sends a sample of itself per second. */
   static async start(hosts: number, guestsPerHost: number, changesPerSecond: number): Promise<FleetLab> {
     const directory = mkdtempSync(join(tmpdir(), 'btestbench-fleet-'))
     const gateway = await GatewayProcess.create(join(directory, 'gateway'), '127.0.0.1', {

@@ -40,10 +40,10 @@ export class SimulatedHost {
   readonly #context: GuestContext
   readonly #mappings: PortMappings
   readonly network: Network
-  /** The watch for changes by other programs, as in an agent. */
+  /** Detects changes by other programs, as in an agent. */
   readonly #watch: NetlinkWatch
 
-  /** @param directory directory of the agent's journal, on a disk: each answer waits until the journal is synced */
+  /** @param directory directory of the journal, on a disk because the agent answers only after the journal is synced */
   constructor(
     private readonly config: AgentConfig['network'],
     directory: string,
@@ -110,7 +110,7 @@ export function checkedFirewall(rules: number, version: number): Firewall {
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/** Distributes the mapped ports. Guest 0, which is measured, has its own number. The other guests share the rest. */
+/** Distributes the mapped ports. Guest 0, which is measured, gets `ownMappings` ports; the others share the rest. */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

@@ -7,7 +7,7 @@ import { isThere } from '../../agent/host/process/proc.js'
 
 const run = promisify(execFile)
 
-/** The lower bound of the durations: QEMU by hand, with the same image, a seed and a tap, but no limits or rules. */
+/** Baseline of the measurements: QEMU by hand, with the same image, a seed and a tap, but no limits or rules. */
 export class RawQemu {
   /** @param pool path of images and clones @param ramMb memory of each machine @param bridge bridge of the taps */
   constructor(

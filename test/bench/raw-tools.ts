@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 
 const run = promisify(execFile)
 
-/** The lower bound of the durations: the same image, snapshot and start by hand, with the tools that the agent uses. */
+/** Baseline of the measurements: the same image, snapshot and start by hand, with the tools that the agent uses. */
 export class RawTools {
   readonly #pool: string
   readonly #lxcPath: string

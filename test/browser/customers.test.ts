@@ -190,7 +190,7 @@ describe('customers in the panel', () => {
     await page.context().close()
   })
 
-  /** Returns the screens that are too narrow for the page. */
+  /** Returns the names of the screen sizes at which the page scrolls sideways. */
   async function readTooWide(page: Page, path: string): Promise<string[]> {
     const found: string[] = []
     for (const screen of ['phone', 'wide'] as const) {

@@ -158,7 +158,7 @@ export async function fillLogin(page: Page, username: string, given = password):
   await page.locator('form button[type=submit]').click()
 }
 
-/** True for logged rejections of requests. They are normal: the panel learns the user's rights from them. */
+/** True for the browser's message about a refused request. The panel learns the user's rights from such refusals. */
 function isRefusal(text: string): boolean {
   return /status of 4\d\d .*\/api\/v1\//.test(text)
 }

@@ -55,7 +55,7 @@ class BillingModule {
 
 const container = 'svc-1042.example'
 
-/** Fields from the module's order form. The module sends counts even for options that are off. */
+/** Fields of the module's order form. The module sends the number of an option even if the option is off. */
 const order = {
   name: container,
   virtualization: 'LXC',

@@ -57,7 +57,7 @@ describe('changes of guest settings', function () {
   const limits = () => readGuestLimits(`x${tag}-1`)
 
   describe('when the agent is killed between the journal entry and the change of the host', () => {
-    /** Kills the agent when `order` calls `method`. If a periodic comparison made the first call, this is repeated. */
+    /** Kills the agent when `order` calls `method`. Tries again if a periodic comparison called `method` earlier. */
     async function killedAt(
       method: string,
       order: () => Promise<unknown>,

@@ -64,7 +64,7 @@ describe('connections to agents', () => {
     })
     expect(String(ended)).to.match(/ECONNREFUSED/)
     await new Promise<void>((done) => proxy.listen(port, '127.0.0.1', done))
-    // After its retry delay, grpc-js tries to connect once more.
+    // grpc-js tries to connect once more after a delay of its own. The gateway must give up this attempt.
     await waitFor(() => dialled.length > 0, { what: 'another attempt' })
     await waitFor(() => dialled.every(({ destroyed }) => destroyed), { what: 'the attempt to be given up' })
     expect(connection.peer()).to.equal(undefined)
@@ -75,7 +75,7 @@ describe('connections to agents', () => {
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })
 
-  /** Moves an agent to a new gateway that connects at once. @returns the states of the old and the new connection */
+  /** Lets an agent join a new gateway, which connects at once. @returns the states of the old and the new connection */
   async function moveOnce(name: string): Promise<string> {
     const { identityDir } = await pki.enrol(name)
     const moving = await RogueAgent.start(identityDir)

@@ -14,7 +14,7 @@ import {
 } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-/** The parts of the answer to a creation that are final before the guest is complete. */
+/** The parts of the answer to a creation that do not change any more while the guest is created. */
 function answerOf({ hostId, response: { guest, operation, sshPassword } }: GuestCreation) {
   const { uuid, id, portMappings } = guest!
   return { hostId, uuid, id, portMappings, operation: operation!.id, sshPassword }

@@ -146,7 +146,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await listAt(source(), guest.uuid, elsewhere)).to.equal('connection_lost')
   })
 
-  /** Announces a move of this guest from `host-a` to an agent, as the gateway does. */
+  /** Tells an agent, as the gateway does, that this guest is about to arrive from `host-a`. */
   const expectAt = (agent: LabAgent, guest: Guest, moveId: string, generation: number) =>
     agent.domain.arrivals.expect({ moveId, generation, fromHostId: 'host-a', guest })
   const appointAt = (agent: LabAgent, { uuid }: Guest, generation: number, isOwner: boolean) =>

@@ -19,7 +19,7 @@ const limitBytes = 1024 * mib
 const slackBytes = 6 * mib
 const imageMib = 64
 
-/** Scripts that create files on the disk of a guest, in a separate directory. */
+/** Scripts that fill a directory on the disk of a guest, each with a name for the content. */
 const disks: readonly (readonly [string, string])[] = [
   ['with no files except those of its image', ':'],
   [

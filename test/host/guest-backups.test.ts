@@ -233,7 +233,7 @@ describe('backups of guests', function () {
     const { id: snapshotId } = await first.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     const restored = await restore(first, uuid, usual, localTarget())
     expect(restored.status, restored.error).to.equal('done')
-    fill('after', roomMib) // while the snapshot of the full disk still exists
+    fill('after', roomMib) // the snapshot of the full disk still exists, and must not take space from the guest
     await first.done({ $case: 'snapshotDelete', value: { uuid, snapshotId } })
     await waitFor(async () => (await first.domain.reconciler.pass(), await hasBound()), {
       what: 'the limit to be what the guest bought',

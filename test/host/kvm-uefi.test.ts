@@ -140,7 +140,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(read('meta_data.json')).to.include({ hostname: 'desk-1', admin_pass: password })
       expect(JSON.stringify(read('network_data.json'))).to.contain(record.ipv4)
       expect(lstatSync(place).mode & 0o077).to.equal(0)
-      // The file is part of snapshots and backups, so it contains the password encrypted with the key of the host.
+      // This file is in snapshots and backups. The password in it is therefore encrypted with the key of the host.
       const told = readFileSync(join(volumeOf(uuid), 'instance.json'), 'utf8')
       expect(told).to.contain('sealedPassword').and.not.contain(password)
       const [pid] = readGroupPids(groupOf(uuid)).filter((one) => commandOf(one).startsWith('qemu'))

@@ -91,7 +91,7 @@ ExecStart=/bin/true
 ExecStop=/bin/sh -c "echo clean >/root/ended"
 `
 
-/** Rows for the table in docs/design/guest-confinement.md: a load, the limit, and the result. */
+/** Results of this run, as rows for the table in docs/design/guest-confinement.md: load, limit and result. */
 const seen: string[] = []
 const note = (what: string, bound: string | number, result: string): void =>
   void seen.push(`| ${what} | ${bound} | ${result} |`)

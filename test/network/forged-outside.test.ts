@@ -9,7 +9,7 @@ import {
 } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* In these tests, packets from outside have a guest's source address. Answers would pass its closed firewall. */
+/* Packets from outside with guest A's address must not reach guest B: the answers would pass A's closed firewall. */
 
 const publicAddress = '198.51.100.72'
 

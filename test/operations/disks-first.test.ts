@@ -4,7 +4,7 @@ import type { OperationDefinition, Step } from '../../agent/operations/types.js'
 import { define, fail, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** Has the steps of agent/guests/operations/create.ts, each of which only writes a line to a log. */
+/** Simulates creations: it has the steps of agent/guests/operations/create.ts, but each only writes a line to a log. */
 class Creations {
   readonly log: string[] = []
   readonly #disksFirst = new DisksFirst()
@@ -28,7 +28,7 @@ class Creations {
     ])
   }
 
-  /** Number of disks that existed before the first boot. */
+  /** Number of guests whose disk was created before the first boot of any guest. */
   get disksFirst(): number {
     return this.log.slice(0, this.#firstBoot()).filter((line) => line.startsWith('configure')).length
   }

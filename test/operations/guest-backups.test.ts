@@ -39,7 +39,7 @@ describe('operations with backups', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // A failure after `rotate` leaves a backup deleted: no rollback can restore it. Only here can `rotate` fail.
+    // `rotate` deletes an old backup, which no rollback restores. In the product it cannot fail: it only logs errors.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { firstWorld, productRules, type Rules } from '../support/operations/ownership-model.js'
 import { search } from '../support/operations/ownership-search.js'
 
-/** Faults in the rules. Each one must be found by the search. */
+/** Deliberate faults in the product's rules. The search must find each of them. */
 const faults: Readonly<Record<string, Partial<Rules>>> = {
   'the source host starts a guest that it has handed over': {
     mayStart: ({ role }) => role === 'owner' || role === 'handed_over',

@@ -12,8 +12,8 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Tests that no request to a gateway fails while it is upgraded, restarted or killed. The clients reach its machine
- * over a bridge, and are not affected by its processes.
+ * Tests that no request to a gateway fails while it is upgraded, restarted or killed. The clients run outside of its
+ * machine, and reach it over a bridge.
  */
 
 const [subnet, address] = ['10.213.8.0/24', '10.213.8.1']

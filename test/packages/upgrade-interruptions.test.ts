@@ -125,7 +125,7 @@ describe('an interrupted upgrade', function () {
     return last
   }
 
-  /** Runs the order until the condition holds, then interrupts it. */
+  /** Starts the upgrade or rollback, and calls `interrupt` when the condition holds. */
   async function interruptWhen(action: Action, condition: () => boolean, interrupt: () => void): Promise<void> {
     const running = spawn('lxc-attach', machine.attachArguments('sh', '-c', `${orderCommand(action)} 2>&1`))
     let output = ''

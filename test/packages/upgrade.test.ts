@@ -192,7 +192,7 @@ describe('upgrade of a host', function () {
     const { upgrade: ended } = await upgrade({ rollback: true })
     expect(ended, journal()).to.include({ state: 'done' })
     expect(row()).to.include({ status: 'online', version: first, outdated: true })
-    // With its next sample, the agent reports that no previous version is left.
+    // The agent reports with its next sample that it has no previous version any more.
     await waitFor(() => row().previous_version === '', { what: 'no previous version', intervalMs: 500 })
     expectUnaffected()
     gateway.run('mv', '/root/packages', '/usr/share/berth/packages')

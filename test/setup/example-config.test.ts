@@ -22,7 +22,7 @@ function findValue(root: unknown, path: string): unknown {
 }
 
 const examples: [name: string, schema: TSchema, withoutDefault: string[]][] = [
-  // The example contains the first image instead of the default: `scripts/up` requests this image at once.
+  // This key has another value than its default: the image that `scripts/up` requests at once.
   ['agent', AgentConfigSchema, ['images.prefetch']],
   ['gateway', GatewayConfigSchema, []],
 ]

@@ -17,7 +17,7 @@ const firstOnes = ['berth0', 'bt7', 'ip berth', 'inet berth']
 const ownOnes = ['btestnbr', 'nbt1', 'inet btestn']
 const everything = [...firstOnes, ...ownOnes]
 
-/** A checkout without built programs. */
+/** A checkout whose programs were never built. */
 const unbuilt = mkdtempSync('/tmp/btest-unbuilt-')
 
 interface Outcome {

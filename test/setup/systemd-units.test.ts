@@ -84,7 +84,7 @@ describe('systemd units', () => {
   it('give the gateway an unprivileged user and, apart from its descriptor store, an exposure level of at most 1.5 (systemd-analyze)', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
-    // The sockets are stored by a child process. This requires the value `all`, which adds 0.2 to the exposure level.
+    // A child process stores the sockets. Only the value `all` permits this, but it adds 0.2 to the exposure level.
     expect(settings.get('NotifyAccess')).to.deep.equal(['all'])
     const unit = join(dir, 'without-store/berth-gateway.service')
     mkdirSync(join(dir, 'without-store'))

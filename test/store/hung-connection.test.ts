@@ -11,7 +11,7 @@ describe('a store one of whose connections hangs', () => {
   let proxy: Server
   let store: Store
   const sockets = new Set<Socket>()
-  /** Connections that send this command get no more answers. "": all connections work. */
+  /** After this Redis command, a connection gets no more answers. "": all connections work. */
   let hanging = ''
   before(async () => {
     redis = await startTestRedis()

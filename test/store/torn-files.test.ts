@@ -139,7 +139,7 @@ describe('a start after a power cut', function () {
       return [fingerprint, publicKeyPem, secret.toString('hex')]
     }
 
-    /** A secret with this damage still has a valid form. Only a comparison with data in the store could reveal it. */
+    /** A secret with this damage still has a valid form, so it is noticed only by comparison with data in the store. */
     const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))

@@ -36,7 +36,7 @@ describe('a gateway that delivers webhooks again after another gateway did', () 
     await redis.stop()
   })
 
-  /** Queues an event as another gateway does that takes over the lease and then releases it. */
+  /** Acts as another gateway: takes over the lease, queues an event, and releases the lease. */
   const queueElsewhere = async (eventId: string): Promise<void> => {
     const other = await redis.openStore()
     await other.client.del('btest:webhook-lease') // as if the lease had expired

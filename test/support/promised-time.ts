@@ -2,7 +2,7 @@ import { expect } from 'chai'
 
 /** A machine with other work may need this many times the promised time. */
 const slowness = 10
-/** Shortest deadline. It is shorter than all timeouts of the product: an event that needs a timeout comes too late. */
+/** Shortest deadline. All timeouts of the product are longer: an event that waits for a timeout misses the deadline. */
 const leastMs = 45_000
 
 /**

@@ -38,7 +38,7 @@ export function memoryDirectory(scratch: string): string {
   return path
 }
 
-/** True for a directory in memory. It is unmounted lazily: loop devices of a killed machine may still use it. */
+/** True for a directory in memory. Its unmount is lazy, because loop devices of a killed machine may still use it. */
 const isMemory = (target: string): boolean => target.endsWith('/memory')
 
 /** Removes the things that `find` returns. Tries again after a failure: a thing may be in use or gone. */

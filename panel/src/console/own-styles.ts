@@ -5,7 +5,7 @@
 
 let isInPlace = false
 
-/** Replaces the <style> elements that xterm creates. Call it before the first terminal is created. */
+/** Turns <style> elements that xterm creates into style sheets. Call it before the first terminal is created. */
 export function allowOwnStyles(): void {
   if (isInPlace) return
   isInPlace = true

@@ -16,7 +16,7 @@ export interface TerminalParts {
   readonly label: string
   /** Called with text from the user, and with the terminal's answers to queries of programs. */
   onText(text: string): void
-  /** Called with mouse reports in bytes that are not text. */
+  /** Called with reports about the mouse, whose bytes are not text. */
   onBytes(bytes: Uint8Array): void
   onSize(size: Size): void
   /** Called when the user clicks a link in the guest's output. */
@@ -97,7 +97,7 @@ export class TerminalScreen {
     this.#observer = new ResizeObserver(() => this.#fit.fit())
     this.#observer.observe(parts.element)
     this.#fit.fit()
-    // Only tests use this event: they read the terminal's text, of which the page only shows pixels.
+    // Only tests listen to this event. It gives them the terminal's text, of which the page only shows pixels.
     parts.element.dispatchEvent(new CustomEvent('terminal', { detail: terminal, bubbles: true }))
   }
 

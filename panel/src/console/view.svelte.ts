@@ -26,7 +26,7 @@ export class ConsoleView {
     })
   }
 
-  /** Opens the console. Call it once the element that shows the console exists. */
+  /** Opens the console. Call it when the element that shows the console exists. */
   start(): void {
     const { container, mode } = this.parts
     this.#link = new ConsoleLink({

@@ -6,7 +6,7 @@ export type Key = keyof typeof en
 
 const storageKey = 'berth.language'
 
-/** The language of the page. Texts that `t` has returned change when the language changes. */
+/** The language of the page. When it changes, pages show the texts of `t` in the new language. */
 class Texts {
   language = $state<Language>('en')
   #translate: TFunction = i18next.t

@@ -17,7 +17,7 @@ export class LiveRows<Row> {
   failure = $state.raw<ApiFailure | undefined>()
   /** Changes that were received but are not applied yet. */
   #changes: Change[] = []
-  /** Changes that arrive during a read. They are then applied to the rows of the read, which may not contain them. */
+  /** Changes that arrive while rows are being read. They are applied afterwards, because the answer may lack them. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined

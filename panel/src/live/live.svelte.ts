@@ -109,7 +109,7 @@ class Live {
   }
 
   #turned(isLost: boolean): void {
-    // Without a stream, nothing is read now: all data is read when the stream opens.
+    // If the stream is not open, nothing is read here: all data is read when the stream opens.
     if (!isLost && this.#isOpen) this.#all()
     else this.#schedule()
   }

@@ -36,7 +36,7 @@ describe('login attempts', function () {
             if (await enters(trier(addressOf(n + at)))) through++
           }),
         )
-    // Once the attack is detected, each address has two attempts instead of five.
+    // Each address may make five attempts, and only two once the attack is detected.
     expect(through).to.be.within(2 * attackers, 2 * attackers + 500)
     const owner = await enters(trier('203.0.113.9'))
     expect(owner, 'from a place of his own').to.not.equal(undefined)

@@ -279,7 +279,7 @@ describe('GET /events with a slow client', function () {
   })
 })
 
-/** Bytes of memory outside the JavaScript heap, after a garbage collection. */
+/** Bytes in buffers outside of the JavaScript heap, after a garbage collection. */
 function heapUsed(): number {
   setFlagsFromString('--expose-gc')
   ;(runInNewContext('gc') as () => void)()

@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` when the agent has received a request for a diagnosis. The answer to a later request shows this. */
+/** Calls `count` when the agent surely has the request for a diagnosis: it has answered one that was sent later. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

@@ -18,7 +18,7 @@ describe('addresses from the pools of the hosts', function () {
   const hosts: { hostId: string; agent: LabAgent }[] = []
   before(async () => {
     test = await startTestFleet()
-    // The gateway requests addresses from emptier hosts first.
+    // Each host has more guests than the one before, because the gateway requests addresses from emptier hosts first.
     for (const [index, name] of ['empty', 'fuller', 'fullest'].entries())
       hosts.push(
         await test.addHost(name, {

@@ -193,7 +193,7 @@ describe('settings of a container', function () {
     expect((await send(writes[0]!, guest.id, { headers: { 'if-match': '*' } })).status).to.equal(200)
   })
 
-  /** Adds a guest that is throttled, so that a traffic reset changes its revision. */
+  /** Adds a guest that is throttled, because its quota is used up. A traffic reset therefore changes its revision. */
   async function addThrottled(): Promise<{ id: number; uuid: string }> {
     const traffic = { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' as const }
     const guest = await gateway.fleet.addGuest({ traffic })

@@ -20,10 +20,10 @@ const together = 16
 /** Number of requests that the client sends at once. After each offer of an upgrade, it must wait for the answer. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Number of requests of each kind: fewer if each waits for its answer and writes an audit entry, as a POST does. */
+/** Number of requests of each kind. It is lower if each waits for its answer and writes an audit entry (POST). */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
-/** Records the sockets of all servers in this process, both raw ones and those within TLS, and counts listeners. */
+/** Records the sockets of all servers in this process (TLS and the raw ones below it), and counts listeners. */
 class ServerSockets {
   readonly #sockets = new Set<Socket>()
   readonly #note = (message: unknown): void => void this.#sockets.add((message as { socket: Socket }).socket)

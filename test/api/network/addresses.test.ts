@@ -82,7 +82,7 @@ describe('addresses of containers', () => {
     expect([taken.status, taken.body.code]).to.deep.equal([409, 'address_in_use'])
     const bad = await assign({ ipv6_addresses: ['::1', '10.0.0.1'] })
     expect([bad.status, bad.body.details?.field]).to.deep.equal([400, 'ipv6_addresses.1'])
-    // One address is outside of the prefixes. The other addresses belong to the network, the host and the router.
+    // The first address is outside of the prefixes. The other three belong to the network, the host and the router.
     await routing.put({ ipv6_prefixes: [{ ...prefix, gateway: '2001:db8:1::fe' }] })
     for (const last of ['2001:db8:2::5', '2001:db8:1::', '2001:db8:1::1', '2001:db8:1::fe']) {
       const { status, body } = await assign({ ipv6_addresses: [last] })

@@ -177,7 +177,7 @@ describe('TLS with certificates of an ACME authority', () => {
     const pauses = { firstMs: 60, lastMs: 200 }
     const timing = { checkEveryMs: 30, pauses }
 
-    /** Replaces the certificate with one that expires in 10 days, when a renewal is due. */
+    /** Replaces the certificate with one that is valid for only 10 more days, so that a renewal is due. */
     async function makeOld(): Promise<void> {
       const { settings } = gateway.tls.documents
       const dayMs = 86_400_000

@@ -84,7 +84,7 @@ export const honest = (seconds: number): readonly Case[] => [
 export const servers = ['tcp,198.19.3.3,21', 'tcp,198.19.4.4,25', 'tcp,198.19.5.5,9876']
 export const onlyOurPool = { mining: { pools: ['pool.example'] } }
 
-/** Gives the client 65,536 IPv4 addresses and two IPv6 networks. Half of the addresses, and one network, are silent. */
+/** Gives the client 65,536 IPv4 addresses and two IPv6 networks. Half of the addresses and one network never answer. */
 export function silenceHalf(lab: NetworkLab): void {
   lab.in(lab.client, 'ip', 'route', 'add', 'local', '198.19.0.0/16', 'dev', 'lo')
   for (const network of ['2001:db8:98::/64', '2001:db8:99::/64'])

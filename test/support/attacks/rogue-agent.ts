@@ -20,7 +20,7 @@ export type WatchEvent = NonNullable<WatchResponse['event']>
 export interface RogueOptions {
   /** Returns the events that the agent sends to a watch. They may be false. */
   readonly events?: (hostId: string) => readonly WatchEvent[]
-  /** If true, the agent sends endless changes after `events`. */
+  /** If true, the agent sends changes without end after those that `events` returns. */
   readonly flood?: boolean
   /** Returns or throws the answer to every call about guests and operations. */
   readonly onCall?: () => unknown

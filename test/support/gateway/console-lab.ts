@@ -84,7 +84,7 @@ export class ConsoleLab {
     return { client, status, terminal: this.terminal(guest) }
   }
 
-  /** Ends all sockets of a test. Resolves when the gateway has no console any more. */
+  /** Closes all consoles of a test. Resolves when the gateway has no console any more. */
   async endAll(): Promise<void> {
     for (const { socket } of this.#clients.splice(0)) socket.terminate()
     this.consoles.holder.closeAll()

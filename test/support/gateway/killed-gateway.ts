@@ -82,7 +82,7 @@ export class KilledGateway {
     this.wipe()
   }
 
-  /** @throws when the test has ended */
+  /** @throws if the test has ended, which then ends the caller's loop of requests */
   checkGoesOn(): void {
     if (this.#stopped) throw new Error('the test has ended')
   }

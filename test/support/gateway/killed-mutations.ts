@@ -45,7 +45,7 @@ export const killedMutations = {
   'ssl-kill': ['PUT /ssl'],
 } as const
 
-/** Returns the routes of the test that were not called. */
+/** Returns the routes that the test must call (see `killedMutations`), but has not called. */
 export function findUnasked(test: keyof typeof killedMutations, { asked }: Pick<KilledGateway, 'asked'>): string[] {
   const lines = [...asked]
   return killedMutations[test].filter((name) => {

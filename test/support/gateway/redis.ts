@@ -78,7 +78,7 @@ export async function startTestRedis(options: { extraConfig?: string[]; stateDir
   }
 }
 
-/** Kills the server of a store. Resolves when the store has noticed it, before the store can reconnect. */
+/** Kills the Redis server of a store. Resolves when the store has lost its connection, before it has a new one. */
 export async function killUnder(store: Store, redis: TestRedis): Promise<void> {
   const lost = new Promise<void>((resolve) => store.on('down', resolve))
   process.kill(await redis.pid(), 'SIGKILL')

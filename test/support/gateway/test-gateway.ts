@@ -266,7 +266,7 @@ function createApiClient(server: HttpServer, api: Api, adminKey: string) {
   }
 }
 
-/** Returns the text of a response. For an event stream, which does not end by itself, the text is empty. */
+/** Returns the text of a response; "" for an event stream, because a stream does not end by itself. */
 async function textOf({ headers, body }: OutboundAnswer): Promise<string> {
   if (!headers['content-type']?.startsWith('text/event-stream')) return readText(body, 2 ** 29)
   body.destroy()

@@ -81,13 +81,13 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // Steps that are the same as on the way to the rescue system are only tested on that way.
+    // Steps that also occur on the way to the rescue system are only tested there, not on the way back.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [], forwardOnly: true },
 ]
 
-/** Checks that the guest is meant to run. It may be stopped until the agent's next comparison with the host. */
+/** Checks that the guest's desired state is `running`. It may be stopped until the agent's next comparison. */
 function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])

@@ -35,7 +35,7 @@ import { waitFor } from '../wait.js'
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
 
 export interface GuestSubject extends MatrixSubject {
-  /** The operation engine of the agent, which knows all operations. */
+  /** The agent's operation engine, which can run all kinds of operations. */
   readonly engine: OperationEngine
   order(action: GuestAction, operationId: string): Promise<OperationRecord>
 }

@@ -115,7 +115,7 @@ export function powerOrder(
   return { operationId, requestedBy: 'test', order }
 }
 
-/** Type of a generated method: the overload with the most parameters, as TypeScript infers from the last overload. */
+/** Type of a generated method. TypeScript infers from the last overload, which has the most parameters. */
 type Method<Request, Response> = (
   request: Request,
   metadata: Metadata,

@@ -22,7 +22,7 @@ export interface Instance {
 export interface Inventory {
   /** Root filesystems of guests in the pool. */
   readonly subvolumes: string[]
-  /** Quota groups without a subvolume, and disks without a limit. */
+  /** Faults of btrfs quotas: quota groups without a subvolume, and disks without a limit. */
   readonly quotaFaults: string[]
   /** Lines `id first-uid` from the configurations of lxc. */
   readonly idmaps: string[]

@@ -10,7 +10,7 @@ export interface SettingsInventory {
   readonly ports: string[]
   /** Lines `map address : jump chain`, and lines `chain: PORTS verdict; … verdict`. */
   readonly firewalls: string[]
-  /** Lines `name memory quota read write` of running containers. */
+  /** Lines `name memory quota read write` of running containers: memory limit, CPU quota and I/O limits. */
   readonly limits: string[]
   /** Lines `interface Mbit/s` of running guests. */
   readonly rates: string[]

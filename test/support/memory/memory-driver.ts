@@ -79,7 +79,7 @@ export class MemoryDriver implements Driver {
   }
 
   async trimFetched(): Promise<void> {
-    // A simulated guest has no files.
+    // Nothing to trim: a simulated guest has no files.
   }
 
   async configure(machine: Machine): Promise<void> {

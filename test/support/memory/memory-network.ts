@@ -18,7 +18,7 @@ export class MemoryWire {
   warnings: readonly string[] = []
   /** Called before addresses are chosen for a guest. */
   onChoose: () => void = () => undefined
-  /** Called before a guest is attached, with the changed parts. If it throws, the host refuses the change. */
+  /** Called before a guest is attached, with the parts that change. If it throws, the host refuses the change. */
   onAttach: (guest: WantedNetwork, parts: readonly NetworkPart[]) => void | Promise<void> = () => undefined
 
   /** Adds traffic to the counters of a guest. */

@@ -4,9 +4,9 @@ import { judgeEpoch } from '../../../shared/fence.js'
 import type { Model } from './explore.js'
 
 /*
- * Model of two gateways that take a lease in a replicated store and then call an agent. A gateway may be paused, and a
- * call delayed, at any point. The clock of the store may differ from that of a gateway. The product's own functions
- * decide.
+ * Model of two gateways that take a lease in a replicated store and then call an agent. Each take-over of the lease
+ * gets a higher number, its epoch. A gateway may be paused, and a call delayed, at any point. The clock of the store
+ * may differ from that of a gateway. The product's own functions make the decisions.
  *
  * Assumption: only one Redis server fails at a time. The next one fails only after it has copied its master's data.
  */
@@ -55,11 +55,11 @@ export interface GatewaysState {
   readonly failovers: number
   readonly gateways: readonly Gateway[]
   readonly calls: readonly Call[]
-  /** The highest epoch in the agent's journal. */
+  /** The highest epoch (number of a take-over of the lease) in the agent's journal. */
   readonly highest: number
   /** The highest epoch that a gateway got with an acknowledged lease. */
   readonly acknowledged: number
-  /** The gateway that acted with each epoch. */
+  /** Index of the gateway whose call the agent accepted, for each epoch. */
   readonly actors: Readonly<Record<number, number>>
   /** The epoch of the gateway whose call the agent accepted last. */
   readonly lastActed: number

@@ -25,7 +25,7 @@ export function failure(call: Promise<unknown>): Promise<string> {
 /** A network lab with two guests. The agent's address pools manage their addresses. All machines run servers. */
 export class AddressedPair {
   readonly lab: NetworkLab
-  /** The current guests, as they were last attached to the network. */
+  /** The two guests, with the settings of their latest `attach`. */
   a: GuestNetwork
   b: GuestNetwork
   readonly inA: string
@@ -66,7 +66,7 @@ export class AddressedPair {
     await this.book.call('attach', guest)
   }
 
-  /** Changes only the given fields of the routing. */
+  /** Changes the given settings of the address pools. Other settings stay unchanged. */
   routing(change: object): Promise<RoutingState> {
     return this.book.call('setRouting', change) as Promise<RoutingState>
   }

@@ -51,7 +51,7 @@ export function isAllowed({ rules, defaultAction }: Firewall, direction: 'in' | 
   return (first?.action ?? defaultAction) === 'ACCEPT'
 }
 
-/** Makes rules of one protocol: all combinations of port notation, source and family. Each has its own ten ports. */
+/** Makes rules of one protocol: every combination of port list, source and address family, each with ten ports. */
 export function rulesByPort(base: Partial<FirewallRule>): Partial<FirewallRule>[] {
   const wanted = families.flatMap((network) => ['', ...sources[network]].map((sourceIp) => ({ network, sourceIp })))
   const all = [{ network: 'all', sourceIp: '' } as const, ...wanted]

@@ -8,7 +8,7 @@ const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 const tolerance = 0.05
 const timeoutMs = 60_000
 
-/** At least `right` of the last `of` time windows must have the expected rate. */
+/** Condition of a measurement: at least `right` of the last `of` time windows have the expected rate. */
 interface Windows {
   readonly right: number
   readonly of: number
@@ -31,7 +31,7 @@ export interface FlowOptions {
   readonly seconds?: number
 }
 
-/** Starts the far end of flows, which runs until it is killed. Resolves when it listens. */
+/** Starts the program to which flows connect. It runs until it is killed. Resolves when it listens. */
 export async function serveFlows(at: readonly string[], port: number): Promise<ChildProcess> {
   const server = python(at, 'flows', String(port))
   await once(server.stdout!, 'data')

@@ -86,7 +86,7 @@ export interface IcmpError {
   readonly rest?: number
 }
 
-/** Makes an ICMP error about a packet (RFC 792, RFC 4443). The marker is at the end of the quoted data. */
+/** Makes an ICMP error about a packet (RFC 792, RFC 4443). The marker for tests is at the end of the quoted packet. */
 export function icmpErrorFrame(
   link: Ethernet,
   ip: { from: string; to: string },

@@ -42,7 +42,7 @@ export class NetworkLab {
 
   readonly #subnet: Subnet
 
-  /** @param other settings for a second agent on the host of another lab; `build` of this lab is then never called */
+  /** @param other settings for a second agent on the host of another lab. `build` must not be called in this case. */
   constructor(
     private readonly prefix: string,
     other: Partial<AgentConfig['network']> = {},

@@ -42,7 +42,7 @@ export interface MatrixOptions {
   readonly faults?: 'every' | 'one'
   /** The step that fails in the tests of undo: earlier steps must be undone if possible. Default: the last step. */
   readonly undoneFrom?: string
-  /** With `one`: the step that fails after its run. Later steps must then neither run nor be undone. */
+  /** With `faults: 'one'`: step that fails after its run. Then no later step may run or be undone. */
   readonly earlyFailure?: string
   readonly prepare: () => Promise<MatrixSubject>
   /** Checks the state after a failure. By default it must equal the state before the operation. */

@@ -11,7 +11,7 @@ import {
   type World,
 } from './ownership-model.js'
 
-/* Extends the model in ownership-model.ts: hosts may be restored or removed. Some further steps only matter then. */
+/* Extends the model in ownership-model.ts: an operator restores or removes hosts. Further steps only matter then. */
 
 /** Returns the next steps that exist only because of incidents (see ownership-model.ts), and the possible incidents. */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
@@ -57,13 +57,13 @@ function survives({ hosts }: World, { host, copy }: HostImage): boolean {
   return copy.ownership.role !== 'absent' || hosts.some((other, index) => index !== host && has(other))
 }
 
-/** Returns the state of a restored host. Its journal may lack the last transfer, which must then be repeated. */
+/** Returns the state of a restored host. Its journal may lack the last transfer, so the transfer is repeated. */
 function restored({ copy }: HostImage): HostCopy {
   const isPresent = copy.copy === 'whole' || copy.copy === 'stale' || copy.copy === 'restored'
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }
 }
 
-/** Steps in which a gateway tells a host that it does not own the guest. They matter if the host acts as the owner. */
+/** Steps in which a gateway tells a host that it does not own the guest. This matters if it acts as the owner. */
 function fenceSteps(world: World, rules: Rules): Step[] {
   const { store, moves, hosts } = world
   if (!rules.fences()) return []

@@ -48,7 +48,7 @@ interface BegunMove {
   readonly generation: number
   /** True if the source has ever reported that it handed the guest over. */
   readonly isHandedOver: boolean
-  /** Generation of the decision. Absent: the move is not decided. */
+  /** Ownership generation of the decision about this move. Absent: the gateway has not decided yet. */
   readonly decided?: number
   /** True if both hosts know the decision. Gateways then no longer repeat it. */
   readonly isForgotten?: boolean
@@ -63,7 +63,7 @@ export interface HostImage {
 export interface World {
   readonly store: GuestOwner
   readonly moves: readonly BegunMove[]
-  /** Hosts that owned the guest, by generation, for all generations that the store has ever contained. */
+  /** Host that owned the guest in each ownership generation which the store has ever contained. */
   readonly owners: readonly number[]
   readonly hosts: readonly HostCopy[]
   readonly image?: HostImage
@@ -71,7 +71,7 @@ export interface World {
   readonly incidents: number
 }
 
-/** Numbers of moves and incidents that a search explores. */
+/** Maximum numbers of moves and of incidents (hosts that are restored or removed) in a search. */
 export interface Limits {
   readonly moves: number
   readonly incidents: number
@@ -95,7 +95,7 @@ export const productRules = {
   mayHandOver: ({ isRunning, isSent }: Pick<HostCopy, 'isRunning' | 'isSent'>): boolean => !isRunning && isSent,
   /** True if the gateway may make the target the owner of the guest: the source must have handed over the guest. */
   maySwitch: ({ isHandedOver }: Pick<BegunMove, 'isHandedOver'>): boolean => isHandedOver,
-  /** Generation of the ownership that a host remembers after it has deleted its copy of the guest. */
+  /** Returns the ownership generation that a host still remembers after it has deleted its copy of the guest. */
   rememberedGeneration: (generation: number): number => generation,
 }
 export type Rules = typeof productRules
@@ -196,7 +196,7 @@ function returnSteps(world: World, rules: Rules): Step[] {
   })
 }
 
-/** Returns a step for each message that may arrive: orders and reservations of all moves, and all owners so far. */
+/** Returns a step for each message that may arrive at a host: about each move, and about each owner so far. */
 function messageSteps(world: World, rules: Rules): Step[] {
   const ofMoves = world.moves.flatMap(({ from, to, generation, isForgotten }, id) => {
     const moveId = String(id)
@@ -226,7 +226,7 @@ function hasAnswered({ owners, hosts }: World, generation: number): boolean {
 export function received(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
   const before = world.hosts[host]!
   if (before.isRemoved) return []
-  // A target without a copy refuses to become the owner. Without incidents, the generations must exclude this case.
+  // A target without a copy refuses to become the owner. Only an incident may lead to this case.
   const hasNothing = world.incidents > 0 && before.ownership.role === 'arriving' && before.copy === 'none'
   if (event.kind === 'appoint' && event.isOwner && hasNothing) return []
   const change = rules.planOwnership(before.ownership, event)

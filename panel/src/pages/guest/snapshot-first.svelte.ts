@@ -24,7 +24,7 @@ export class SnapshotFirst {
     }
   }
 
-  /** Takes the snapshot if it is selected. Call it before the disk is replaced. @throws {ApiFailure} */
+  /** Takes the snapshot if the user has selected it. Call it before the disk is replaced. @throws {ApiFailure} */
   async take({ id }: Pick<Guest, 'id'>, description: string): Promise<void> {
     if (!this.wanted) return
     const params = { path: { id: String(id) } }
