@@ -3,11 +3,11 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes, which run side by side. A chain of jobs (see `Chain`) occupies one lane or several. */
   readonly count: number
-  /** Limit of chains with much CPU work. While this many run, waiting chains with little CPU work begin first. */
+  /** Limit of running chains with much CPU work. At the limit, waiting chains with little CPU work begin first. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. No chain begins while another waits for a second lane: the waiting one would run last. */
+/** Runs chains in lanes. No chain overtakes one that waits for a second free lane: the latter would run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -119,7 +119,7 @@ function removeFiles(prefix: string, clocks: string): void {
   if (paths.length > 0) attempt('rm', ['-rf', '--one-file-system', '--', ...paths])
 }
 
-/** Returns the shared memory and semaphores of libfaketime that no process has mapped. */
+/** Returns the files of libfaketime's clocks in /dev/shm that no process has mapped. */
 function unusedClocks(part: string): string[] {
   const clocks = namesWith('/dev/shm', (name) => name.includes(part))
   if (clocks.length === 0) return []

@@ -86,8 +86,8 @@ function start(
 }
 
 /**
- * Gives each process a mount namespace of its own. In a common one, the `ip netns exec` of a test would copy the mounts
- * of all tests, and so keep them in use.
+ * Gives each process a mount namespace of its own. If all tests shared one, `ip netns exec` of one test would copy the
+ * mounts of the others, and these mounts would stay in use.
  */
 function namespaces({ inOwnNetwork }: Job): string[] {
   if (process.getuid?.() !== 0) return []

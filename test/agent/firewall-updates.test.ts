@@ -24,7 +24,7 @@ const updates = 3000
 /** Every fifth update is valid. */
 const rightEach = 5
 const enoughMs = 12_000
-/** Minimum number of updates, however long they take. */
+/** Minimum number of updates, even if they take longer than `enoughMs`. */
 const fewest = 600
 /** After this many updates, the test changes nothing for `holdMs`: packets of this time all pass the same rules. */
 const holdEach = 200

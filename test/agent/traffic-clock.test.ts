@@ -23,7 +23,7 @@ describe('an agent whose clock was wrong', () => {
     await host.keeper.look()
   })
 
-  /** Advances the wall clock and the monotonic clock, and runs the agent's check after every 10 seconds. */
+  /** Advances both clocks (wall and monotonic) in steps of 10 seconds, and runs the agent's check after each step. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 10_000) {
       host.nowMs += 10_000

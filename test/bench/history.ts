@@ -72,7 +72,7 @@ function partsOf(guests: number, clock: { nowMs: number }): Omit<HistoryParts, '
   }
 }
 
-/** Measures the CPU time, in percent of one CPU, of reading one more kernel file per guest with each sample. */
+/** Measures what one more kernel file per guest in each sample would cost: CPU time in percent of one CPU. */
 function ioPercent(guests: number): number {
   const { version, controllers } = readCgroupLayout()
   const file = version === 1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'

@@ -6,7 +6,7 @@ import type { WantedMapping } from '../../shared/port-mapping-rules.js'
 export interface Scenario {
   readonly name: string
   readonly guests: number
-  /** Number of mapped single ports on the whole host. */
+  /** Number of mapped ports of all guests together. Each mapping has a single port. */
   readonly mappings: number
   /** Number of mapped ports of the measured guest. The other guests share the remaining ports equally. */
   readonly ownMappings: number

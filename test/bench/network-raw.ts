@@ -2,7 +2,7 @@ import { Nft } from '../../agent/host/net/nft.js'
 import { run } from '../../agent/host/process/process.js'
 import type { FirewallChains } from '../../agent/network/nft/firewall/plan-firewall.js'
 
-/** The lower bound of the durations: only the nft commands that the agent would run for the same change. */
+/** Baseline of the measurements: only the nft commands that the agent would run for the same change. */
 export class RawNft {
   readonly #pipe = new Nft()
 

@@ -10,7 +10,7 @@ import { figure, median, timed, type Figure } from './figures.js'
 const rounds = 100
 const patienceMs = 10_000
 
-/** The parts of a gateway that cache which callers are allowed. The benchmark has two gateways with the same store. */
+/** The parts of a gateway that cache the rights of callers. The benchmark runs two gateways on one store. */
 interface Gateway {
   readonly store: Store
   readonly access: Access

@@ -74,7 +74,7 @@ describe('a terminal in the panel', function () {
 
   it('continues after a reload of the page, with its former content', async () => {
     const { view, terminal, page } = await open()
-    terminal.show('\x1b[6nbefore the reload\r\n# ') // asks for the cursor position; only one answer is allowed
+    terminal.show('\x1b[6nbefore the reload\r\n# ') // requests the cursor position, which must be answered only once
     await view.shows(/before/)
     await page.reload()
     const again = await shown(page)

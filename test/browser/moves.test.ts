@@ -66,7 +66,7 @@ describe('moving a container to another host in the panel', () => {
     return row.getByRole('cell').allInnerTexts()
   }
 
-  /** Adds a guest with a snapshot. A move creates the next snapshot, which the host only completes after `release`. */
+  /** Adds a guest with a snapshot. Its next snapshot, which a move takes, does not end until `release` is called. */
   async function addHeld(name: string): Promise<{ guest: Guest; release: () => void }> {
     const { host } = lab.gateway.fleet.agentOf('host-a')
     const guest = await lab.gateway.fleet.addGuest({ name })

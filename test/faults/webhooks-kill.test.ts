@@ -98,7 +98,8 @@ describe(`a gateway that is killed ${kills} times while it delivers webhooks`, f
       what: () => `tasks ${[...tasks].filter((id) => !done().has(id)).join(' ')} of ${tasks.size}`,
     })
     for (const [uuid, round] of last) {
-      if (agent.guests().find((one) => one.uuid === uuid)?.statusReason !== String(round)) continue // cleared by a task
+      // Skips a guest if a task has cleared its status reason, which contains the round of the change.
+      if (agent.guests().find((one) => one.uuid === uuid)?.statusReason !== String(round)) continue
       await waitFor(() => told(uuid).includes(round), { what: `${uuid} ${round}` })
     }
     for (const uuid of uuids) expect(told(uuid)).to.deep.equal(told(uuid).toSorted((a, b) => a - b))

@@ -306,7 +306,7 @@ describe('a fleet that moves guests between hosts', function () {
     await expectOnlyAt('host-b', guest)
   })
 
-  /** Runs the last step of a move outside of the move's operation, with another time limit. */
+  /** Runs the last transfer of a move (step `last`) outside of the move's operation, with another time limit. */
   async function copyLast(operationId: string, { uuid }: Guest, withinMs: number): Promise<void> {
     const { context, engine } = source().domain
     const step = {
@@ -324,7 +324,7 @@ describe('a fleet that moves guests between hosts', function () {
 
   for (const step of steps)
     for (const phase of phases) {
-      // A failed `hand_over` or `remove` is not undone: only the gateway decides then, and the removal is repeated.
+      // These steps are not undone: after `hand_over`, the gateway decides about the move, and `remove` is repeated.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
         it(`leaves the guest on its host if a move fails immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {

@@ -91,7 +91,7 @@ describe('the first-boot configuration of a container', function () {
   it('disables the password of the image if the guest has only an SSH key', async () => {
     for (const [path, before] of [
       ['etc/shadow', 'root:$6$image$hash:1::::::'],
-      ['etc/shadow', 'root:!:1::::::'], // locked: an sshd without PAM would reject root's keys
+      ['etc/shadow', 'root:!:1::::::'], // locked account: an sshd without PAM would reject even its keys
     ] as const) {
       const machine = await cloned()
       const file = `${machine.volume}/${path}`

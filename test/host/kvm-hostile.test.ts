@@ -68,7 +68,7 @@ sync() { case $line in *sync-delimited*) sleep $1; id=$(echo "$line" | sed 's/.*
   n=$(echo "$line" | sed 's/.*"arguments":{"id":\\([0-9]*\\)}.*/\\1/'); printf '\\377{"return":%s,"id":%s}\\n' $n $id >&3;; esac; }
 freeze() { case $line in *fsfreeze-freeze*) printf '{"return":1,"id":%s}\\n' $(number id) >&3;; esac; }
 refuse() { case $line in *fsfreeze*) printf '{"error":{"class":"CommandNotFound","desc":"no"},"id":%s}\\n' $(number id) >&3;; esac; }
-while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // without a client, read gets end of file
+while :; do if read -r line <&3; then ${answer}; else sleep 0.05; fi; done` // without a client, `read` fails at once
 }
 
 describe('hostile virtual machines', function () {

@@ -34,7 +34,7 @@ const slackMib = 5
 const write = (path: string, megabytes: number): void =>
   void sh('dd', 'if=/dev/urandom', `of=${path}`, 'bs=1M', `count=${megabytes}`, 'conv=fsync')
 
-/** Contents of a disk before its snapshots. `megabytes` is the space that the snapshots retain. */
+/** Ways to fill a disk before its snapshots are taken. `megabytes` is the space that the snapshots retain. */
 const disks: readonly (readonly [name: string, megabytes: number, fill: (root: string) => void])[] = [
   ['contains no data', 0, () => undefined],
   [

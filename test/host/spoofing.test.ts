@@ -22,7 +22,7 @@ import { sh } from '../support/sh.js'
 
 const tag = 'spo'
 const bridge = `btest-${tag}`
-/** Attackers. `ofKind`: number of forged frames of each kind, which is lower for the slower virtual machine. */
+/** Guests that attack. `ofKind`: number of forged frames of each kind; lower for the virtual machine, which is slow. */
 const attackers = [
   { kind: lxc, id: 11, own6: '2001:db8:9:1::11', ofKind: 1000 },
   { kind: kvm, id: 13, own6: '2001:db8:9:1::13', ofKind: 200 },

@@ -40,7 +40,7 @@ describe('operations with snapshots', () => {
     undone: ['prepare', 'stop', 'keep', 'exchange', 'start'],
     undoneFrom: 'start',
     prepare: () => prepare('snapshotRestore', (uuid) => ({ uuid, snapshotId })),
-    // If a failure comes after `forget`, which deletes the former disk, the guest runs with the restored disk.
+    // If the failure comes after `forget`, which deletes the former disk, the guest keeps the restored disk.
     checkFailed: (after, before, { step, phase }) => {
       const isOver = step === 'forget' && phase === 'after-run'
       expect(after).to.deep.equal(isOver ? { ...(before as object), content: 'first' } : before)

@@ -28,7 +28,7 @@ const target: BackupTarget = {
   place: { $case: 'local', value: { path: '/nowhere' } },
 }
 
-/** Orders that are rejected during every kind of suspension. Those with `liftBlock` come from an administrator. */
+/** Orders that are rejected during every kind of suspension. `liftBlock` marks orders of an administrator. */
 const refused: readonly ((uuid: string) => WireOrder)[] = [
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: false } }),
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: true } }),

@@ -235,7 +235,7 @@ describe('scripts/up and scripts/down', function () {
     expect(pidOf('gateway')).to.equal(before.gateway)
     expect(pidOf('agent')).not.to.equal(before.agent)
     expect(guestInits()).to.deep.equal(inits)
-    await api('/routing') // shows that the agent itself answers
+    await api('/routing') // the gateway asks the agent for this answer
     expect(await statusOf('survivor')).to.equal('running')
   })
 

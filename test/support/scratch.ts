@@ -41,7 +41,7 @@ export function memoryDirectory(scratch: string): string {
 /** True for a directory in memory. Its unmount is lazy, because loop devices of a killed machine may still use it. */
 const isMemory = (target: string): boolean => target.endsWith('/memory')
 
-/** Removes the things that `find` returns. Tries again after a failure: a thing may be in use or gone. */
+/** Removes everything that `find` returns. Repeats this after a failure, because something may be in use or gone. */
 function clear<T>(find: (path: string) => T[], path: string, remove: (found: T) => unknown): void {
   for (const deadline = performance.now() + 10_000; ;) {
     try {

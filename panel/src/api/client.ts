@@ -29,7 +29,7 @@ export function randomId(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The typed API client. It does not check responses; `ask` does. */
+/** The typed API client. Its callers get responses unchecked; `ask` checks them. */
 export const api = createClient<paths>({ baseUrl: '/api/v1' })
 api.use({
   onRequest({ request }) {

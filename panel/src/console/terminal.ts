@@ -54,7 +54,7 @@ const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', mono
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
-/** Size of the pieces in which output is processed. The page can react after each piece, which takes only moments. */
+/** Size of the pieces of output between which the page can react. Such a piece contains only few control sequences. */
 const pieceBytes = 512
 
 /**

@@ -32,7 +32,7 @@ class Texts {
     return this.#translate(key, values)
   }
 
-  /** Returns the text for a key that ends with a value from the server, or `fallback` if the key is unknown. */
+  /** Returns the text for a key whose end is a value from the server. If the key is unknown, returns `fallback`. */
   find(key: string, fallback: string): string {
     void this.language
     return key in en ? this.#translate(key) : fallback

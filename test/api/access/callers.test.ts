@@ -19,7 +19,7 @@ type ExpectedAnswer = 'in' | readonly [status: number, code: string]
 
 interface Kind {
   readonly name: string
-  /** Creates a caller of this kind, with those rights for the route that callers of this kind can have. */
+  /** Creates a caller of this kind. It has all rights for the route that this kind of caller can have. */
   readonly of: (route: Route) => Promise<Caller>
   readonly expected: (route: Route) => ExpectedAnswer
 }

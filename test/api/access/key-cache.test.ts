@@ -158,7 +158,7 @@ describe('the cache of API keys', () => {
     await ask()
     const before = store.pings
     await ask()
-    expect(store.pings - before).to.be.at.most(1) // one ping may be the periodic one
+    expect(store.pings - before).to.be.at.most(1) // a periodic ping may be among them
     store.outOfTouch = true
     await ask()
     expect(store.pings).to.be.greaterThan(before)

@@ -42,7 +42,7 @@ class Guesses {
   }
 }
 
-/** The attacker knows the password, and has a cookie of the owner's device. The Redis is real. */
+/** The attacker knows the password, and has a cookie of the owner's device. The accounts are in a real Redis. */
 describe('guesses at a second factor', function () {
   let redis: TestRedis
   let parts: ConstructorParameters<typeof Logins>[0]

@@ -17,7 +17,7 @@ import { waitFor } from '../../support/wait.js'
 /** Number of requests on one connection. */
 const many = 1000
 const together = 16
-/** Number of requests that the client sends at once. After each offer of an upgrade, it must wait for the answer. */
+/** Number of requests that the client sends without waiting. If a request offers an upgrade, the client must wait. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
 /** Number of requests of each kind. It is lower if each waits for its answer and writes an audit entry (POST). */

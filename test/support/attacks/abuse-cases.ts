@@ -166,7 +166,7 @@ export function guestsOf(lab: NetworkLab, cases: readonly Case[]): Map<string, G
   )
 }
 
-/** Starts the traffic of each guest, and the client's part of it. */
+/** Starts the traffic of each guest, and the requests of the client to the guest. */
 export function begin(
   lab: NetworkLab,
   cases: readonly Case[],

@@ -115,7 +115,6 @@ export class GatewayProcess {
     return readFileSync(join(this.directory, 'gateway.log'), 'utf8').slice(-bytes)
   }
 
-  /** Stops the gateway and its Redis. */
   async close(): Promise<void> {
     await this.kill('SIGTERM')
     await stopRedis(this.directory)

@@ -6,7 +6,7 @@ interface Entry {
   readonly detail: string
 }
 
-/** Checks the audit log against the known outcomes of changes, some of which were interrupted. */
+/** Checks the audit log against the changes that surely were made: acknowledged, or seen by a later request. */
 export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()

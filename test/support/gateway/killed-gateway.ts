@@ -205,12 +205,12 @@ export class KilledGateway {
     })
   }
 
-  /** Waits for the gateway, and waits a second time if the machine is busy. */
+  /** Waits until the gateway is ready. On a busy machine, this may need a second attempt. */
   async #ready(): Promise<void> {
     await this.gateway.ready().catch(() => this.gateway.ready())
   }
 
-  /** Runs all loops of requests concurrently while the gateway and Redis are killed. Each then finishes its round. */
+  /** Runs all loops of requests at the same time while gateway and Redis are killed. Each loop ends its last round. */
   async run(lanes: readonly Lane[]): Promise<void> {
     let isOver = false
     const counts = lanes.map(() => 0)

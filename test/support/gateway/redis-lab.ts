@@ -23,7 +23,7 @@ export interface RedisLabOptions {
   /** Options of redis-cli for the servers and Sentinels, such as a password. */
   readonly clientOptions?: readonly string[]
   readonly access?: RedisAccess
-  /** Access data of the stores for the Sentinels. Default: `access`. */
+  /** Access data with which stores log in to the Sentinels. Default: `access`. */
   readonly sentinelAccess?: RedisAccess
   /** Called with the addresses of the lab before its servers start. */
   readonly prepare?: (addresses: readonly string[]) => void

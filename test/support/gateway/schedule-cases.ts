@@ -7,7 +7,7 @@ export interface ScheduleCases {
   /** Returns the fields of the created snapshot or backup that the other of these two kinds does not have. */
   readonly made: () => object
   readonly mostRetention: number
-  /** Scopes of an API key that must not be allowed to set a schedule. */
+  /** Scopes with which an API key must not be able to set a schedule. */
   readonly lesser: readonly string[]
   /** Starts a manual snapshot or backup and keeps it in progress. Resolves with a function that lets it end. */
   readonly holdOne: () => Promise<() => Promise<void>>

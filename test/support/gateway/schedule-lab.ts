@@ -82,7 +82,7 @@ export class ScheduleLab {
     this.agent.domain[`${this.kind}s`].look()
   }
 
-  /** Sets the clock and lets the agent check. Resolves when the resulting operations have ended. */
+  /** Sets the clock and lets the agent check what is due. Resolves when the operations that this began have ended. */
   lookAt = async (ms: number): Promise<void> => {
     this.nowMs = ms
     this.look()

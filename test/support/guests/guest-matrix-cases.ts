@@ -57,7 +57,7 @@ export const diskCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
-    // Steps that do the same as for a running guest are only tested with a running guest.
+    // Steps that do the same for running and stopped guests are only tested with a running guest.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {
@@ -110,7 +110,7 @@ function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, '
   expect((after as { guests: object[] }).guests[0]).to.deep.equal({ ...old, ...changed })
 }
 
-/** Checks that a failure restores the former disk, until the step `forget` has deleted that disk. */
+/** Checks that a failure restores the former disk. After `forget`, which deletes it, the restored disk must stay. */
 function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'forget' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests

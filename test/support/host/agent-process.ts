@@ -36,7 +36,7 @@ export function agentConfig(
       table: `btest_${tag}`,
       interface_prefix: `x${tag}`,
       subnet: subnetOf(tag),
-      nat_ports: { start: 20000, end: 29999 }, // below the ports of outgoing connections
+      nat_ports: { start: 20000, end: 29999 }, // the kernel uses higher ports for outgoing connections
     },
     storage: { pool: join(directory, 'pool'), loop_file: join(directory, 'pool.img'), loop_size_gb: 8 },
     swap: { unit_dir: join(directory, 'units') },

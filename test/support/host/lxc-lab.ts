@@ -6,7 +6,7 @@ import { readCgroupLayout } from '../../../agent/host/process/cgroup.js'
 import { openLxcHost, type LxcHost, type LxcHostOptions } from './lxc-host.js'
 import { waitFor } from '../wait.js'
 
-/** A host for all tests of a suite. After each test, its guests are deleted and must leave nothing on the host. */
+/** A host that the tests of a suite share. After each test, the guests are deleted and must leave no trace. */
 export interface LxcLab {
   readonly host: LxcHost
   /** The driver's reports about guests that ended by themselves, in the current test. */

@@ -16,7 +16,7 @@ interface MemoryBackup extends StoredBackup {
 /** Hooks of a test, by the names of calls. A hook may wait, or throw an error of the target. */
 export type BackupFaults = Partial<Record<keyof BackupRepositories, (watch: WorkContext) => void | Promise<void>>>
 
-/** The parts of a host that backups read and write. */
+/** The parts of a simulated host that backups read and write. */
 export interface BackedUp {
   readonly snapshots: ReadonlyMap<string, ReadonlyMap<string, string>>
   readonly next: Map<string, string>

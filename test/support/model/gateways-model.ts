@@ -31,7 +31,7 @@ interface Data {
 interface Gateway {
   /** Index of the Redis server to which the gateway is connected. */
   readonly server: number
-  /** True while, by the gateway's clock, the confirmed lease is valid. */
+  /** True while the gateway holds a confirmed lease that is still valid by the gateway's own clock. */
   readonly held: boolean
   readonly epoch: number | null
   readonly unsure: boolean
@@ -61,7 +61,7 @@ export interface GatewaysState {
   readonly acknowledged: number
   /** Index of the gateway whose call the agent accepted, for each epoch. */
   readonly actors: Readonly<Record<number, number>>
-  /** The epoch of the gateway whose call the agent accepted last. */
+  /** Epoch (number of a take-over of the lease) of the last call that the agent accepted. */
   readonly lastActed: number
   readonly problem: string
 }
@@ -201,7 +201,7 @@ function failOver(state: GatewaysState, former: number): GatewaysState {
   return rename({ ...state, follows, failovers: state.failovers + 1 }, 0, master)
 }
 
-/** Checks that a new master has the newest acknowledged epoch. */
+/** Checks that no acknowledged lease is lost: the new master has at least the highest acknowledged epoch. */
 function checkAcknowledged(state: GatewaysState): GatewaysState {
   const { counter } = state.servers[state.named[0]!]!
   if (counter >= state.acknowledged) return state

@@ -4,7 +4,7 @@ import { openAddressBook, runGuest } from './address-book.js'
 import { clientAddress, NetworkLab, type AgentNetwork } from './network-lab.js'
 import { waitFor } from '../wait.js'
 
-/** The uplink of the lab's host. It leads to the segment of the client. */
+/** The interface of the lab's host towards the client. */
 const uplink = { interface: 'up0', gateway: '' }
 export const poolItem = (address: string) => ({ ...uplink, address, prefixLen: 24 })
 export const prefixItem = (prefix: string, prefixLen: number) => ({
@@ -79,7 +79,7 @@ export class AddressedPair {
     return this.book.call('status') as Promise<Ipv6Status>
   }
 
-  /** Compares the host with the settings of the agent, as the agent does periodically. @returns the repairs */
+  /** Compares the host with the configured addresses, as the agent does periodically. @returns what was repaired */
   repairs(): Promise<string[]> {
     return this.book.call('ensure') as Promise<string[]>
   }

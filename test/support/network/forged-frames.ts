@@ -6,7 +6,7 @@ import { arpFrame, discoveryFrame, ipv4Frame, rawFrame, tagged, udp6Frame } from
  * number of variants of each kind. The marker, by which tests recognize a frame, is its kind and number.
  */
 
-/** A participant on the bridge. */
+/** Addresses of a participant on the bridge. */
 export interface Station {
   readonly mac: string
   readonly ipv4: string

@@ -23,7 +23,7 @@ const network = createRules(config, {
   ...(watch ? { watch } : {}),
 })
 
-// Like the agent's reconciler, repairs after each change by another program, and every 3 s in case a repair failed.
+// Repairs like the agent: after each change by another program, and every 3 s, because a repair may fail.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
 if (watches) {

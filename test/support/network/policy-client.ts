@@ -81,7 +81,7 @@ function openSocket({ url, from, protocols = [], headers }: PolicyCall, state: {
   })
 }
 
-/** Opens a connection that stays open after its response, or whose response does not end. */
+/** Sends a request whose connection stays open: the response does not end, or the connection is kept alive. */
 function openStream({ url, from, headers }: PolicyCall, state: { ended: SocketEnd }) {
   return new Promise<void>((resolve, reject) => {
     const agent = new Agent({ keepAlive: true })

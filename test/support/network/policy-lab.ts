@@ -39,7 +39,7 @@ const agentPort = 8070
 
 /** Ways in which proxies pass on the client's address: port for the first gateway, and nginx directives. */
 const styles = {
-  /** The usual style appends the client's address to the header that the client has sent. */
+  /** The usual way: the proxy appends the client's address to the header that the client has sent. */
   append: [8001, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;'],
   port: [8002, 'proxy_set_header X-Forwarded-For $remote_addr:$remote_port;'],
   ipv6Port: [8003, 'proxy_set_header X-Forwarded-For [$remote_addr]:$remote_port;'],
@@ -186,7 +186,7 @@ export class PolicyLab {
       )
   }
 
-  /** Starts proxies on the machines: those on q pass requests to a proxy on p, all others to the gateways. */
+  /** Starts proxies on p, q and gw. Those on q pass requests to a proxy on p, those on p and gw to the gateways. */
   #startProxies(): void {
     const direct = Object.values(styles).flatMap(([port, says]) =>
       gatewayPorts.map((to, index) => proxyServer(port + 100 * index, `10.0.0.10:${to}`, says)),

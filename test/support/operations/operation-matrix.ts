@@ -36,11 +36,11 @@ export interface MatrixOptions {
   /** Steps at which faults are injected. By default all steps. */
   readonly tried?: readonly string[]
   /**
-   * `every` (the default) tests all faults. `one` stops the agent after each step and each undo, so that the next agent
-   * repeats it, and lets the step `earlyFailure` fail.
+   * `every` (the default) tests all faults. `one` tests two: the agent is stopped after each step and each undo, which
+   * the next agent then repeats, and the step `earlyFailure` fails.
    */
   readonly faults?: 'every' | 'one'
-  /** The step that fails in the tests of undo: earlier steps must be undone if possible. Default: the last step. */
+  /** The step that fails in the tests of undo (default: the last step). Earlier steps must be undone if possible. */
   readonly undoneFrom?: string
   /** With `faults: 'one'`: step that fails after its run. Then no later step may run or be undone. */
   readonly earlyFailure?: string
@@ -71,9 +71,9 @@ function expectDefinition({ definition }: MatrixSubject, options: MatrixOptions)
 }
 
 /**
- * Adds tests that inject each fault at each step: the step fails before or after its run; the agent is gone before or
- * after the step's run or undo; the run or undo is executed twice. "Gone" stops the engine at that point, and a new
- * engine recovers from the journal. A `forwardOnly` operation must reach the same end state as without the fault.
+ * Adds tests that inject each fault at each step: the step fails before or after its run; its run or undo is executed
+ * twice; or the agent is gone before or after the run or undo. "Gone": the engine stops there, and a new engine
+ * recovers from the journal. A `forwardOnly` operation must reach the same end state as without the fault.
  */
 export function describeOperationMatrix(title: string, options: MatrixOptions): void {
   describe(title, function () {

@@ -13,7 +13,7 @@ import {
 
 /* Extends the model in ownership-model.ts: an operator restores or removes hosts. Further steps only matter then. */
 
-/** Returns the next steps that exist only because of incidents (see ownership-model.ts), and the possible incidents. */
+/** Returns the possible incidents, and further steps that exist only because of incidents (see ownership-model.ts). */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
   if (limits.incidents === 0) return []
   const incidents =
@@ -21,7 +21,7 @@ export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Ste
   return [...incidents, ...forgetSteps(world), ...fenceSteps(world, rules)]
 }
 
-/** Marks a move as forgotten when both hosts know its decision. Only earlier messages about it can then arrive. */
+/** Marks a move as forgotten when both hosts know its decision. Gateways then send no new messages about it. */
 function forgetSteps(world: World): Step[] {
   return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
     const knows = ({ ownership, isRemoved }: HostCopy): boolean => isRemoved || ownership.generation >= generation!
@@ -50,7 +50,7 @@ function incidentSteps(world: World, host: number): Step[] {
   return steps
 }
 
-/** True if the guest is not lost when the host loses its present disk. */
+/** True if the guest survives the loss of the host's present disk: the image or another host still has the guest. */
 function survives({ hosts }: World, { host, copy }: HostImage): boolean {
   const has = ({ ownership: { role }, copy: disk }: HostCopy): boolean =>
     ['owner', 'leaving', 'handed_over'].includes(role) && disk !== 'none' && disk !== 'stale'

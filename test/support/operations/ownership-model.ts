@@ -36,7 +36,7 @@ export interface HostCopy {
   readonly copy: Copy
   /** True if the target has confirmed the last transfer. */
   readonly isSent: boolean
-  /** True for a host that was restored from an older image. Until it knows the newest owner, it may run an old copy. */
+  /** True if the host was restored from an older image. Until it knows the newest owner, it may run an old copy. */
   readonly isRestored?: boolean
   /** True for a host that was removed from the fleet. */
   readonly isRemoved?: boolean
@@ -85,7 +85,7 @@ export const productRules = {
   planSwitch,
   planCancel,
   planReturn,
-  /** True if a gateway may tell a host to delete its copy. `hasOwner`: the owner of the guest has answered. */
+  /** True if a gateway may tell a host to delete its copy. `hasOwner`: the guest's owner has confirmed its role. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
   /** True if a gateway stops an outdated copy of a guest that a host reports, even if the guest is not being moved. */
   fences: (): boolean => true,
@@ -148,7 +148,7 @@ export function crash(world: World, host: number): World {
   return world.hosts[host]?.isRunning ? withHost(world, host, { isRunning: false }) : world
 }
 
-/** True if a move may begin. If the search includes incidents, both hosts must first know the end of earlier moves. */
+/** True if a move may begin. In a search with incidents, both hosts of every earlier move must know its decision. */
 function mayBegin({ moves }: World, limits: Limits): boolean {
   return moves.length < limits.moves && (limits.incidents === 0 || moves.every(({ isForgotten }) => isForgotten))
 }
@@ -165,7 +165,7 @@ function beginSteps(world: World, rules: Rules): Step[] {
   })
 }
 
-/** Returns the decisions that a gateway may make about moves, whatever state it has last read from the store. */
+/** Returns the decisions that a gateway may make about moves, even if its knowledge of the store is outdated. */
 function decisionSteps(world: World, rules: Rules): Step[] {
   return world.moves.flatMap((move, id) => {
     const switched = rules.maySwitch(move) ? rules.planSwitch(world.store, String(id)) : undefined
@@ -284,8 +284,8 @@ function sent(world: World, rules: Rules, host: number): World[] {
   const to = world.moves[Number(ownership.moveId)]?.to ?? -1
   const target = world.hosts[to]?.ownership
   if (!rules.maySend(source) || target?.role !== 'arriving' || target.moveId !== ownership.moveId) return []
-  // A repeated transfer must be confirmed again. A complete disk of the target is kept until the end of the transfer,
-  // which matters if the source was restored and repeats its transfer.
+  // A repeated transfer must be confirmed again. The target keeps a complete disk until the transfer has ended. This
+  // matters if the source was restored and repeats its transfer.
   const isKept = world.incidents > 0 && ['whole', 'restored'].includes(world.hosts[to]!.copy)
   const broken = withHost(withHost(world, to, isKept ? {} : { copy: 'partial' }), host, { isSent: false })
   return [broken, withHost(withHost(world, to, { copy }), host, { isSent: true })]
