@@ -47,7 +47,7 @@ describe('several gateways', function () {
     first = await GatewayProcess.create(join(directory, 'first'))
     first.start()
     await first.ready()
-    // Both have a fleet of their own at first, without hosts and administrators.
+    // Until they join, these gateways each have a fleet of their own, without hosts and administrators.
     second = await GatewayProcess.create(join(directory, 'second'))
     third = await GatewayProcess.create(join(directory, 'third'))
   })
@@ -71,7 +71,7 @@ describe('several gateways', function () {
     return { code: status, output: stdout + stderr }
   }
 
-  /** Makes the machine of a gateway use the same key for its request as the other machines with this key. */
+  /** Makes `berth-gateway join` use a fixed key. Machines that use the same key count as one machine. */
   function placeKey(gateway: GatewayProcess): void {
     mkdirSync(join(stateDir(gateway), 'joining'), { recursive: true })
     writeFileSync(join(stateDir(gateway), 'joining/key.pem'), keyPem)
@@ -92,7 +92,7 @@ describe('several gateways', function () {
     return { token, id }
   }
 
-  /** Lets requests of the administrator of the first gateway be sent to another gateway. */
+  /** Returns a gateway that gets its requests with the administrator's key of the first gateway. */
   const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
 
   it('can share the data of the first one after its store was moved as documented', async () => {
@@ -209,7 +209,7 @@ describe('several gateways', function () {
     const joining = join(stateDir(third), 'joining')
     mkdirSync(joining)
     for (const name of ['secret', 'gateway.json']) renameSync(join(stateDir(third), name), join(joining, name))
-    // Everything else has its new place already. The token is used, but the gateway is not asked again.
+    // The other files are in place already, so the join only moves these two. It sends no request with the used token.
     expect(runJoin(third, thirdToken)).to.include({ code: 0 })
     expect(existsSync(joining)).to.equal(false)
     for (const name of ['secret', 'pki/authority.pem'])

@@ -7,8 +7,8 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 /*
- * Makes two machines with the packages gateways of one fleet, with the commands of the documentation. The store is a Redis
- * server on the first machine.
+ * Installs the packages on two machines, and joins both gateways to one fleet with the documented commands. The store
+ * is a Redis server on the first machine.
  */
 
 const network = testBridge('btestpk6')
@@ -60,7 +60,7 @@ describe('gateways from the packages', function () {
     scratch.wipe()
   })
 
-  /** Runs a command of the documentation, without the prompt of its list. */
+  /** Runs the documented command that begins with this text. */
   function runDocumented(machine: SystemdMachine, beginning: string): void {
     const command = page.split('\n').find((line) => line.trim().startsWith(beginning))
     expect(command, beginning).to.be.a('string')
