@@ -1,10 +1,10 @@
 /**
- * Optional functions that an agent declares in its description. A gateway requests a function only from a host that
- * lists it, so that an older agent never gets a call that it does not know.
+ * Optional functions of agents. An agent lists those that it has in its description. A gateway uses no others, because
+ * an older agent would not know the calls.
  * - `upgrade`: the agent can install another version of itself; only for hosts that their gateway installed.
  * - `move`: the host can send containers to other hosts and receive them.
- * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Older agents ignore the
- *   fence of a call, so calls need not be held back from them.
+ * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
+ * to older agents, which ignore them.
  */
 export const agentFeatures = ['upgrade', 'move', 'fence'] as const
 export type AgentFeature = (typeof agentFeatures)[number]

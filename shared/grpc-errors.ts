@@ -109,7 +109,7 @@ const unanswered: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANC
 
 /** The error of a call that the peer did not answer. */
 export class UnansweredError extends BerthError {
-  /** @param left true if the call was sent, so that the peer may have executed it */
+  /** @param left true if the call has left this process, so that the peer may have executed it */
   constructor(
     readonly left: boolean,
     cause: unknown,

@@ -254,7 +254,7 @@ export async function discardBody(body: Readable, maxBytes: number): Promise<voi
       if (leftBytes < 0) return
     }
   } catch {
-    // A body that arrives incompletely needs no handling, because it is discarded.
+    // The body is discarded anyway, so it does not matter if its end is missing.
   }
 }
 

@@ -53,7 +53,7 @@ export class SteadyClock {
     return Math.max(this.now(), this.sources.wall())
   }
 
-  /** Returns the difference between the wall clock and the steady time in ms. */
+  /** Returns by how many ms the wall clock is ahead of the steady time. 0 if it has not jumped. */
   jumpMs(): number {
     const nowMs = this.now()
     return this.#jump ? this.sources.wall() - nowMs : 0

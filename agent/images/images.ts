@@ -121,8 +121,8 @@ export class Images {
   }
 
   /**
-   * Removes what an attempt to create an image has left, even a complete image. Removes nothing while other callers
-   * wait for the image, or while an unfinished operation needs it for a guest.
+   * Undoes an attempt to create an image: removes its files, and also the image if it is complete. Removes nothing
+   * while other callers wait for the image, or while an unfinished operation needs it for a guest.
    */
   async takeBack(id: string): Promise<void> {
     if (this.#builds.has(id) || this.isUsed(id)) return

@@ -173,7 +173,7 @@ export class Execution {
     canceled: AbortSignal,
   ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    // Only cancelable steps get a combined signal, because each one stays registered with the agent's own signal.
+    // A combined signal stays registered with the agent's own signal, so only steps that can be canceled get one.
     const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,

@@ -8,7 +8,7 @@ export function canonicalJson(value: unknown): string {
 
 /** Returns the SHA-256 of a request, in hex. It distinguishes a repeated request from another with the same id. */
 export function hashRequest(action: string, subject: SubjectRef, request: unknown): string {
-  // Guests keep the key `guestUuid` of earlier versions, so that hashes stored by these versions still match.
+  // For guests, the key is `guestUuid` as in earlier versions. Otherwise, hashes that they have stored would not match.
   const about = subject.kind === 'guest' ? { guestUuid: subject.id } : { [subject.kind]: subject.id }
   const text = canonicalJson({ action, ...about, request: request ?? null })
   return createHash('sha256').update(text).digest('hex')

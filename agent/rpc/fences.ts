@@ -40,7 +40,7 @@ export function fenceCalls(fences: Fences): ServerInterceptor {
     })
 }
 
-/** @throws {BerthError} `invalid_field`: a malformed fence must not count as a missing one */
+/** @throws {BerthError} `invalid_field` for a malformed fence: if it were ignored, the call would run unchecked */
 function fencesOf(metadata: Metadata): Fence[] {
   return metadata.get(fenceKey).map((text) => {
     const fence = parseFence(String(text))

@@ -303,7 +303,7 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Stores `readableSince` and the database's version. Readers ignore both if the database has another version. */
+/** Stores the oldest version whose programs can use this database. Readers ignore it after another migration. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)

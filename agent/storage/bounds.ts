@@ -8,9 +8,9 @@ const levelShift = 48n
 const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
 
 /**
- * Limits the space of each guest in the pool (docs/design/storage.md). With simple quotas, each guest has a group that
- * counts all data that its volumes wrote, as long as a subvolume still uses that data. With classic quotas, the limit
- * applies to all data that the guest's present volume references.
+ * Limits the space of each guest in the pool (docs/design/storage.md). With simple quotas, each guest has a quota
+ * group. It counts the data that the guest's volumes wrote, until no subvolume uses the data any more. With classic
+ * quotas, the limit applies to all data that the guest's present volume references.
  */
 export class Bounds {
   readonly #pool: Pool

@@ -109,7 +109,7 @@ export class Trash {
     }
   }
 
-  /** Makes the next sweep clear qgroups again. */
+  /** Makes the next sweep of the trash remove stale quota groups again. */
   #noteDeletion(): void {
     this.#deletions++
     this.#qgroupErrors = ''

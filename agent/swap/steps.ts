@@ -58,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Makes a boot activate the new file. Until the old file's unit is removed, a boot activates the old file, too. */
+/** Makes each boot of the host activate the new file. The old file is activated, too, until its unit is removed. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',

@@ -228,7 +228,7 @@ export class TrafficKeeper implements PolicyKeeper {
     log.info({ guest: record.uuid }, 'suspension ended')
   }
 
-  /** Requests a stop as a user would. So the guest stays stopped even when policy permits it to run again. */
+  /** Stops a guest that must not run. As after a user's stop, it stays stopped when it is allowed to run again. */
   #stopBlocked(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())

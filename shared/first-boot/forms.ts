@@ -57,7 +57,10 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init runs the text after the first line. If LF ends that line, CRLF in the text are not converted. */
+/**
+ * cloud-init runs the text after the first line. If the first line ends with LF, cloud-init leaves each CRLF in the
+ * text, and the path of the script's interpreter would end with CR.
+ */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))

@@ -86,7 +86,7 @@ export async function removeEmptyGroups(path: string, ids: readonly bigint[]): P
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: `next` is the older one, so an earlier call has exchanged the names; `nothing`: `next` does not exist. */
+/** `done`: `next` is older than `current`, so the names are exchanged already; `nothing`: `next` does not exist. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**

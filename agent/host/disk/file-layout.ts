@@ -52,7 +52,7 @@ export async function readLayout(
 export interface LayoutSource {
   /** Path of a file that `readLayout` wrote. Undefined: zeros become holes, and equal files share their data. */
   readonly layout: string | undefined
-  /** Root of an image's tree, on the restored tree's file system. Files that equal the image's share their data. */
+  /** Directory of an unpacked image on the same file system. Equal files of the tree and the image share their data. */
   readonly image: string | undefined
   /** Indexes, in the layout, of the files that `applyToFetched` has already handled. */
   readonly apart: readonly number[]

@@ -5,7 +5,7 @@ import { readKernelFile } from '../process/proc.js'
 export interface NamespaceBounds {
   /** Values for files of /proc/sys/user. Files that do not exist in this kernel are skipped. */
   readonly counts: Readonly<Record<string, number>>
-  /** Limits of resources that the kernel counts by user namespace, by number of the resource (linux/resource.h). */
+  /** Resource limits that apply to the whole user namespace. Keys are RLIMIT_* numbers (linux/resource.h). */
   readonly resources: Readonly<Record<number, number>>
 }
 

@@ -20,7 +20,7 @@ export interface TerminalDirectory {
 
 /** How to run a command on a guest's terminal. `program` gets the terminal's master as file 3 and runs the command. */
 export interface GuestTerminal extends TerminalCommand {
-  /** The guest's terminals. Undefined if no process of the host keeps them open. */
+  /** The guest's /dev/pts. Undefined if no process of the host has it open: it cannot be reached then. */
   readonly terminals: TerminalDirectory | undefined
   /** Command to run on a terminal of the host if the guest has no terminals available. */
   readonly otherwise: TerminalCommand

@@ -29,8 +29,8 @@ export async function changeSysctl(path: string, before: number | undefined, val
 }
 
 /**
- * Restores original values of settings that this agent no longer needs. Leaves settings that another program has
- * changed since, and those that another agent in this network namespace may need.
+ * Restores the original values of kernel settings that this agent no longer needs. Skips a setting if another program
+ * has changed it since, or if another agent in this network namespace may need it.
  * @returns paths of the restored settings
  */
 export function releaseSysctls(isUnused: (path: string) => boolean): Promise<string[]> {

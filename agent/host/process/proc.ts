@@ -194,8 +194,8 @@ export function listDirectory(path: string): string[] {
 }
 
 /**
- * True if process ids in messages of the kernel are those that this process sees. In a container they are not, so an
- * agent in a container cannot recognize its own changes of the network. Source: PROC_PID_INIT_INO in linux/proc_ns.h
+ * True if this process sees the same process ids that messages of the kernel contain. In a container, the ids differ,
+ * so an agent there cannot recognize its own changes of the network. Source: PROC_PID_INIT_INO in linux/proc_ns.h
  */
 export function hasKernelPids(): boolean {
   return readlinkSync('/proc/self/ns/pid') === 'pid:[4026531836]'

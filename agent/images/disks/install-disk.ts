@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk. Passes the format that `parseHeader` found: one that qemu-img guesses could name other files. */
+/** Converts a disk. Tells qemu-img the format that `parseHeader` found: a guessed format could refer to other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,

@@ -211,7 +211,7 @@ async function sizeOf(file: string): Promise<number> {
 /** Returns the path of the note that identifies the version of a partially downloaded file. */
 export const noteOf = (file: string): string => `${file}.json`
 
-/** Aborts its signal if fewer than `leastBytes` arrive within a period. */
+/** Aborts `signal` if fewer than `leastBytes` arrive within `patienceMs`. */
 class Pace {
   readonly #abort = new AbortController()
   readonly #timer: NodeJS.Timeout

@@ -33,8 +33,8 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * Which IPv6 settings guests needed when `#release` last restored the others: `none`, or `some` with the proxied
-   * interfaces. Undefined: `#release` must search for unused settings again.
+   * The state in which `#release` has restored all unneeded IPv6 settings: `none` if no guest had an address, otherwise
+   * `some` with the proxied interfaces. Undefined: `#release` must search for unneeded settings again.
    */
   #released: string | undefined
 

@@ -203,8 +203,8 @@ export class Routing {
   }
 
   /**
-   * Rolls back each list separately. A new list stays if a guest has got an address or port from it meanwhile:
-   * otherwise the guest would lose it.
+   * Restores each earlier list in its own transaction. This fails, and the new list stays, if a guest has meanwhile got
+   * an address or port of the new list, which it would lose.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options

@@ -15,8 +15,8 @@ export class Guard {
   }
 
   /**
-   * Creates the guard if it is missing. Call it after the guarded tables were created. A guard that another agent has
-   * created for the same tables is sufficient.
+   * Creates the guard unless it exists, even if another agent created it. Call it after the agent's own tables were
+   * created, because the guard drops all packets that they have not marked.
    */
   async ensure(): Promise<void> {
     const have = await this.nft.readTable('inet', guardTable(this.plan.table))

@@ -47,7 +47,7 @@ class TcShaper implements HostShaper {
   readonly #ip = new Ip()
   readonly #ifbs: RegExp
   readonly #devices: RegExp
-  /** Decides when all rates must be compared in full again. */
+  /** Knows whether the rates on the host may have changed, so that all of them must be compared again. */
   readonly #drift: Drift
   /** The array of guests whose rates were last found correct. Undefined once an interface was added or removed. */
   #settled: readonly GuestRates[] | undefined

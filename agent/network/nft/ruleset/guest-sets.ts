@@ -11,7 +11,9 @@ export const guestSets = {
   guests: 'bridge',
   /** Set of `device . mac . ipv6`: sources that a guest may use. */
   guests6: 'bridge',
-  /** Set of `device . mac`, with the MAC as a number: the option that a guest may add to a neighbour solicitation. */
+  /**
+   * Set of `device . mac`, with the MAC as a number: the only MAC that the guest's neighbour solicitations may name.
+   */
   solicitors: 'bridge',
   /** Maps a guest's address to a firewall chain of the guest: `in` for flows that others opened, `out` for its own. */
   firewall_in: 'inet',

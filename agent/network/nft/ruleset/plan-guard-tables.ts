@@ -3,7 +3,7 @@ import { planOffBridge } from './plan-filter-table.js'
 import { hook, inTable, lacksMark, rule, type Item } from './plan-items.js'
 
 export interface GuardPlan {
-  /** Name of the guarded tables. */
+  /** Name of the agent's nft tables. The guard drops guests' packets that these tables have not marked. */
   readonly table: string
   readonly bridge: string
   readonly interfacePrefix: string

@@ -46,10 +46,10 @@ export const rule = (chainName: string, text: string): Item => ({ rule: text, ch
 /** Bits of the packet mark. They exist only within the host, because packets lose their mark between namespaces. */
 export const marks = {
   /**
-   * Marks the packets of a guest that reaches another guest through a mapping. If net.bridge.bridge-nf-call-iptables is
-   * set, as Docker and Kubernetes do for all bridges, the kernel runs IP hooks on frames. Then it forwards such a
-   * packet on the bridge without routing it. So the bridge table must accept a packet with this mark, which the filter
-   * for routed packets has already accepted.
+   * Marks packets from one guest to another through a port mapping, after the filter for routed packets has accepted
+   * them. The bridge table must accept marked packets, too: if net.bridge.bridge-nf-call-iptables is set, as Docker and
+   * Kubernetes do for all bridges, the kernel runs IP hooks on bridged frames, and then forwards such a packet on the
+   * bridge without routing it.
    */
   hairpin: '0x8000000',
   /** Marks packets that passed the bridge table (bridged) or filter table (filtered). The guard drops all others. */

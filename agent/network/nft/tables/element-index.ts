@@ -33,8 +33,8 @@ export class ElementIndex {
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
   /**
-   * Guests of the last attach, by device, MAC and address. If a guest's elements change in another way than by an
-   * attach, its entry is deleted.
+   * Guests whose elements are still those of their last attach, by device, MAC and address. Any other change of a
+   * guest's elements deletes the guest's entries.
    */
   readonly #attached = new Map<string, GuestNetwork>()
   /** For each change from `planAttach`: the guest that it attaches. */
@@ -93,7 +93,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Plans the removal of all elements of the guest's device and of the addresses that only this guest has. */
+  /** Plans the removal of all elements that contain the guest's device, or an address that no other device has. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -148,7 +148,7 @@ export class ElementIndex {
     return this.#firewalls.get(chains.device)?.planned !== hashFirewall(chains)
   }
 
-  /** Finds existing elements that block the desired ones: those with the same key, and overlapping ranges. */
+  /** Finds elements that block the addition of `wanted`: elements with the same key or with overlapping ports. */
   #inTheWayOf(wanted: readonly ElementId[]): ElementId[] {
     const ranges = wanted.filter(isRange).map(parsePorts)
     const overlapping = ranges.length === 0 ? [] : [...this.#ranges].filter((id) => overlapsAny(id, ranges))

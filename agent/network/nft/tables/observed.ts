@@ -96,7 +96,10 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** Compares each firewall's chains with the hash in its note chain's name. If they differ, sets `planned` to ''. */
+/**
+ * Reads the firewall of each device. The name of its note chain contains a hash of its other chains. If that hash does
+ * not match them, another program has changed the firewall, and `planned` is ''.
+ */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

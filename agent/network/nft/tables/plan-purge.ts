@@ -98,8 +98,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * True if a client of a new mapping could reach the wrong guest, because a stale flow may use one of the mapping's
- * ports. A stale address, which lost its guest, may have had any port, because its former mappings are unknown.
+ * True if clients of a new mapping could reach another guest, because conntrack may still have flows to it on the same
+ * port. For an address that has lost its guest, every port counts: its former mappings are unknown.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

@@ -188,7 +188,7 @@ export class Tables {
   }
 }
 
-/** Replaces each jump to a chain of an unknown guest's firewall by `drop`, because such a chain cannot be recreated. */
+/** Replaces jumps to a firewall whose rules the agent does not know by `drop`: the new tables lack its chains. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
