@@ -9,7 +9,7 @@ import { BerthError } from './errors.js'
 export interface Fence {
   /** Name of the lease that protects the work. */
   readonly work: string
-  /** Positive number of the take-over. */
+  /** Number of the take-over of the lease, at least 1. Each take-over has a higher number. */
   readonly epoch: number
 }
 
@@ -36,7 +36,7 @@ export function judgeEpoch(highest: number, epoch: number): FenceVerdict {
   return epoch === highest ? 'current' : 'newer'
 }
 
-/** The refusal of a call with a stale epoch. */
+/** Refuses a call of a gateway that no longer has the lease: the agent has seen a higher epoch. */
 export class StaleEpochError extends BerthError {
   /** @param highest the highest epoch that the agent has seen; 0: not known */
   constructor(

@@ -96,10 +96,7 @@ export interface PeerRule {
   readonly issuer?: X509Certificate
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean
-  /**
-   * Also accepts a certificate up to this time before or after its validity, so that it can be renewed. By default a
-   * certificate is accepted only while it is valid.
-   */
+  /** Accepts a certificate before its validity, and for this many ms after it, so that it can be renewed. */
   readonly renewableForMs?: number
 }
 

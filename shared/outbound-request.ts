@@ -206,7 +206,7 @@ class Exchange {
         message.destroy(new OutboundError('answer_cut', 'the connection ended in the middle of the answer'))
       )
     this.#message = message
-    message.on('error', () => undefined) // the reader, if there is one, receives the error
+    message.on('error', () => undefined) // without a listener, Node throws; a reader gets the error, too
     socket.prependOnceListener('close', cut) // runs before the handler of Node, which would report "aborted"
     message.once('close', () => socket.off('close', cut))
     this.#watch(message, socket.bytesRead)

@@ -32,7 +32,7 @@ export interface HistoryParts {
   readonly sampleGuest: (uuid: string) => HistorySample
   readonly sampleHost: () => HistorySample
   readonly hostProcessors: number
-  /** Time in ms for which minutes are collected before they are written. A crash loses this much. */
+  /** Time in ms after which collected minutes are written. A crash loses the minutes that are not written yet. */
   readonly writeEveryMs: number
   readonly log: Logger
   readonly now: () => number

@@ -16,7 +16,7 @@ export type Figures = Readonly<Record<FigureName, number>>
 
 export interface Tier {
   readonly stepSeconds: number
-  /** Number of records in the ring. */
+  /** Number of steps that the ring stores. A new step replaces the oldest one. */
   readonly size: number
   /** Offset of the ring in the file, in bytes. */
   readonly offset: number

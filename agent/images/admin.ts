@@ -72,7 +72,7 @@ export class ImageAdmin {
   async removeCustom(id: string): Promise<void> {
     if (!this.#images.get(id).custom) throw conflict('invalid_state', 'only custom images can be removed')
     this.#checkIdle(id)
-    this.#images.store.forget(id) // forgotten first: if the agent then crashes, its next start removes the files
+    this.#images.store.forget(id) // deletes the record first: after a crash, the agent's next start removes the files
     await this.#images.removeFiles(id)
   }
 

@@ -26,8 +26,8 @@ export async function buildDisk(parts: BuildParts, recipe: Recipe, making: Build
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
-    // The tree is built in a separate directory, because only the disk is published. After a failure, this directory is
-    // removed together with the image's directory.
+    // The tree is not part of the published image, so it is built in a separate directory. If building fails, this
+    // directory is removed together with the image's directory.
     const place = join(scratchOf(work), 'build')
     const tree = join(place, 'tree')
     try {

@@ -55,7 +55,9 @@ export class Images {
     return template
   }
 
-  /** Returns `id`. For a virtual machine, a container's template is replaced by the one with the same system. */
+  /**
+   * Returns `id`. If it names a container's template for a virtual machine, returns the template with the same system.
+   */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id

@@ -42,9 +42,9 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Operation
 }
 
 /**
- * Ends the operation even if `settle` throws, which is a bug in the definition. Without an end, later operations of the
- * subject would wait forever. The operation is recorded as failed. If `settle` then throws again, only the end is
- * recorded.
+ * Records the end of an operation even if `settle` throws, which is a bug in the definition. Otherwise, later
+ * operations of the subject would wait forever. The operation then counts as failed, and `settle` is called for the
+ * failure. If that throws, too, only the end is recorded.
  * @throws if the state database cannot be written now
  */
 export function commitEndAnyway(

@@ -5,7 +5,7 @@ import { toStatus } from '../../shared/grpc-errors.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 
-/** The highest epoch of each fenced work, in the agent's database. */
+/** Stores in the agent's database the highest epoch that it has seen of each lease (see shared/fence.ts). */
 export class Fences {
   constructor(private readonly db: Database) {}
 

@@ -35,8 +35,8 @@ export function createWatchService(source: WatchSource): { service: WatchService
 }
 
 /**
- * The stream to one watcher. While the watcher is slow, several changes of an entity become one. So the memory is
- * limited by the number of entities, and sent data is up to date.
+ * The stream of changes to one watcher. If the watcher is slow, only the latest change of each entity waits. This
+ * limits the memory, and the watcher gets no outdated data.
  */
 class WatchStream {
   readonly #pending = new Map<string, Change>()
@@ -112,7 +112,7 @@ class WatchStream {
 
   #queue(change: Change): void {
     const key = `${change.kind}:${change.key}`
-    this.#pending.delete(key) // so that the new entry is last and the map stays ordered by revision
+    this.#pending.delete(key) // the new entry must be last, but a Map keeps the place of a key that is set again
     this.#pending.set(key, change)
     if (this.#scheduled) return
     this.#scheduled = true

@@ -71,7 +71,7 @@ const migrations: readonly string[] = [
      kind TEXT NOT NULL,
      key TEXT NOT NULL
    ) STRICT;`,
-  // A later version may have other steps. The name shows whether the stored index still means the same step.
+  // Stores the step's name with its index: in a later version of the agent, the index may mean another step.
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
@@ -161,7 +161,7 @@ const migrations: readonly string[] = [
        'name', json_extract(record, '$.guestName'),
        'number', json_extract(record, '$.guestId')
      )), '$.guestUuid', '$.guestName', '$.guestId');`,
-  // Fields that no SQL query uses become one JSON document. guests/record gives missing fields their defaults.
+  // Moves the fields that no SQL query uses to one JSON document. guests/record has defaults for missing fields.
   `UPDATE guests SET spec = json_set(spec,
      '$.hasPassword', json(iif(has_password = 1, 'true', 'false')),
      '$.expiresAtMs', expires_at_ms,

@@ -119,7 +119,7 @@ export class SwapFiles implements HostSwap {
     const directory = dirname(this.#file)
     await mkdir(dirname(directory), { recursive: true, mode: 0o711 })
     const isBtrfs = (await statfs(await this.#readAncestor())).type === btrfsMagic
-    if (await exists(directory)) return isBtrfs // it may belong to the operator, so its mode is not changed
+    if (await exists(directory)) return isBtrfs // the mode of an existing directory stays: it may be the operator's
     await (isBtrfs ? createSubvolume(directory) : mkdir(directory))
     await chmod(directory, 0o700)
     return isBtrfs

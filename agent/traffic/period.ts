@@ -12,7 +12,7 @@ export interface CountedPeriod {
   readonly periodLeft: string
 }
 
-/** The period to which a count advances, and whether counting starts again. */
+/** The period in which traffic counts from now on. `reset`: it is a new period, in which counting starts at 0. */
 export interface Advance extends CountedPeriod {
   readonly reset: boolean
 }

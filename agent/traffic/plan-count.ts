@@ -23,7 +23,7 @@ export interface CountLook {
    * something.
    */
   readonly off?: boolean
-  /** Returns the first day of the present period for a reset day. */
+  /** Returns the first day of the present period, for guests with this reset day. */
   readonly startOf: (resetDay: number) => string
 }
 

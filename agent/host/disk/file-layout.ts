@@ -31,8 +31,8 @@ export interface LayoutSpace {
 
 /**
  * Records which data the files of a tree share, where they have holes, and which data is compressed. A file that
- * exceeds a limit (`LayoutBounds` and the constants above) is left out. If such a file has large holes, it is recorded
- * instead, but without its list of holes and shared parts.
+ * exceeds a limit (`LayoutBounds` and the constants above) is left out, unless it has large holes: such a file is
+ * recorded without the list of its holes and shared parts.
  * @param tree tree on btrfs, which must not change meanwhile
  * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}

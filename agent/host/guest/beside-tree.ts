@@ -4,8 +4,7 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 export const treeName = 'volume'
 
 /**
- * Runs a program that sees a tree as `treeName` in its working directory. Other processes do not see the tree there.
- * @param place the working directory
+ * Runs a program in the directory `place`, where it sees the tree as `treeName`. Other processes do not see it there.
  * @throws {CommandError} like `run`
  */
 export function runBesideTree(

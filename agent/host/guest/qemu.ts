@@ -86,7 +86,7 @@ const probe = {
     'fa2e660f011650ff0f20c06683c8010f22c066ea1affffff080066b810008ed88ed0bc007000009c0e682fffffffcfb010e6f4f4ebfd66' +
     '900000000000000000ffff0000009bcf00ffff00000093cf00170038ffffff',
   at: 0xff00,
-  /** Machine code of a jump to the first instruction. It is placed at the address where processors start. */
+  /** Machine code at the address where processors start (`resetAt`): a jump to the probe's first instruction. */
   reset: 'e90dff',
   resetAt: 0xfff0,
   bytes: 65_536,
@@ -95,7 +95,7 @@ const probe = {
 
 /** Time in ms after the timeout in which a process may still end. No signal ends one that is stuck in the kernel. */
 const graceMs = 2000
-/** Failure of a probe that still hangs. Until it ends, no other probe is started, because that would hang too. */
+/** Reason why a probe hangs. All probes fail with it until the hanging one ends, because a new one would hang, too. */
 let stuck: string | undefined
 
 /**

@@ -108,7 +108,7 @@ export function parseDefaultRoutes(text: string): DefaultRoute[] {
 
 /** Parses the default routes in /proc/net/ipv6_route. Rows end in metric, reference count, use, flags, interface. */
 export function parseDefaultRoutes6(text: string): DefaultRoute[] {
-  const toAll = `${'0'.repeat(32)} 00 ` // skips other routes, of which each guest adds some
+  const toAll = `${'0'.repeat(32)} 00 ` // destination ::/0; guests add routes to other destinations
   const rows = text.split('\n').filter((line) => line.startsWith(toAll))
   return rows
     .map((line) => line.trim().split(/\s+/))

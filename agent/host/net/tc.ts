@@ -24,7 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // `qdisc show` cannot mark the end: it walks all devices, or lists only the last queried one (iproute2 6.1).
+    // Not `qdisc show`, which walks all devices, or lists only the last queried one (iproute2 6.1).
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -96,7 +96,7 @@ export interface StartedPty {
   /** Pid of the program, which leads a process group. */
   readonly pid: number
   setSize(size: TerminalSize): void
-  /** Called once `Pty` has closed `fd`, so that the caller can release what belongs to the terminal. */
+  /** Called after `Pty` has closed `fd`. Lets the creator of the terminal release its other resources. */
   letGo?(): void
 }
 

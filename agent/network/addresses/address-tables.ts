@@ -45,7 +45,7 @@ export function readMappedAddresses(db: Database): Set<string> {
 }
 
 export function isMapped(db: Database, address: string): boolean {
-  // The index begins with the protocol. So the query names both protocols.
+  // Names both protocols, because the index begins with the protocol.
   const named = db.prepare("SELECT 1 FROM port_mappings WHERE protocol IN ('tcp', 'udp') AND host_ip = ?")
   return named.get(address) !== undefined
 }

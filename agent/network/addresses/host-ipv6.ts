@@ -26,7 +26,7 @@ interface ShownNeighbour {
   readonly dst: string
   readonly dev?: string
   readonly lladdr?: string
-  /** For a proxy entry: the mark of the program that added it. Undefined for other neighbours. */
+  /** For a proxy entry: the number of the program that added it (`proto` in ip-neighbour(8)). Otherwise undefined. */
   readonly protocol?: string
 }
 

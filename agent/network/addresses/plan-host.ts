@@ -180,7 +180,7 @@ export function planIpv6Settings(
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
   if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path)) return false
-  // While the host forwards, interfaces that learned routes from router advertisements need accept_ra = 2.
+  // As long as a guest needs forwarding, interfaces with routes from router advertisements need accept_ra = 2.
   if (path.endsWith('/accept_ra')) return needed.length === 0
   return needed.every((setting) => setting.path !== path)
 }

@@ -24,7 +24,7 @@ export interface ScanFacts {
   readonly assigned: ReadonlySet<string>
   /** Network and broadcast addresses of the host's segments, with a description each. */
   readonly edges: ReadonlyMap<string, string>
-  /** True if the address is in a network of the probed interface. If not, a missing answer proves nothing. */
+  /** True if the address is in a network of the probed interface. If not, it may be in use even without an answer. */
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>

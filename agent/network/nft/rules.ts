@@ -207,7 +207,7 @@ class HostRules implements Rules {
     return done
   }
 
-  /** Runs once: an earlier agent may have removed a guest's elements, but ended before it purged the guest's flows. */
+  /** Finds flows that an earlier agent did not purge, because it ended after it had removed their guests' elements. */
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet

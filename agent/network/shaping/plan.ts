@@ -12,7 +12,7 @@ const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** Stands for the rate of a class that has other settings than the agent would set. */
+/** Stands for the rate of a class with wrong settings. No guest has this rate, so the class counts as different. */
 const other = -1
 
 /** Returns the name of a guest's IFB. It ends in a letter, unlike guests' own interfaces. */
@@ -171,7 +171,7 @@ function kbitOf(mbps: number): number {
   return kbit < 1_000_000 ? kbit : Math.round(kbit / 1000) * 1000
 }
 
-/** Burst in seconds of the full rate: it compensates timers that are late by milliseconds on a busy host. */
+/** Burst, as seconds at the full rate. It compensates for timers that fire milliseconds late on a busy host. */
 const burstSeconds = 0.01
 const minBurstBytes = 16_000
 /**

@@ -171,7 +171,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     // Packets between guests enter and leave by the bridge. So the kernel would tell the sender to use a direct path.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches addresses and no device: in this hook, a packet changed by a mapping still shows its previous device.
+    // Matches addresses only: for a packet that a mapping has changed, this hook still shows the former device.
     rule('output', 'jump firewall_to'),
   ]
 }

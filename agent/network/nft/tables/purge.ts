@@ -14,7 +14,7 @@ function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
  */
 const maxSingle = 16
 
-/** Plans conntrack filters for the stale flows. @param hostAddresses all addresses of this host */
+/** Plans filters that match the stale flows in conntrack. @param hostAddresses all addresses of this host */
 export function listFilters(flows: StaleFlows, hostAddresses: readonly string[]): FlowFilter[] {
   const { addresses, publicAddresses, mappings, newDatagrams } = flows
   return [

@@ -21,7 +21,7 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the fingerprint that the agent noted may include another program's change of the tables. */
+  /** True if the noted fingerprint may be wrong, because another program may have changed the tables before it. */
   #doubted = false
   #index: ElementIndex | undefined
   /** Bytes by counting element, as last read. Rebuilt tables continue to count from these values. */
@@ -46,8 +46,8 @@ export class Tables {
   }
 
   /**
-   * Must be called when another program has changed the tables. If this agent has only just created the tables, its
-   * noted fingerprint may include that change. So the fingerprint is not trusted, and the tables are created again.
+   * Must be called when another program has changed the tables. If this happens within `doubtMs` after their creation,
+   * the noted fingerprint may include the change. Then the tables are created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
