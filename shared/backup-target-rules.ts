@@ -63,7 +63,7 @@ function checkSftp({ host, port, user, path, privateKey, hostKey }: SftpPlace): 
     patterns.privateKey.test(privateKey),
     'must be a private key without a passphrase, exactly as in its file',
   )
-  parseSshPublicKey(hostKey, 'host_key', 1024) // ssh(1) refuses shorter RSA host keys
+  parseSshPublicKey(hostKey, 'host_key', 1024) // 1024 bits, because ssh(1) refuses shorter RSA host keys
 }
 
 function checkS3(place: S3Place): void {

@@ -7,7 +7,7 @@
 export function fairlyNewest<T>(newestFirst: readonly T[], ownerOf: (entry: T) => string, most: number): readonly T[] {
   if (newestFirst.length <= most) return newestFirst
   const depths = depthsOf(newestFirst.map(ownerOf))
-  // Entries with fewer newer entries of the same owner come first. Among equals, newer entries come first.
+  // Sorts by the number of newer entries of the same owner, fewest first. Among equals, newer entries come first.
   const order = [...newestFirst.keys()].sort((a, b) => depths[a]! - depths[b]! || a - b)
   const kept = new Set(order.slice(0, most))
   return newestFirst.filter((_, at) => kept.has(at))

@@ -104,7 +104,7 @@ export class FramedSocket {
   }
 }
 
-/** Time in ms after a successful check of the peer's certificate in which no further check is made. */
+/** Time in ms for which a successful check of the peer's certificate is not repeated. */
 const peerCheckMs = 100
 
 /** Wraps a check, so that calls run it at most every 100 ms. After a failure of the check, every call runs it. */

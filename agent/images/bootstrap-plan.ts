@@ -36,7 +36,7 @@ function packagesOf({ virtualization }: Recipe): readonly string[] {
   return [...packages, ...diskPackages, ...(virtualization === 'rescue' ? rescuePackages : [])]
 }
 
-/** Returns hooks that write files which the kernel's package reads. Hooks run in a shell with the tree as $1. */
+/** Returns mmdebstrap hooks that write the initramfs configuration. Hooks run in a shell with the tree's path as $1. */
 function hooksOf({ virtualization }: Recipe): string[] {
   if (virtualization === 'lxc') return []
   return planInitramfs().flatMap(({ directory, name, lines }) => [

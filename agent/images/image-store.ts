@@ -65,7 +65,7 @@ const progressEveryMs = 500
 
 /**
  * Stores the table `images`, with a row for every template of the catalogue and every custom template. `built_at_ms` is
- * 0 if there is no image. The row of a deleted image stays, so that watchers are notified.
+ * 0 if the template has no image. Watchers get the deletion of an image as a change of its row.
  */
 export class ImageStore {
   readonly #changes: Changes
@@ -74,7 +74,7 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** For each image: its last reported progress. `#writes` limits how often watchers get it. */
+  /** Last reported progress of each image. It reaches the database and watchers only at intervals (`#writes`). */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 

@@ -105,7 +105,7 @@ export class GuestSampler {
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
       this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'reading a disk failed')
-      return undefined // callers then use the previous figure
+      return undefined // callers then use the last known disk usage
     }
   }
 

@@ -1,6 +1,6 @@
 import type { GuestNetwork } from './contract.js'
 
-/** Networks of guests, from `attach` or the last `replace`. Leaves out detached guests that the database still has. */
+/** Guests whose networks must exist. A detached guest is left out, even while the agent's database still has it. */
 export class KnownGuests {
   #guests = new Map<string, GuestNetwork>()
   readonly #detached = new Set<string>()
@@ -29,7 +29,7 @@ export class KnownGuests {
     else this.#guests.delete(uuid)
   }
 
-  /** Replaces all guests by those of the agent's database. @returns these guests without the detached ones */
+  /** Takes over the guests from the agent's database, without the detached ones. @returns the new list */
   replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
     const uuids = new Set(journaled.map(({ uuid }) => uuid))
     for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)

@@ -30,8 +30,9 @@ export interface PortRequest {
 const tries = 32
 
 /*
- * Finds a mapping that overlaps a span. Mappings of one protocol and address never overlap each other, so only the last
- * one that begins at or before the span's end can overlap it. This is one index lookup per address.
+ * Finds a mapping that overlaps a span, by one index lookup per host address. It reads only the last mapping that
+ * begins at or before the span's end: if an earlier one overlaps the span, so does the last one, because mappings of
+ * one protocol and address never overlap each other.
  */
 const findOverlap = `
   WITH RECURSIVE addresses (ip) AS (
@@ -114,8 +115,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks ports from a list of all free ones. If one run of ports is requested, it is found wherever it fits. If
-   * several are requested, one may take the only place where another would fit, and then the call fails.
+   * Picks runs of ports from a list of all free ports. A single run is found wherever it fits. If several runs are
+   * requested, one may take the only place where another would fit, and then the call fails.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })

@@ -45,7 +45,7 @@ export interface OperationInsert {
 export interface JournaledOperation extends SubmittedOperation {
   /** Input of the operation; `{}` if it cannot be read. */
   input: unknown
-  /** Reason why the input cannot be read. Such an operation can only be ended. */
+  /** Reason why the input cannot be read. If it is set, no step can run, and the operation can only be ended. */
   unreadable?: string
   /** Index of the step whose run or undo began last. */
   step: number

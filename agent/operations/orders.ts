@@ -15,8 +15,8 @@ export interface OperationKind<Name extends OrderName, Input, Guest = never> ext
   /** Checks the order. It returns a promise if the check has to read the host. */
   accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
-   * Returns the parts of the answer to an order besides the task. If the order is repeated, they are the same, whatever
-   * the outcome of its operation.
+   * Returns the parts of an order's answer besides the task. A repeated order gets the same parts, whatever the outcome
+   * of the operation.
    * @param input undefined if the operation was removed
    */
   answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer<Guest>
@@ -43,7 +43,7 @@ export interface AcceptedOrder<Input> {
   readonly subject: Subject
   /** Input for the steps, which is stored in the state database: plain JSON without secrets. */
   readonly input: Input
-  /** The engine hashes this value to tell a repeated order from another one with the same id. Default: `input`. */
+  /** Value whose hash tells a repeated order from another one with the same id. Default: `input`. */
   readonly hashOf?: unknown
   /**
    * Makes checks and reservations in the transaction that stores the operation. An error rejects the order. Not called

@@ -44,7 +44,7 @@ export class ProgressReporter {
     this.#writes.request()
   }
 
-  /** Drops reports that are not written yet, since the step has ended. */
+  /** Drops a report that is not written yet: the step has ended, so the report is outdated. */
   close(): void {
     this.#writes.close()
   }

@@ -22,7 +22,7 @@ export interface Submission {
   subject: Subject
   /** Input for the steps, as plain JSON. */
   input: unknown
-  /** The engine hashes this value to tell a repeated request from another one with the same id. Default: `input`. */
+  /** Value whose hash tells a repeated request from another one with the same id. Default: `input`. */
   hashOf?: unknown
   requestedBy: string
   /** Makes checks and reservations in the transaction that writes the operation. An error rejects the operation. */

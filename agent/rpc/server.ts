@@ -64,7 +64,7 @@ export async function serve(
   { listen, identityDir, tls, fences }: ServeOptions,
   services: AgentServices,
 ): Promise<() => Promise<void>> {
-  // The interceptor of the credentials runs before `fenceCalls`, so that only the gateway can raise an epoch.
+  // Fences are checked after the credentials (an interceptor, too), so that only the gateway can raise an epoch.
   const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
   server.addService(BackupServiceService, services.backups)
   server.addService(GuestServiceService, services.guests)

@@ -21,7 +21,7 @@ export interface WatchedEntity {
 
 /** Functions that read entities of one kind for watchers. */
 export interface WatchKind {
-  /** Lists the entities that have changed after a revision. -1: all entities. */
+  /** Lists the entities whose last change came after this revision. -1: all entities. */
   list(sinceRevision: number): WatchedEntity[]
   /** Returns an entity in its present state; undefined if it no longer exists. */
   find(key: string): WatchedEntity | undefined

@@ -156,7 +156,7 @@ export class Changes {
   #remember(change: Change): void {
     this.#insertRemoved.run(change.revision, change.kind, change.key)
     this.#removals += 1
-    // Deletes many old removals together, so that recording one takes the same time however many are stored.
+    // Deletes old removals in batches, so that the time to record one does not depend on how many are stored.
     if (this.#removals > this.#keptRemovals + Math.max(1, this.#keptRemovals / 10)) this.#forget()
   }
 

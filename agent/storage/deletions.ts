@@ -24,8 +24,8 @@ export class Deletions {
   }
 
   /**
-   * Returns whether the space of the guest's deleted subvolumes is free. If not, makes the kernel start to free it. Ids
-   * of deleted subvolumes do not show their guest. So after a deletion, the first call checks all those of the pool.
+   * Returns whether the kernel has freed the space of the guest's deleted subvolumes. If not, makes the kernel start. A
+   * deleted subvolume does not show its guest, so the first call after a deletion checks all of the pool.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

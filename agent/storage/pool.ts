@@ -58,7 +58,9 @@ export async function readCapacity(pool: Pool, config: StorageConfig): Promise<P
   return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
 }
 
-/** Returns the bytes that a sparse file can still allocate. Infinity: all its holes fit, or it does not exist. */
+/**
+ * Returns how many bytes of a sparse file's holes fit on its disk. Infinity: all of them, or the file does not exist.
+ */
 async function growableBytes(file: string): Promise<number> {
   try {
     const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])

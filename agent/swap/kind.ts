@@ -44,8 +44,8 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
 }
 
 /**
- * Plans a change. A refusal is returned and not thrown, because a repeated request must get its recorded answer. If the
- * request is new, `reserve` throws the refusal.
+ * Plans a change. Returns a refusal instead of throwing it, because only new requests are refused, by `reserve`. A
+ * repeated request gets the recorded answer.
  */
 async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
   try {

@@ -26,10 +26,7 @@ export interface SwapChange {
   readonly to: SwapSetting
 }
 
-/**
- * Returns the current file: the active one, otherwise the one that a boot would activate, otherwise any file. If two
- * files are equal in this respect, it returns the larger one.
- */
+/** Returns the active file, otherwise one that a boot activates, otherwise any. Of two equal ones, the larger one. */
 export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
   const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)
   return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]

@@ -102,7 +102,7 @@ function cleanStep(swap: HostSwap): SwapStep {
     },
     undo: async (step) => {
       const { from } = changeOf(step)
-      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // the old file may already be removed
+      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // in case `run` has removed the old file
     },
   }
 }

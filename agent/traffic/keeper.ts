@@ -262,7 +262,7 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 }
 
-/** One reading of the clock and of counters. */
+/** The time and counters from which one round computes all counts. `counted`: the counters could be read. */
 interface Look {
   readonly nowMs: number
   readonly counted: boolean

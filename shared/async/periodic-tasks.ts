@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { Coalescer } from './coalescer.js'
 
-/** Tasks by the name that the log shows for them. */
+/** Tasks by name. The log shows the name if a task fails. */
 export type PeriodicTaskTable = Readonly<Record<string, () => Promise<unknown>>>
 
 /** Runs tasks in sequence, at an interval and on request. A failed task is logged and runs again in the next round. */

@@ -1,6 +1,6 @@
 export interface ThrottleOptions {
   readonly intervalMs: number
-  /** True: the first request after a pause runs at once. Default: it waits an interval for further requests. */
+  /** True: the first request after a pause runs at once. By default it runs an interval later, together with others. */
   readonly leading?: boolean
 }
 

@@ -17,7 +17,7 @@ export interface SysctlKeeper {
 
 let keeper: SysctlKeeper = { note: () => Promise.resolve(), putBack: () => Promise.resolve([]) }
 
-/** Sets the keeper for the whole process. */
+/** Sets where this process records the original values of kernel settings. */
 export function keepSysctls(by: SysctlKeeper): void {
   keeper = by
 }

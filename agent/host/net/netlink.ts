@@ -70,7 +70,7 @@ export function attribute(type: number, value: Buffer | string): Buffer {
   return encoded
 }
 
-/** Length in bytes of a message's header, and of the nfgenmsg after it. */
+/** Length in bytes of a message's header. `familyBytes`: length of the nfgenmsg that follows it. */
 const headerBytes = 16
 export const familyBytes = 4
 

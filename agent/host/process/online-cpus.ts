@@ -2,8 +2,8 @@ import { parseCpuList } from '../../../shared/cpu-list.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * Names of the file at the root of a cgroup hierarchy (v1 and v2) that lists the processors which groups may use. If
- * the host is itself a container, other processors may be online too.
+ * Files at the root of a cgroup hierarchy (v1, v2) that list the processors which its groups may use. If the host is
+ * itself a container, these may be fewer than the online processors.
  */
 const effectiveFiles = ['cpuset.effective_cpus', 'cpuset.cpus.effective']
 

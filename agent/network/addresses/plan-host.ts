@@ -74,8 +74,8 @@ export interface Ipv6HostPlace {
 }
 
 /**
- * Plans three entries for each address: a route to the bridge; a permanent neighbour on it, so that the host never asks
- * for the guest's MAC; and a proxy entry if the prefix belongs to a segment.
+ * Plans three entries for each address: a route to the bridge; a permanent neighbour entry with the guest's MAC, so
+ * that the host never asks for it; and a proxy entry if `proxyOn` names an interface.
  */
 export function planHostIpv6(want: readonly GuestIpv6[], have: ObservedIpv6, place: Ipv6HostPlace): string[] {
   const wanted = new Map(want.map((item) => [item.address, item]))
@@ -168,7 +168,7 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
-      // The kernel's default delay of 0.8 s lets others answer first. Nobody else answers for guests.
+      // Answers at once: nobody else answers for guests. The default delay of 0.8 s would let others answer first.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]

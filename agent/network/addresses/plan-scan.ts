@@ -22,7 +22,7 @@ export interface ScanFacts {
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
-  /** Network and broadcast addresses of the host's segments, with a description each. */
+  /** Descriptions of the network and broadcast addresses of the host's segments, by address. */
   readonly edges: ReadonlyMap<string, string>
   /** True if the address is in a network of the probed interface. If not, it may be in use even without an answer. */
   readonly isOnLink: (address: string) => boolean

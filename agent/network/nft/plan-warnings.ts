@@ -130,8 +130,8 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 }
 
 /**
- * Describes the effect of bridge-nf-call-iptables. It makes bridged packets pass the IP hooks. A guest's packet to its
- * own mapped port would then have to leave by the bridge port on which it arrived, which a bridge never does.
+ * Describes the effect of bridge-nf-call-iptables, which makes bridged packets pass the IP hooks. A guest's packet to
+ * its own mapped port would have to leave by the bridge port on which it came, and a bridge never does this.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

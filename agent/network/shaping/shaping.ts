@@ -131,7 +131,7 @@ class TcShaper implements HostShaper {
     return [...strays.map((ifb) => `${ifb} removed`), ...mended]
   }
 
-  /** Finds guests whose shaping is missing. With `thorough`, returns all limited guests, because rates may differ. */
+  /** Finds guests without their shaping. `thorough` adds all guests with a limit, because their rates may be wrong. */
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())

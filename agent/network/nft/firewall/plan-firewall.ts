@@ -11,8 +11,8 @@ export interface FirewallChains {
 }
 
 /*
- * Fields of a flow that a rule matches, by direction. A rule matches the tracked flow. So packets in both directions,
- * and errors about the flow, match like its first packet. The remote address is the one before any mapping. The port is
+ * Fields by which a rule matches, by direction. They belong to the tracked flow, so packets in both directions, and
+ * errors about the flow, match like its first packet. The address is the remote one, before any mapping. The port is
  * the guest's port after the mapping (in), or the port to which the guest connected (out).
  */
 const sides = {

@@ -213,8 +213,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
 }
 
 /**
- * Field that holds the number of the guest with the packet's target address. nft can count by a packet's fields, but
- * not by a map's value. So some rules store the number in the packet's priority, which no queue on its way uses.
+ * The priority of a packet. Rules put the number of the guest with the target address into it, because nft can count by
+ * a field of the packet, but not by a map's value. No queue on the packet's way uses the priority.
  */
 const owner = 'meta priority'
 

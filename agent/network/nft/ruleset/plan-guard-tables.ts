@@ -14,10 +14,10 @@ export function guardTable(table: string): string {
 }
 
 /*
- * Plans tables that drop guests' packets unless the agent's rules have marked them. So if a program runs `nft flush
- * ruleset`, guests are disconnected, and not unprotected, until the agent repairs its rules. A process owns the tables
- * (`flags owner`, nft(8)): no other process can flush or delete them, and they disappear when that process ends. The
- * agent's rules still protect guests then.
+ * Plans tables that drop guests' packets unless the agent's rules have marked them. If a program runs `nft flush
+ * ruleset`, guests thus lose their network, and not their protection, until the agent repairs its rules. One process
+ * owns the tables (`flags owner`, nft(8)): no other process can flush or delete them. When it ends, they disappear, but
+ * the agent's rules still protect guests.
  */
 export function planGuardTables({ table, bridge, interfacePrefix }: GuardPlan): string[] {
   return [

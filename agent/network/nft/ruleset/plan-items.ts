@@ -16,7 +16,7 @@ type Hook = 'prerouting' | 'input' | 'output' | 'forward' | 'postrouting'
 
 export const set = (name: string, body: string): Item => ({ set: name, body })
 
-/** A placeholder key for each type of key that packets add to sets. */
+/** For each type of key: a key for the element that `packetSetCommands` adds to a new set and removes at once. */
 const zeroKeys = {
   ether_addr: '00:00:00:00:00:00',
   ifname: '"none"',

@@ -41,9 +41,9 @@ const families = [
 ] as const
 
 /*
- * Plans the table that counts and samples guests' traffic. It accepts every packet. It runs before any filter, so
- * opened connections count even if the connection limit or a firewall drops them later. The first packet of a guest
- * adds its elements, which expire after an hour. So starting a guest costs nothing. A packet's source is always the
+ * Plans the table that counts and samples guests' traffic. It accepts every packet. It runs before any filter, so it
+ * also counts connections that the connection limit or a firewall drops later. A guest's first packet adds the guest's
+ * elements, which expire after an hour, so that the start of a guest needs no change. A packet's source is always the
  * guest's own address, because anti-spoofing runs before.
  */
 export function planWatchTable(plan: WatchTablePlan): string[] {

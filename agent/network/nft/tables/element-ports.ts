@@ -21,7 +21,7 @@ export function parsePorts(id: ElementId): MappedPorts {
   return { set: setOf(id), host, protocol, first: first ?? 0, last: last ?? 0 }
 }
 
-/** True if the element is a range that overlaps one of these ranges in the same set. */
+/** True if the ports of an element overlap one of these ranges in the same set. */
 export function overlapsAny(id: ElementId, ranges: readonly MappedPorts[]): boolean {
   const held = parsePorts(id)
   return ranges.some(

@@ -15,7 +15,7 @@ export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
   /** Hash of the plan and of the tables as nft prints them now, without the elements and chains of guests. */
   readonly fingerprint: string
-  /** Fingerprint that was noted when the tables were created; undefined if there is no note. */
+  /** Fingerprint at the creation of the tables, which is noted in nft. Undefined: there is no note. */
   readonly noted: string | undefined
   /** Counted bytes by element of the counting sets. */
   readonly counted: ReadonlyMap<ElementId, number>

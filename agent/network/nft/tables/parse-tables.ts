@@ -6,7 +6,7 @@ export interface ParsedTables {
   /** The text without the elements of sets that guests or packets change, and without guests' firewalls. */
   readonly structure: string
   readonly elements: ReadonlyMap<ElementId, string>
-  /** Counted bytes by element of the counting sets. */
+  /** Bytes that each element has counted, in the sets that count traffic. */
   readonly counted: ReadonlyMap<ElementId, number>
   /** Guests' chains as printed, by name. */
   readonly chains: ReadonlyMap<string, string>

@@ -46,7 +46,7 @@ function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: Gu
   ]
 }
 
-/** Plans the elements of one IPv6 address of a guest. `first` is the guest's address to which its mappings lead. */
+/** Plans the elements of one IPv6 address of a guest. The guest's mappings lead to its `first` address. */
 function planIpv6(
   { device, mac, ipv4, ipv6Addresses: [first = ''], cut = false }: GuestNetwork,
   ipv6: string,
@@ -113,7 +113,7 @@ function planDispatch({ device, ipv4, ipv6Addresses }: GuestNetwork): Entry[] {
 
 const protocolNumbers = { tcp: 6, udp: 17 } as const
 
-/** Adds a mapping's elements of both families to `elements`, without copying it: a guest may have 1,000 mappings. */
+/** Adds a mapping's IPv4 and IPv6 elements to `elements`. Copies would be slow: a guest may have 1,000 mappings. */
 function planMapping(guest: GuestNetwork, mapping: NatMapping, elements: Map<ElementId, string>): void {
   const { hostIp } = mapping
   const [ipv6] = guest.ipv6Addresses

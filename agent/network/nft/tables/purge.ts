@@ -71,7 +71,8 @@ export class StaleFlowQueue {
   }
 
   /**
-   * Purges all queued flows. Call it after the elements were deleted: otherwise new flows could replace purged ones.
+   * Purges all queued flows. Must be called after nft has deleted the elements: otherwise packets could recreate the
+   * flows.
    * @throws {CommandError} if a flow could not be purged; the next call tries again
    */
   purge(): Promise<void> {

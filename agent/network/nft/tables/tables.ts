@@ -82,8 +82,8 @@ export class Tables {
   }
 
   /**
-   * Creates the note chains (observed.ts) of the firewalls that `change` has set. This takes as long as `change`, so
-   * the caller decides when. Without a note chain, a firewall counts as changed and is set again.
+   * Creates the note chains (observed.ts) of the firewalls that `change` has set. It is a separate method, because it
+   * takes as long as `change` itself. A firewall without a note chain counts as changed and is set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
