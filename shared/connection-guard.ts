@@ -38,7 +38,7 @@ export class ConnectionGuard {
     const key = keyOf(socket)
     const source = sourceOf(socket.remoteAddress ?? '')
     const timer = setTimeout(() => socket.destroy(), this.limits.proveWithinMs).unref()
-    // Handles a reset before anything reads from the socket.
+    // The connection may be reset before other code listens for errors.
     socket.on('error', () => socket.destroy())
     socket.once('close', () => this.#forget(key, socket))
     this.#unproven.set(key, { socket, source, timer })

@@ -7,7 +7,7 @@ import { FrameReader, frameOf, type OnFrame } from './framing.js'
  */
 export const consoleProtocol = 'berth-console/2'
 
-/** Interval of keep-alives. The connection ends when the peer has missed two of them. */
+/** Interval in ms at which each side sends keep-alives. The connection ends when the peer has missed two. */
 const defaultSignEveryMs = 5000
 const silentSigns = 2
 /** Longest time that the transfer of pending data may take after the end of a connection was requested. */

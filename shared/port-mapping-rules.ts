@@ -22,7 +22,7 @@ export interface WantedMapping {
   readonly description: string
 }
 
-/** A checked mapping. A range whose first port is 0 (chosen by the agent) has the end 0. Other ends are set. */
+/** A checked mapping. If the agent chooses the first port of a range (0), the end of the range is 0, too. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
   /** Number of mapped ports, at least 1. */

@@ -6,7 +6,7 @@ const maxCallers = 50_000
 export interface Rate {
   /** Attempts allowed at once after a pause. */
   readonly burst: number
-  /** Time after which one more attempt is allowed. */
+  /** Time in ms in which one used attempt becomes available again. */
   readonly intervalMs: number
 }
 

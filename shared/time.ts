@@ -6,7 +6,7 @@ import { invalidField } from './errors.js'
  */
 
 const dayMs = 86_400_000
-/** The latest time. It keeps years at four digits in every zone. */
+/** Latest time that texts show: later years would not have four digits. */
 const lastSecondMs = Date.UTC(9999, 11, 31, 23, 59, 59)
 const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/

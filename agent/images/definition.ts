@@ -23,7 +23,7 @@ interface Parts {
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
-/** Defines the operation that creates an image on a user's request. Users see it in lists once it is queued. */
+/** Defines the operation that creates an image at a user's request. Lists show it once the operation is queued. */
 export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',

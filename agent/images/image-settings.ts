@@ -4,7 +4,7 @@ import type { TargetPolicy } from '../../shared/outbound-targets.js'
 
 const gib = 1024 ** 3
 const idRange = 65_536
-/** First id of the last usable range. User ids have 32 bits, and the last one is invalid. */
+/** First user id of the last range that guests can use. The next range would contain the invalid id 2^32 - 1. */
 const lastBase = 2 ** 32 - 2 * idRange
 
 export function targetPolicy(config: AgentConfig['images']): TargetPolicy {

@@ -159,7 +159,7 @@ export class HostAddressBook implements AddressBook {
     await this.#ipv4.remove(guest.publicIpv4s)
   }
 
-  /** @returns a copy of the guest with only those addresses that it had before and does not have any more */
+  /** @returns a copy of the guest with only its former addresses that it has lost */
   #findLost(guest: GuestNetwork): GuestNetwork {
     const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>

@@ -31,7 +31,7 @@ export class HostNetwork implements Network {
   }
 
   async attach(guest: WantedNetwork, parts = everything): Promise<void> {
-    const cutsFirst = guest.cut === true && parts.includes('rates') // rules may fail, but the guest must be cut off
+    const cutsFirst = guest.cut === true && parts.includes('rates') // blocks the traffic first: `rules` may fail
     if (cutsFirst) await this.shaper.apply(guest)
     if (parts.includes('rules')) await this.rules.attach(guest)
     if (parts.includes('addresses')) await this.addresses.attach(guest)
@@ -74,7 +74,7 @@ export class HostNetwork implements Network {
     return this.addresses.readIpv6(configured, held)
   }
 
-  /** Closes rates before rules, so that no part calls another part that has ended. */
+  /** Closes the shaper before the rules, so that neither calls the other after its end. */
   async close(): Promise<void> {
     await this.addresses.close()
     await this.shaper.close()

@@ -37,7 +37,7 @@ export class OperationEngine {
     this.#scheduler = new Scheduler(options.parallel, (task) => this.#run(task))
     this.#clock = options.clock ?? systemClock
     this.#runner = this.#createRunner()
-    setMaxListeners(0, this.#shutdown.signal) // each running step may add a listener
+    setMaxListeners(0, this.#shutdown.signal) // no limit, because each running step may add a listener
   }
 
   /**

@@ -32,8 +32,8 @@ export interface StepContext<Input> {
   /** Reports the progress within the step, from 0 to 1, and a text for users. */
   report(fraction: number, stage?: string): void
   /**
-   * Waits for work that several operations share, such as a download. The operation needs no slot meanwhile, but its
-   * subject stays busy. `work` should end when `signal` is aborted.
+   * Waits for work that several operations share, such as a download. Meanwhile, the operation leaves its slot to
+   * others, but other operations of its subject still wait. `work` should end when `signal` is aborted.
    * @returns the result of `work`, or throws its error, once this operation has a slot again
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>

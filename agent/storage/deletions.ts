@@ -35,7 +35,7 @@ export class Deletions {
     const present = await listDeletedSubvolumes(this.#pool.path)
     const known = this.#pending.get(guest)
     const left = present.filter((id) => known?.includes(id) ?? true)
-    if (left.length === 0) await commitTransaction(this.#pool.trash) // frees the last extents
+    if (left.length === 0) await commitTransaction(this.#pool.trash) // a second commit frees the last extents
     if (noted !== this.#noted) return false
     this.#pending.set(guest, left)
     return left.length === 0

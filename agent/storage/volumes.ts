@@ -239,7 +239,7 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // read before and after `list`, because work may begin or end meanwhile
+    const inWork = [...this.#inWork.keys()] // also read after `list`, because work may begin or end meanwhile
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
@@ -283,7 +283,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Runs `work`, during which `sweep` keeps the guest's quota group. Thrown errors tell a full pool from a fault. */
+  /** Runs `work`. Meanwhile, `sweep` keeps the guest's quota group. An error shows whether the pool is full. */
   async #working<T>(guest: string, what: string, work: () => Promise<T>): Promise<T> {
     this.#inWork.set(guest, (this.#inWork.get(guest) ?? 0) + 1)
     try {

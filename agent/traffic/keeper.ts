@@ -274,7 +274,7 @@ function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
-/** True if the guest's quota and expiry are enforced. They are not while the guest is broken or being deleted. */
+/** True if the guest's quota and expiry are enforced: unless the guest is broken or being deleted. */
 function isJudged({ status }: GuestRecord): boolean {
   return status !== 'deleting' && status !== 'error'
 }

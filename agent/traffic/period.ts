@@ -70,8 +70,8 @@ export function advancePeriod(
 }
 
 /**
- * Returns the reset day with which a period began: the present reset day if it leads to the period's first day,
- * otherwise that first day's number in the month.
+ * Returns the reset day with which a period began: the present one if a period with it begins on this day, otherwise
+ * the day of the month on which the period began.
  */
 function resetDayOf(start: string, resetDay: number): number {
   const [year, month, day] = parseDate(start)

@@ -2,7 +2,7 @@
 export interface UpgradeOrder {
   /** host:port of the gateway's join endpoint. */
   readonly address: string
-  /** Authorizes downloads and reports. */
+  /** Join token of the gateway. It authorizes the download of packages and the report of the result. */
   readonly token: string
   readonly version: string
   /** True: installs the retained packages of the previous version. */

@@ -95,7 +95,7 @@ function start({ program, args, env }: TerminalCommand, fd: number): ChildProces
   return child
 }
 
-/** Connects the listener to the program (perl/guest-terminal.pl). Closing its file 0 makes it close the terminal. */
+/** Connects the listener to the program (perl/guest-terminal.pl). If its stdin is closed, it closes the terminal. */
 function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pty {
   const [sizes, errors] = [child.stdin!, child.stderr!]
   const setSize = ({ columns, rows }: TerminalSize): void =>

@@ -21,7 +21,7 @@ export interface OpenedFile {
 /** Parameters of a start of QEMU. The launcher opens the files and passes their descriptors to QEMU. */
 export interface QemuLaunchOrder {
   readonly lock: string
-  /** cgroups in which QEMU runs. If the first one contains a process, the virtual machine is running. */
+  /** cgroups in which QEMU runs. If the first one contains a process, QEMU runs already, and no other is started. */
   readonly groups: readonly string[]
   readonly sockets: Readonly<Record<string, string>>
   readonly files: readonly OpenedFile[]

@@ -16,7 +16,7 @@ export class GroupMoves {
   }
 
   /**
-   * Makes a later move fast: moves the agent into the group that it is already in, so that the kernel waits now.
+   * Makes a later move fast: the kernel waits now, because this moves the agent into the group that it is already in.
    * Returns at once and never fails. Only one move runs at a time, because each blocks a thread.
    */
   prepare(): void {

@@ -7,7 +7,7 @@ export type DiskFormat =
   | { readonly kind: 'qcow2'; readonly virtualBytes: number }
   | { readonly kind: 'raw' }
   | { readonly kind: 'compressed'; readonly command: readonly string[] }
-  /** Archive with a disk. `list` prints the names of its files, and `extract` writes the disk. */
+  /** Archive with a disk. The command `list` prints the names of its files, and `extract` prints the disk. */
   | { readonly kind: 'archive'; readonly list?: readonly string[]; readonly extract: readonly string[] }
 
 /** First bytes of compressed files in hex, and the program that unpacks them. */

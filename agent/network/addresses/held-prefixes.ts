@@ -10,7 +10,7 @@ import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-
  * sets prefixes through the API, no prefix is held any more.
  */
 
-/** Records the found prefixes of these guests' addresses as held (see above). Runs inside the caller's transaction. */
+/** Records as held those found prefixes that contain these addresses. Runs inside the caller's transaction. */
 export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: readonly string[]): void {
   const held = readHeldPrefixes(db)
   const chosen = new Set(addresses.map((address) => findSource(sources, address)))

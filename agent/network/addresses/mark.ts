@@ -8,7 +8,7 @@ export interface HostMark {
   readonly protocol: number
 }
 
-/** Derives the mark from the nft table's name, which differs between the agents of one host. */
+/** Derives an agent's mark from the name of its nft table, so that the agents of one host have different marks. */
 export function markOf(table: string): HostMark {
   const hash = createHash('sha256').update(table).digest()
   return { metric: 0xbe000000 + hash.readUIntBE(0, 3), protocol: 193 + (hash.readUInt8(3) % 60) }

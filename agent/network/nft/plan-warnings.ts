@@ -36,7 +36,7 @@ function parseChains(text: string): Chains {
   )
 }
 
-/** Direction of a packet, given by the match for the bridge: `iifname` from guests, `oifname` to guests. */
+/** Direction of a packet, named by the match of the bridge: `iifname` from guests, `oifname` to guests. */
 type Way = 'iifname' | 'oifname'
 /** Fate of a packet in a chain. `none`: the chain neither accepts nor drops it. */
 type Verdict = 'accept' | 'drop' | 'none'
@@ -88,7 +88,7 @@ function parseRule(line: string): Rule | undefined {
 
 const verdicts: Readonly<Record<string, Verdict>> = { accept: 'accept', return: 'none' }
 
-/** Matches a rule with only a verdict, or with only matches of devices before the verdict. */
+/** Matches a rule that consists of a verdict, or of matches of devices and a verdict. */
 const rulePattern =
   /^((?:[io]ifname (?:!= )?(?:"[^"]*"|\{[^}]*\}) )*)(accept|drop|reject\b.*|xt target "REJECT"|return|(?:jump|goto) (\S+))$/
 

@@ -60,15 +60,15 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** The array of guests to which the tables were last converged. Undefined after any other change of the tables. */
+  /** Array from the last `ensure`. The same array is not planned again. Undefined after any other change. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Purges flows once changes have paused, so that callers need not wait for a purge after each change. Only a later
-   * attach of a reused address waits.
+   * Purges stale flows in the background after a pause of changes, so that most changes need not wait for it. Only an
+   * attach that reuses an address waits.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()

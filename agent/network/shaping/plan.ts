@@ -65,7 +65,7 @@ export function planLink({ device, cut = false }: GuestRates, isUp: boolean): st
   return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]
 }
 
-/** Returns an index of qdiscs. It contains two strings for each: "DEVICE HANDLE" and "DEVICE below PARENT". */
+/** Returns a set in which qdiscs are looked up. It contains "DEVICE HANDLE" and "DEVICE below PARENT" of each. */
 export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
@@ -102,7 +102,9 @@ interface Filter {
   readonly options?: { readonly actions?: readonly { readonly to_dev?: string }[] }
 }
 
-/** Parses the rate of a class in kbit/s. Only the agent's queue has a `leaf` in tc's output, HTB's default has none. */
+/**
+ * Parses the rate of a class in kbit/s. tc prints `leaf` for a class with the agent's queue, not with HTB's default.
+ */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))
   if (line === undefined) return undefined
@@ -120,8 +122,8 @@ interface Direction {
 }
 
 /**
- * Plans the commands for one direction. The class is written after the other settings: if its rate is correct, so are
- * they.
+ * Plans the commands for one direction. A correct rate shows that all settings of the class are correct, because a
+ * change of settings writes the rate last.
  */
 function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Direction): string[] {
   const kbit = kbitOf(mbps)

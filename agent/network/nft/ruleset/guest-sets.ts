@@ -31,13 +31,13 @@ export const guestSets = {
   /** `public_in` maps a public address to its guest's address, and `public_out` a guest's address to a public one. */
   public_in: 'ip',
   public_out: 'ip',
-  /** Set of `source . destination` of one guest, for guests that connect to themselves through the host. */
+  /** Set of `source . destination`, both of one guest: flows of the guest to itself through an address of the host. */
   self: 'ip',
   /** Maps `protocol . host port` to a guest's `address . port`. */
   ports: 'ip',
   /** Maps `host address . protocol . host port` to a guest's `address . port`. */
   host_ports: 'ip',
-  /** Maps `host addresses . protocol . host ports` to a guest's address. The port stays the same. */
+  /** Maps `host addresses . protocol . range of host ports` to a guest's address, on which the ports are the same. */
   port_ranges: 'ip',
   self6: 'ip6',
   ports6: 'ip6',

@@ -168,7 +168,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
       `ip6 daddr ${gateway6} icmpv6 type echo-request update @pings6 { ether saddr ${some} } accept`,
     ),
     rule('guest_to_host', 'drop'),
-    // Packets between guests enter and leave by the bridge. So the kernel would tell the sender to use a direct path.
+    // The kernel sends redirects for packets that leave by the interface on which they arrived, as between guests.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
     // Matches addresses only: for a packet that a mapping has changed, this hook still shows the former device.

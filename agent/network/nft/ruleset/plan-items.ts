@@ -1,4 +1,4 @@
-/** Parts of a table, in the order in which nft needs them. */
+/** A part of an nft table. nft needs the parts in the order of this list. */
 export type Item =
   | { readonly set: string; readonly body: string }
   | PacketSet

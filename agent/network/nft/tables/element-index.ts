@@ -73,8 +73,8 @@ export class ElementIndex {
   }
 
   /**
-   * Plans the change that gives a guest exactly its elements. If nft has them all, the plan adds them again. This
-   * changes nothing, but fails if another program has removed the tables.
+   * Plans the change that gives a guest exactly its elements. If nft already has all of them, the plan adds them again.
+   * This has no effect, but its failure shows that another program has removed the tables.
    */
   planAttach(guest: GuestNetwork): TableChange {
     const { want, mine } = this.#compare(guest)
@@ -120,8 +120,8 @@ export class ElementIndex {
   }
 
   /**
-   * Returns those elements of the guest that may differ: the desired and the existing ones. Leaves out mappings that
-   * have not changed since the last attach, because a guest may have a thousand mappings.
+   * Returns the desired elements of the guest (`want`) and its existing ones (`mine`), except elements of mappings that
+   * have not changed since the last attach: a guest may have a thousand mappings.
    */
   #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
     const tokens = tokensOfGuest(guest)

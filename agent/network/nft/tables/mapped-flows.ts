@@ -10,7 +10,7 @@ export interface MappedFlows {
   readonly target: string
 }
 
-/** Joins adjacent ports that lead to one address. nft may have a separate element for each port of a range. */
+/** Joins flows of adjacent ports with the same target: a mapping of a range may have one element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {
@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** True if a flow of `flows` may use a port of the mapping, but lead to another guest than the mapping. */
+/** True if one of `flows` may use a port of `mapping`, but lead to another guest than the mapping does. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&

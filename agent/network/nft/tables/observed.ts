@@ -17,7 +17,7 @@ export interface ObservedTables extends HeldGuests {
   readonly fingerprint: string
   /** Fingerprint at the creation of the tables, which is noted in nft. Undefined: there is no note. */
   readonly noted: string | undefined
-  /** Counted bytes by element of the counting sets. */
+  /** Bytes that each element has counted, in the sets that count traffic. */
   readonly counted: ReadonlyMap<ElementId, number>
   /**
    * Returns the name that the note chain of each firewall must have, by device. Leaves out devices without a firewall.
