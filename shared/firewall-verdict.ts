@@ -4,7 +4,7 @@ import type { Firewall, FirewallRule } from './firewall-rules.js'
 /** A TCP connection from a client to a guest. */
 export interface Arrival {
   readonly family: AddressFamily
-  /** Address of the client. Empty: any address to which no rule with a source address applies. */
+  /** Address of the client. Empty: a client whose address no rule names. */
   readonly source: string
   /** Port of the guest. */
   readonly port: number

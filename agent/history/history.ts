@@ -54,7 +54,7 @@ const seriesInTurn = 5
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** Hour, counted since 1970, up to which the hours and days of each series are aggregated. */
+  /** For each series: the hour, counted since 1970, up to which its hours and days are aggregated. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
   #recorded = 0

@@ -13,7 +13,7 @@ export type ImageSource =
       /** The server's name of the kind of file, for example `root.tar.xz`. */
       readonly fileType: string
     }
-  /** File at any URL. `sha256` is hexadecimal. */
+  /** An image file at any URL. `sha256` is hexadecimal. */
   | { readonly kind: 'url'; readonly url: string; readonly sha256: string }
 
 /** `iso`: a CD; `rescue`: a rescue system for virtual machines. Guests are created only from the other types. */

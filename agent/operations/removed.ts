@@ -42,7 +42,7 @@ export class RemovedOperations {
     this.#note.run(record.id, requestHash, JSON.stringify(record), nowMs)
   }
 
-  /** Forgets operations removed before a time, and the oldest beyond `keep`. @returns number of forgotten operations */
+  /** Forgets operations that were removed before this time, and the oldest ones beyond `keep`. @returns their number */
   forget(removedBeforeMs: number, keep = Infinity): number {
     const aged = this.#forget.run(removedBeforeMs).changes
     return aged + (Number.isFinite(keep) ? this.#forgetOldest.run(keep).changes : 0)

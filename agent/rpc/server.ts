@@ -134,8 +134,8 @@ export async function bind(
 }
 
 /**
- * Ends an injector and its connections after the grace period. grpc-js (1.14.7) then destroys all connections of an
- * injector, even new ones. So new connections need another injector.
+ * Ends an injector (gRPC's source of connections) after the grace period. grpc-js (1.14.7) then destroys all
+ * connections of the injector, even new ones, so new connections need another injector.
  */
 function retire(injector: ConnectionInjector): void {
   injector.drain(graceMs)

@@ -45,9 +45,9 @@ export class Bounds {
   }
 
   /**
-   * Returns an upper bound of the bytes that all snapshots of the guest would retain if one were taken now. With simple
-   * quotas, this is all data that counts for the guest. With classic quotas, it is the space of the existing snapshots
-   * plus the exclusive bytes of the volume.
+   * Returns an upper bound of the bytes that all snapshots of the guest could retain if another one were taken now.
+   * With simple quotas, this is all data that counts towards the guest's limit. With classic quotas, it is what the
+   * existing snapshots retain, plus the exclusive bytes of the volume.
    * @param retainedBytes bytes that the existing snapshots retain
    * @param options `sync`: with classic quotas, also counts data that is not on the disk yet
    */

@@ -9,7 +9,7 @@ import type { Pool } from './pool.js'
  */
 export class Deletions {
   readonly #pool: Pool
-  /** By guest: ids of deleted subvolumes whose space was not free at the last check. Some may be of other guests. */
+  /** For each guest: ids of deleted subvolumes whose space was not free at the last check, perhaps of other guests. */
   readonly #pending = new Map<string, readonly number[]>()
   #noted = 0
 

@@ -39,7 +39,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
-    settle: () => void ended++, // makes `reserve` refuse requests planned before this end
+    settle: () => void ended++, // `reserve` then refuses changes that were planned before this end
   }
 }
 

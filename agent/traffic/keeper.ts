@@ -16,7 +16,7 @@ import { TrafficStore } from './traffic-store.js'
 /** Time in ms after which the stop of a guest that still runs is requested again. */
 const stopAgainMs = 60_000
 
-/** Number of ticks in a row that do not read counters while no guest has a quota. */
+/** While no guest has a quota: number of ticks in a row that skip the reading of counters. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -74,7 +74,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return this.#look(() => this.#countAll())
   }
 
-  /** Checks expiry at each tick. Reads the traffic counters too, but while no guest has a quota only at some ticks. */
+  /** Checks expiries. Also reads the traffic counters, but only at some ticks while no guest has a quota. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++

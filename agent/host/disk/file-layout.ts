@@ -54,7 +54,7 @@ export interface LayoutSource {
   readonly layout: string | undefined
   /** Directory of an unpacked image on the same file system. Equal files of the tree and the image share their data. */
   readonly image: string | undefined
-  /** Indexes, in the layout, of the files that `applyToFetched` has already handled. */
+  /** Large files that `applyToFetched` has already handled, by their indexes in the layout. */
   readonly apart: readonly number[]
 }
 

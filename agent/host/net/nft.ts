@@ -11,7 +11,7 @@ export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/
 const refused = /\binclude\b|\bdefine\b/
 
-/** Maximum length of a line in characters. Reading a longer one takes longer than starting a process. */
+/** Maximum length in characters of a line for the running nft. A new process reads longer lines faster. */
 const maxPiped = 8192
 const maxOutputBytes = 256 * 1024 * 1024
 

@@ -40,7 +40,9 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Time of the last use of each tool process, by pid. The netlink watch may report changes by ended tools. */
+/**
+ * Last use of each tool process, by pid. Ended ones stay for a while: the netlink watch may report their changes late.
+ */
 const toolPids = new Map<number, number>()
 /** Time in ms for which a pid is remembered: a little longer than a tool may run. */
 const pidKeptMs = timeoutMs + 5_000

@@ -1,7 +1,7 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** Disconnects guests while the agent's nft rules are missing. Ends with the nft process that owns its tables. */
+/** A separate nft process whose tables disconnect guests while the agent's rules are missing. They end with it. */
 export class Guard {
   readonly #owner: Nft
 

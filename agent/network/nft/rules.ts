@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Creates the note chains of firewalls (observed.ts) in the background. Takes its place in the queue of the mutex
-   * immediately, before any later call. The next read of the tables corrects a failure.
+   * Creates the note chains of firewalls (observed.ts) in the background, but before any later call, because it queues
+   * for the mutex at once. A firewall whose note failed counts as changed at the next read of the tables.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)

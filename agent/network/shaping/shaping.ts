@@ -49,7 +49,7 @@ class TcShaper implements HostShaper {
   readonly #devices: RegExp
   /** Knows whether the rates on the host may have changed, so that all of them must be compared again. */
   readonly #drift: Drift
-  /** The array of guests whose rates were last found correct. Undefined once an interface was added or removed. */
+  /** Array from the last `ensure` that found all rates correct. Undefined once an interface was added or removed. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })

@@ -18,8 +18,8 @@ export interface FilterTablePlan extends ClosedPlan {
 /**
  * Maximum number of tracked connections of one guest in each direction, over all its addresses. It prevents a guest
  * from filling the host's table (262,144 by default). `ct count` takes milliseconds, because it walks all connections
- * that it counts. So only one of `sampling` new connections is counted. A guest over the limit cannot open connections
- * for a second.
+ * that it counts. So only one of `sampling` new connections is counted. Once a guest is over the limit, all its new
+ * connections are dropped for a second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16
@@ -235,7 +235,7 @@ interface Bound {
   readonly guest: string
 }
 
-/** Plans a limit of connections. The set `limited` counts a dropped packet only if the guest itself sent it. */
+/** Plans a limit of connections. Dropped packets count in the set `limited` only if the guest itself has sent them. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`

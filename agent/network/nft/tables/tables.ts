@@ -93,7 +93,7 @@ export class Tables {
     if (index) await this.#note(index, devices)
   }
 
-  /** @returns bytes by element of the counting sets. Elements that other programs have removed are missing */
+  /** @returns the bytes that each element has counted. Elements that other programs have removed are missing */
   async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
     const counted = await readCounted(this.plan.table)
     this.#remember(counted)
