@@ -207,7 +207,7 @@ class Exchange {
       )
     this.#message = message
     message.on('error', () => undefined) // without a listener, Node throws; a reader gets the error, too
-    socket.prependOnceListener('close', cut) // runs before the handler of Node, which would report "aborted"
+    socket.prependOnceListener('close', cut) // runs before Node's own handler, which would report "aborted"
     message.once('close', () => socket.off('close', cut))
     this.#watch(message, socket.bytesRead)
     return { status: message.statusCode ?? 0, headers, body: message }

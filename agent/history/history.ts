@@ -38,7 +38,6 @@ export interface HistoryParts {
   readonly now: () => number
 }
 
-/** The methods that read the history. */
 export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
 
 const minuteMs = 60_000

@@ -50,7 +50,7 @@ export class GuestSampler {
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
-  /** Disk usage that was read for a single guest after the last read of all disks, by uuid. */
+  /** Disk usages that `freshUsage` has read since the last read of all disks, by uuid. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   readonly #sampling = new Coalescer(() => this.#sampleAll())
@@ -123,7 +123,7 @@ export class GuestSampler {
     return this.#last.get(uuid)?.sample.diskBytes ?? ownBytes
   }
 
-  /** Samples all guests. Resolves after a sampling that began after this call. Failures are logged. */
+  /** Samples all guests. Resolves when a sampling that began after this call has ended. Failures are logged. */
   sample(): Promise<void> {
     return this.#sampling.run()
   }

@@ -19,7 +19,6 @@ const gib = 1024 ** 3
 /** Description of the host without fields that may change: its id (by a new join), and those that upgrades change. */
 export type FixedDescription = Omit<HostDescription, 'hostId' | 'features' | 'previousVersion'>
 
-/** Describes the properties and capabilities of the host. */
 export function describeHost(parts: DescriptionParts): FixedDescription {
   return {
     version: parts.version,

@@ -25,7 +25,7 @@ export interface OperationKind<Name extends OrderName, Input, Guest = never> ext
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- only the kind itself knows its input
 export type OperationKinds<Guest> = { readonly [Name in OrderName]: OperationKind<Name, any, Guest> }
 
-/** Facts about an order that are not part of its content. */
+/** Circumstances of an order: its sender, and the present operations of its subject. */
 export interface OrderContext {
   readonly operationId: string
   readonly requestedBy: string

@@ -28,7 +28,7 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** Value of `#deletions` when qgroups were last cleared completely. Later deletions require another clearing. */
+  /** Value of `#deletions` when qgroups were last removed completely. A higher value makes another removal due. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
   /** Error output of the last attempt to clear qgroups. Empty if a subvolume was deleted after that attempt. */

@@ -10,7 +10,6 @@ import { swapSteps } from './steps.js'
 
 const mib = 1024 ** 2
 
-/** Subject of all swap operations of the host. */
 export const swapSubject: Subject = { kind: 'swap', id: 'host', name: '', number: 0 }
 
 export interface SwapKindParts {

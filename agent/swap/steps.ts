@@ -2,7 +2,7 @@ import type { Step } from '../operations/types.js'
 import type { HostSwap, SwapSlot } from './contract.js'
 import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan.js'
 
-/** Step of a change of the swap file. `input` is null only if the change was refused. */
+/** Step of a change of the swap file. `input` is null only for a refused change, whose steps never run. */
 type SwapStep = Step<SwapChange | null>
 
 interface Change extends SwapChange {

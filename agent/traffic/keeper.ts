@@ -46,7 +46,7 @@ export class TrafficKeeper implements PolicyKeeper {
   /** Number of ticks since the counters were read. */
   #ticks = 0
   readonly #judging = new KeyedSingleFlight<string>()
-  /** Guests that were running at the last reading, or when an earlier agent ended. */
+  /** Guests that ran at the last reading. Before the first reading: those that ran when the last agent ended. */
   #on: ReadonlySet<string>
 
   constructor(private readonly parts: KeeperParts) {

@@ -45,9 +45,9 @@ export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
 
 /**
  * Advances the period of a traffic count to the present clock and reset day. Each new period resets the count once. If
- * the clock goes back by a month, the period stays until its end. If it goes back further, it was wrong before or is
- * wrong now. Then the present clock decides the period without a reset, and a later return to the former period does
- * not reset the count either. A change of the reset day moves the period without a reset.
+ * the clock goes back by up to a month, the period stays until its end. If it goes back further, it was wrong before or
+ * is wrong now. Then the period follows the clock without a reset, and a later return to the former period does not
+ * reset the count either. A change of the reset day moves the period without a reset.
  * @param counted the stored period; undefined: nothing was counted yet
  * @param startOf returns the first day of the present period for a reset day
  */

@@ -14,7 +14,6 @@ export class SingleFlight<Result = void> {
   }
 }
 
-/** One single flight per key. */
 export class KeyedSingleFlight<Key, Result = void> {
   readonly #running = new Map<Key, Promise<Result>>()
 

@@ -57,10 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/**
- * cloud-init runs the text after the first line. If the first line ends with LF, cloud-init leaves each CRLF in the
- * text, and the path of the script's interpreter would end with CR.
- */
+/** cloud-init runs the text after the first line. If LF ends this line, CRLF stays, even after the interpreter. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))
@@ -135,7 +132,7 @@ function checkPatch(text: string): void {
   throw new FirstBootFault('a #cloud-config-jsonp must be a JSON list')
 }
 
-/** Only cloud-config and scripts can be templates in all versions of cloud-init. Jinja may produce either. */
+/** In all versions of cloud-init, a template may contain cloud-config or a script. A Jinja block may produce either. */
 function checkTemplate(text: string): void {
   const rest = text.trimStart().split('\n').slice(1).join('\n').trimStart()
   const form = findForm(rest)

@@ -23,7 +23,7 @@ const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 
 
 /** Facts from which the space for a restore is computed. */
 export interface LayoutSpace {
-  /** Bytes by which the space of all large files is smaller than their length. */
+  /** How many bytes less than their lengths all large files together occupy. */
   readonly savedBytes: number
   /** Additional bytes that a restore needs temporarily, because it moves data that several files share. */
   readonly movedBytes: number

@@ -93,7 +93,7 @@ const probe = {
   exitCode: 33,
 } as const
 
-/** Time in ms after the timeout in which a process may still end. No signal ends one that is stuck in the kernel. */
+/** Time in ms that a probe may take to end after its timeout. One that is stuck in the kernel does not end at all. */
 const graceMs = 2000
 /** Reason why a probe hangs. All probes fail with it until the hanging one ends, because a new one would hang, too. */
 let stuck: string | undefined

@@ -19,7 +19,7 @@ import { CommandError } from '../process/process.js'
 
 /** Matches flows to delete. All given conditions must hold. */
 export interface FlowFilter {
-  /** Address that the flow must contain in the role `is`. */
+  /** An address of the flow. `is` is the role in which the flow must contain it. */
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'

@@ -86,8 +86,8 @@ const longPath = 2048
 
 /**
  * Walks a tree and visits each group before and after the groups below it. A guest may nest groups deeper than the
- * limits of paths and of the call stack. So a long path is replaced by a path relative to an open descriptor. A path is
- * valid until the next one is yielded.
+ * limits of paths and of the call stack. So a long path is replaced by a path relative to an open descriptor. The
+ * caller must use each path before it requests the next one.
  */
 function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'leave' }> {
   const above: { path: string; at: string; fd: number | undefined; names: string[] }[] = []
@@ -114,7 +114,6 @@ function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'l
   }
 }
 
-/** Opens a group. Returns undefined if the group does not exist. */
 function openGroup(path: string): number | undefined {
   try {
     return openSync(path, 'r')

@@ -25,7 +25,6 @@ export function checkPoolChange(items: readonly PoolAddress[], { assigned, mappe
   if (named) throw conflict('address_in_use', `${named.address} is used as host_ip by a port mapping`)
 }
 
-/** IPv6 sources before and after a change. */
 export interface SourcesChange {
   readonly before: readonly Ipv6Source[]
   readonly after: readonly Ipv6Source[]

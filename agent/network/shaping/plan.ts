@@ -20,7 +20,6 @@ export function ifbOf(device: string): string {
   return `${device}u`
 }
 
-/** Returns a pattern that matches the names of an agent's IFBs. */
 export function ifbPattern(interfacePrefix: string): RegExp {
   return new RegExp(`^${interfacePrefix}\\d{1,10}u$`)
 }

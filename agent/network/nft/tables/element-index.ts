@@ -28,7 +28,7 @@ const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** Ids of elements by device, MAC and address of their guests. */
+  /** Ids of the elements that contain a guest's device, MAC or address, by this device, MAC or address. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
@@ -45,7 +45,6 @@ export class ElementIndex {
     this.#firewalls = new Map(firewalls)
   }
 
-  /** Records a change that nft has accepted. */
   applied(change: TableChange): void {
     const { remove, add, setFirewalls, dropFirewalls } = change
     for (const id of remove) this.#remove(id)

@@ -96,10 +96,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/**
- * Reads the firewall of each device. The name of its note chain contains a hash of its other chains. If that hash does
- * not match them, another program has changed the firewall, and `planned` is ''.
- */
+/** Reads each device's firewall. `planned` is '' if its chains do not match the hash in its note chain's name. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

@@ -9,8 +9,8 @@ function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
 }
 
 /**
- * Maximum number of new port ranges whose flows are purged range by range. For more ranges, all UDP flows to the host
- * are purged. The next packet of a flow recreates it.
+ * Maximum number of new port ranges whose flows are purged one by one. If there are more, all UDP flows to the host are
+ * purged. The next packet of a flow in use recreates it.
  */
 const maxSingle = 16
 

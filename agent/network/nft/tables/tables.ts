@@ -34,7 +34,6 @@ export class Tables {
     private readonly plan: RulesetPlan,
   ) {}
 
-  /** Reads the tables and repairs them. */
   async ensure(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     const have = await this.#read()
     const index = this.#take(have)
