@@ -4,7 +4,7 @@
  * - `upgrade`: the agent can install another version of itself; only for hosts that their gateway installed.
  * - `move`: the host can send containers to other hosts and receive them.
  * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
- * to older agents, which ignore them.
+ *   to older agents, which ignore them.
  */
 export const agentFeatures = ['upgrade', 'move', 'fence'] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -16,8 +16,8 @@ export interface Room {
   /** Maximum number of consoles or streams for each share of limited callers. */
   readonly perShare: number
   /**
-   * The part of `most` that limited callers leave to unlimited ones. A limited caller without any console or stream may
-   * use half of it: otherwise other limited callers could lock it out.
+   * The part of `most` that is kept free for unlimited callers, until they use it. A limited caller without any console
+   * or stream may use half of it: otherwise other limited callers could lock it out.
    */
   readonly reserve: number
 }

@@ -36,7 +36,7 @@ export function judgeEpoch(highest: number, epoch: number): FenceVerdict {
   return epoch === highest ? 'current' : 'newer'
 }
 
-/** Refuses a call of a gateway that no longer has the lease: the agent has seen a higher epoch. */
+/** Error for a call of a gateway that no longer has the lease: the agent has seen a higher epoch. */
 export class StaleEpochError extends BerthError {
   /** @param highest the highest epoch that the agent has seen; 0: not known */
   constructor(

@@ -125,7 +125,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // At most 12 of the 15 digits of an epoch: the gateway goes on from this one, even if a hostile agent sent it.
+    // At most 12 digits: the gateway goes on from this epoch, and a hostile agent must not use up the 15 digits.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

@@ -43,12 +43,12 @@ export class SteadyClock {
     return this.#jump ? monotonicMs + this.#offsetMs : wallMs
   }
 
-  /** Returns the earlier of wall clock and steady time: a time before it has certainly passed. */
+  /** Returns the earlier of wall clock and steady time. Earlier times have certainly passed. */
   earliest(): number {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** Returns the later of wall clock and steady time: a time after it has certainly not come yet. */
+  /** Returns the later of wall clock and steady time. Later times have certainly not come yet. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }

@@ -38,7 +38,7 @@ export const seriesBytes = (sizes.day + sizes.month + sizes.year) * recordBytes
 
 /** The figures of one step of time. */
 export interface Point {
-  /** Number of the step, counted since 1970 in steps of the length that its tier has. */
+  /** Number of the step, counted from 1970 on in steps of the same length. */
   readonly index: number
   readonly figures: Figures
 }

@@ -23,7 +23,7 @@ interface Parts {
   readonly readDisk: () => Promise<PoolCapacity>
 }
 
-/** Defines the operation that creates an image at a user's request. Lists show it once the operation is queued. */
+/** Defines the operation of a user that creates an image. Lists show the image as downloading once it is queued. */
 export function imageDownloadKind({ images, readDisk }: Parts): OperationKind<'imageDownload', ImageMakeInput> {
   return {
     action: 'image_download',

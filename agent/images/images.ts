@@ -55,9 +55,7 @@ export class Images {
     return template
   }
 
-  /**
-   * Returns `id`. If it names a container's template for a virtual machine, returns the template with the same system.
-   */
+  /** Returns `id`. For a virtual machine, it returns the template with the same system if `id` is a container's. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id

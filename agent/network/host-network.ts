@@ -17,7 +17,7 @@ const everything: readonly NetworkPart[] = ['rules', 'addresses', 'rates']
 
 /** Combines rules, addresses and rates into the `Network` of contract.ts. Each part runs one call at a time. */
 export class HostNetwork implements Network {
-  /** Repairs by calls of `ensure` that then failed in another part. The next successful call returns them. */
+  /** Repairs that earlier calls of `ensure` made before they failed. The next successful call returns them. */
   readonly #repaired: string[] = []
 
   constructor(

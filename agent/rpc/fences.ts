@@ -10,7 +10,7 @@ export class Fences {
   constructor(private readonly db: Database) {}
 
   /**
-   * Checks the epoch of a call. Stores an epoch that is higher than before durably, before the call is executed.
+   * Checks the epoch of a call. An epoch that is higher than before is stored durably before the call is executed.
    * @throws {BerthError} `stale_epoch`
    */
   pass({ work, epoch }: Fence): void {

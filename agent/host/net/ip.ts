@@ -78,9 +78,7 @@ export class Ip {
     return this.#pipe.close()
   }
 
-  /**
-   * Sends a command. If the kernel refuses an `ip neighbour`, ip ends (ipneigh.c), and its last output is the answer.
-   */
+  /** Sends a command. If the kernel refuses `ip neighbour`, ip ends (ipneigh.c), and its last output is the answer. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the command for ip contains a forbidden character')
     try {

@@ -40,9 +40,7 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/**
- * Last use of each tool process, by pid. Ended ones stay for a while: the netlink watch may report their changes late.
- */
+/** Last use of each tool process, by pid. Ended ones stay for a while, for late reports of the netlink watch. */
 const toolPids = new Map<number, number>()
 /** Time in ms for which a pid is remembered: a little longer than a tool may run. */
 const pidKeptMs = timeoutMs + 5_000

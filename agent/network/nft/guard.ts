@@ -1,7 +1,7 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** A separate nft process whose tables disconnect guests while the agent's rules are missing. They end with it. */
+/** Keeps tables in nft that disconnect guests while the agent's rules are missing. They end with its nft process. */
 export class Guard {
   readonly #owner: Nft
 

@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** Array from the last `ensure`. The same array is not planned again. Undefined after any other change. */
+  /** Last array that `ensure` got. If it gets the same array again, it plans nothing. Undefined after other changes. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined

@@ -102,7 +102,7 @@ interface Filter {
 }
 
 /**
- * Parses the rate of a class in kbit/s. tc prints `leaf` for a class with the agent's queue, not with HTB's default.
+ * Parses the rate of a class in kbit/s. tc prints `leaf` for a class with the agent's queue, not with the default one.
  */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))

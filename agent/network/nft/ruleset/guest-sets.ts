@@ -11,9 +11,7 @@ export const guestSets = {
   guests: 'bridge',
   /** Set of `device . mac . ipv6`: sources that a guest may use. */
   guests6: 'bridge',
-  /**
-   * Set of `device . mac`, with the MAC as a number: the only MAC that the guest's neighbour solicitations may name.
-   */
+  /** Set of `device . mac`, with the MAC as a number: the only MAC that a guest's neighbour solicitation may name. */
   solicitors: 'bridge',
   /** Maps a guest's address to a firewall chain of the guest: `in` for flows that others opened, `out` for its own. */
   firewall_in: 'inet',
