@@ -60,7 +60,7 @@ export class ConnectionGuard {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** Ends the oldest of some unproven connections. @param keys keys of `#unproven`, the oldest first */
+  /** Ends the connection with the first of these keys. @param keys keys of `#unproven`, the oldest first */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)

@@ -5,7 +5,7 @@
 
 /** The caller that occupies one console or stream. */
 export interface Holding {
-  /** Name of the share that the console or stream counts for: a caller, or a limited key with all its descendants. */
+  /** Whom the console or stream counts for: a caller, or a limited API key with all keys that descend from it. */
   readonly share: string
   /** True if the caller is unlimited. Such callers may use the reserve, and `perShare` does not limit them. */
   readonly unlimited: boolean

@@ -3,7 +3,7 @@
  * The monotonic clock never jumps, but does not know the date. Together they distinguish a jump from elapsed time.
  */
 
-/** Smaller jumps of the wall clock are due to time synchronisation and are accepted at once. */
+/** Smaller jumps of the wall clock, in ms, count as time synchronisation and are accepted at once. */
 const toleranceMs = 120_000
 /** A jump is accepted after the new time has been stable for this long. */
 export const settleMs = 300_000

@@ -18,7 +18,7 @@ export interface Tier {
   readonly stepSeconds: number
   /** Number of steps that the ring stores. A new step replaces the oldest one. */
   readonly size: number
-  /** Offset of the ring in the file, in bytes. */
+  /** Offset of the ring in the series file, in bytes. */
   readonly offset: number
 }
 
@@ -101,18 +101,18 @@ export function meanOf(all: readonly Figures[]): Figures {
 
 type Coarse = Exclude<Range, 'day'>
 
-/** The rings that are aggregated from a finer one. */
+/** Hours of a month, and days of a year: the rings that are aggregated from another ring. */
 export const coarse = ['month', 'year'] as const satisfies readonly Coarse[]
 
-/** The finer ring from which each ring is aggregated. */
+/** Hours (`month`) are aggregated from minutes (`day`), and days (`year`) from hours. */
 const finer = { month: 'day', year: 'month' } as const
 
-/** Returns the number of steps of the finer ring in one step of the ring `range`. */
+/** Returns how many minutes an hour has, or how many hours a day has. */
 function partsOf(range: Coarse): number {
   return tiers[range].stepSeconds / tiers[finer[range]].stepSeconds
 }
 
-/** Aggregates a step from the steps of the finer ring. */
+/** Aggregates an hour from its minutes, or a day from its hours. */
 function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefined {
   const [fine, parts] = [tiers[finer[range]], partsOf(range)]
   const known: Figures[] = []
@@ -124,8 +124,8 @@ function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefin
 }
 
 /**
- * Plans the hours or days that are missing in their ring, as far back as the finer ring reaches. They may have ended
- * while no agent was running. Days are aggregated from hours, so hours must be added first.
+ * Plans the hours or days that are missing in the file, as far back as it has minutes or hours to aggregate. They may
+ * have ended while no agent was running. Days are aggregated from hours, so hours must be added first.
  * @param steps.from first step to check; earlier ones are known to exist
  * @param steps.end first step that is not checked
  */

@@ -91,7 +91,7 @@ export interface Recipe {
   readonly virtualization: ImageType
 }
 
-/** Returns the recipe of a template; undefined if its image is not built on this host. */
+/** Returns the data from which this host builds a template's image; undefined if it does not build the image. */
 export function findRecipe({ id, arch, source, virtualization }: CatalogEntry): Recipe | undefined {
   return source.kind === 'built' ? { id, arch, suite: source.suite, virtualization } : undefined
 }

@@ -95,7 +95,7 @@ export class Execution {
     return { status: 'done' }
   }
 
-  /** Runs one step. A forward-only operation repeats it until it succeeds. @returns the step's error, if it failed */
+  /** Runs one step, until it succeeds if the operation is `forwardOnly`. @returns the step's error, if it failed */
   async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
     const step = this.#step(index)
     this.#progress = planProgress(this.#weights, index, 0)

@@ -205,8 +205,9 @@ const migrations: readonly string[] = [
 ]
 
 /**
- * Oldest version of the database whose agents can use a database of the present version, after the rollback of an
- * upgrade. A migration that does more than add must raise the number: docs/design/delivery.md.
+ * After the rollback of an upgrade, an older agent finds a database of the present version. Agents whose own database
+ * has at least this version can use it. A migration that does more than add must raise the number:
+ * docs/design/delivery.md.
  */
 const readableSince = 11
 

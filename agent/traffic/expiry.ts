@@ -4,7 +4,7 @@ import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 /** A clock that knows whether it may be wrong. As long as it may be, no policy changes because of the time. */
 export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
 
-/** True if the guest's suspension has certainly ended, even if the clock is as wrong as it may be. */
+/** True if the guest's suspension has an end that has passed. False while the clock may be wrong. */
 export function isLiftDue({ suspension }: GuestRecord, clock: UncertainClock): boolean {
   const untilMs = suspension?.untilMs ?? 0
   return untilMs > 0 && clock.isSettled() && clock.earliest() >= untilMs

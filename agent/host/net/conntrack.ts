@@ -23,9 +23,9 @@ export interface FlowFilter {
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'
-  /** Address that the opener connected to. */
+  /** Address to which the flow was opened, before any mapping changed it. */
   readonly asked?: string
-  /** First and last port that the opener connected to. */
+  /** First and last port to which the flow was opened. */
   readonly ports?: readonly [first: number, last: number]
 }
 
@@ -85,7 +85,7 @@ export interface TrackedFlow extends Readonly<Record<FlowPlace, string>> {
   readonly askedPort: number
 }
 
-/** Reads the flows that contain an address of the IPv4 range or one of the other addresses. */
+/** Reads the flows that contain an address between `first` and `last` (IPv4), or one of `others`. */
 export async function readTrackedFlows(
   { first, last }: { readonly first: string; readonly last: string },
   others: readonly string[],

@@ -6,7 +6,7 @@ export interface OpenedFlow {
   readonly protocol: string
   readonly source: string
   readonly target: string
-  /** Port of the opener. 0: the protocol has no ports. */
+  /** Port from which the flow was opened. 0: the protocol has no ports. */
   readonly sourcePort: number
   readonly targetPort: number
   /** For TCP the state's name in conntrack(8), otherwise `REPLIED` or `UNREPLIED`. */
@@ -15,7 +15,7 @@ export interface OpenedFlow {
   readonly unreplied: boolean
   /** Seconds until the kernel forgets the flow. */
   readonly leftSeconds: number
-  /** Bytes that the opener has sent. 0 if the kernel does not count them. */
+  /** Bytes from the side that opened the flow. 0 if the kernel does not count them. */
   readonly bytes: number
   readonly replyBytes: number
 }

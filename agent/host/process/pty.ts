@@ -6,13 +6,13 @@ export interface TerminalListener {
   readonly onData: (chunk: Buffer) => void
   /** Called once, when the terminal has ended. @param code exit code; -1: unknown */
   readonly onExit: (code: number) => void
-  /** Called when the other side has accepted input. @param bytes number of bytes since the last call */
+  /** Called when the terminal has accepted input. @param bytes number of bytes since the last call */
   readonly onTaken: (bytes: number) => void
 }
 
 /** The other side of a console: a program on a pty, or a socket. */
 export interface Terminal {
-  /** Queues input in memory until the other side takes it. Callers use `onTaken` to limit the queue. */
+  /** Queues input in memory until the terminal takes it. Callers use `onTaken` to limit the queue. */
   write(bytes: Buffer): void
   resize(columns: number, rows: number): void
   /** Pauses the output. Programs that write to the terminal then block. */

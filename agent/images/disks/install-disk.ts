@@ -58,7 +58,7 @@ async function describeSystem(work: string, system: Pick<DiskOrder, 'os'> & Part
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
 
-/** Maximum number of layers around a disk, such as in a compressed archive. */
+/** Maximum number of layers around a disk. A compressed archive has two. */
 const mostLayers = 2
 
 async function takeDisk(archive: string, place: Place): Promise<void> {
@@ -79,7 +79,9 @@ async function takeDisk(archive: string, place: Place): Promise<void> {
 
 type Layer = Extract<DiskFormat, { kind: 'compressed' | 'archive' }>
 
-/** Unpacks one layer. @returns the path of the unpacked file, in the directory of `place` */
+/**
+ * Unpacks one layer: an archive, or a compression. @returns the path of the unpacked file, in the directory of `place`
+ */
 async function unpackLayer(
   file: string,
   layer: Layer,

@@ -86,7 +86,7 @@ export function writeNatPorts(db: Database, { start, end }: PortRange): void {
 
 const heldPrefixesKey = 'held_prefixes'
 
-/** Reads the found prefixes that guests use (held-prefixes.ts). The first one found comes first. */
+/** Reads the prefixes that were found on interfaces and that guests use (held-prefixes.ts), oldest first. */
 export function readHeldPrefixes(db: Database): Ipv6Prefix[] {
   const value = findSetting(db, heldPrefixesKey)
   return value === undefined ? [] : (JSON.parse(value) as Ipv6Prefix[])

@@ -154,7 +154,7 @@ export function describeMissing(prefixes: readonly Ipv6Prefix[], interfaces: rea
   return missing.map((device) => `IPv6 prefixes are configured for ${device}, which does not exist`)
 }
 
-/** Returns the sources from which new addresses can be assigned. */
+/** Returns the networks from which guests can get new addresses. */
 export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
   return sources.filter(({ isMissing }) => !isMissing)
 }
@@ -220,7 +220,7 @@ function isUsable({ scope, temporary, deprecated, tentative }: InterfaceIpv6): b
   return scope === 'global' && !temporary && !deprecated && !tentative
 }
 
-/** Finds the source that contains a guest's address; `undefined` if no source contains it any more. */
+/** Finds the network that contains a guest's address; `undefined` if none of `sources` contains it any more. */
 export function findSource(sources: readonly Ipv6Source[], address: string): Ipv6Source | undefined {
   const value = parseIpv6(address)
   return sources.find(({ network }) => value !== undefined && holds(network, value))

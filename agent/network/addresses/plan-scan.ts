@@ -78,7 +78,7 @@ function judge(address: string, facts: ScanFacts): Verdict {
   return verdict('unknown', false, facts.silence)
 }
 
-/** Network and broadcast addresses of the host's own networks, with a description each. */
+/** Describes the network and broadcast addresses of the host's own networks, by address. */
 export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }

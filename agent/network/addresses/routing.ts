@@ -54,7 +54,7 @@ export interface RoutingChange {
 }
 
 interface Replacement extends RoutingChange {
-  /** For a rollback: the found prefixes that guests used before the change (held-prefixes.ts). */
+  /** For a rollback: the prefixes of interfaces that guests used before the change (held-prefixes.ts). */
   readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 
@@ -223,7 +223,7 @@ export class Routing {
     replacePool(db, items)
   }
 
-  /** @param held for a rollback: the found prefixes that guests used before the change (held-prefixes.ts) */
+  /** @param held for a rollback: the prefixes of interfaces that guests used before the change (held-prefixes.ts) */
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)

@@ -264,9 +264,9 @@ class HostRules implements Rules {
 }
 
 /**
- * True if stale flows could reach the wrong guest. They must be purged before the change returns. Other stale flows may
- * be purged later: flows of a removed mapping only reach its former guest for a moment, and UDP flows that are older
- * than a mapping of their port reach no guest.
+ * True if stale flows could reach the wrong guest, so that they must be purged before the change returns. Others can
+ * wait: flows of a removed mapping reach its former guest for a moment longer, and UDP flows that are older than a
+ * mapping of their port reach no guest.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0

@@ -69,7 +69,7 @@ export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
 
-/** True if a guest has exactly the qdiscs that its rates need, according to the index. */
+/** True if a guest has exactly the qdiscs that its rates need. @param places result of `placesOf` */
 export function isShaped(guest: GuestRates, places: ReadonlySet<string>): boolean {
   const has = (dev: string, { handle, class: leaf }: typeof download): boolean =>
     places.has(`${dev} ${handle}:`) && places.has(`${dev} below ${leaf}`)

@@ -21,10 +21,10 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the noted fingerprint may be wrong, because another program may have changed the tables before it. */
+  /** True if the noted fingerprint may be wrong: another program may have changed the tables before it was noted. */
   #doubted = false
   #index: ElementIndex | undefined
-  /** Bytes by counting element, as last read. Rebuilt tables continue to count from these values. */
+  /** Bytes that each element had counted at the last read. Rebuilt tables continue to count from these values. */
   readonly #counted = new Map<ElementId, number>()
   /** Devices whose firewalls were set since the last `noteFirewalls`. */
   readonly #unnoted = new Set<string>()
@@ -52,7 +52,7 @@ export class Tables {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
-  /** Like `ensure`, but without reading the tables. No other program may have changed them since the last read. */
+  /** Does the same as `ensure` without reading the tables. Only allowed if no other program has changed them since. */
   async adapt(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     let repairs: string[] = []
     const planOn = (index: ElementIndex): TableChange => {
