@@ -1,5 +1,5 @@
 /**
- * Version of a package in the text of a list of packages: deb-control(5), paragraphs separated by empty lines.
+ * Returns the version of a package in a list of packages (deb-control(5), paragraphs separated by empty lines).
  * @returns "" if the list does not contain it
  */
 export function parsePackageVersion(list: string, name: string): string {

@@ -8,7 +8,7 @@ export interface SubjectRef {
   readonly id: string
 }
 
-/** A subject with its names for users, which may be empty. */
+/** A subject with the name and number that users see. The name may be empty. */
 export interface Subject extends SubjectRef {
   readonly name: string
   /** A guest's id in the fleet; 0 for other subjects. */

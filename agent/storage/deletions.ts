@@ -24,8 +24,8 @@ export class Deletions {
   }
 
   /**
-   * Returns whether the kernel has freed the space of the guest's deleted subvolumes. If not, makes the kernel start. A
-   * deleted subvolume does not show its guest, so the first call after a deletion checks all of the pool.
+   * Returns whether the kernel has freed the space of the guest's deleted subvolumes. If not, makes the kernel start to
+   * free it. Deleted subvolumes do not show their guest, so the first call after a deletion checks all of the pool.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

@@ -8,7 +8,7 @@ export interface PoolWant {
   readonly loopFile: string
 }
 
-/** The present state of the host. */
+/** The present state of the pool's path, mount and device on the host. */
 export interface PoolHave {
   /** The mount at the pool's path. */
   readonly mount: Mount | undefined

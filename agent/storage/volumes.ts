@@ -165,7 +165,7 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Returns an upper bound of the bytes that all snapshots of the guest would retain if one were taken now.
+   * Returns an upper bound of the bytes that all snapshots of the guest could retain if another one were taken now.
    * @param retainedBytes bytes that the existing snapshots retain
    */
   expectedRetained(guest: string, retainedBytes: number): Promise<number> {

@@ -32,10 +32,7 @@ export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undef
   return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]
 }
 
-/**
- * Plans a change. A file of another size is created next to the old one (see `SwapSlot`). @throws {BerthError}
- * `invalid_state`
- */
+/** Plans a change. A new size needs a second file (see `SwapSlot`). @throws {BerthError} `invalid_state` */
 export function planSwapChange({ action, sizeBytes }: SwapWish, state: Pick<SwapState, 'files'>): SwapChange {
   const current = currentOf(state)
   if (!current) return { from: null, to: planFirst(action, sizeBytes) }

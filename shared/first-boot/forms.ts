@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init runs the text after the first line. If LF ends this line, CRLF stays, even after the interpreter. */
+/** cloud-init does not convert CRLF if the first line ends with LF. The interpreter's path would then end with CR. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))

@@ -64,7 +64,7 @@ export async function createSubvolumeInGroup(
   await request('create', directory, name, group?.id ?? '', group?.limitBytes ?? '')
 }
 
-/** Creates the group with its limit and adds the subvolume to it. Its space then counts in the group. Idempotent. */
+/** Creates the group with its limit, and adds the subvolume, so that its space counts in the group. Idempotent. */
 export async function joinGroup(path: string, { id, limitBytes }: BoundedGroup): Promise<void> {
   await request('join', path, id, limitBytes ?? '')
 }

@@ -59,8 +59,8 @@ export interface LayoutSource {
 }
 
 /**
- * Reduces the files of a tree to the space that the layout describes. The kernel compares data before it shares them,
- * so the content of files never changes. The times of files do not change either.
+ * Makes the files of a tree as small on the disk as the layout describes. The kernel compares data before it shares
+ * them, so the content of files never changes. The times of files do not change either.
  * @param tree tree that no program uses
  * @throws {CommandError}
  */

@@ -53,7 +53,7 @@ export async function installDisk(
   })
 }
 
-/** Writes the description of the disk's system. Volumes of guests get a copy, which is read at each start. */
+/** Writes which operating system and firmware a disk needs. Guests' volumes get a copy, which is read at each start. */
 async function describeSystem(work: string, system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>): Promise<void> {
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
@@ -79,9 +79,7 @@ async function takeDisk(archive: string, place: Place): Promise<void> {
 
 type Layer = Extract<DiskFormat, { kind: 'compressed' | 'archive' }>
 
-/**
- * Unpacks one layer: an archive, or a compression. @returns the path of the unpacked file, in the directory of `place`
- */
+/** Unpacks an archive or a compressed file. @returns the path of the result, in the directory of `place` */
 async function unpackLayer(
   file: string,
   layer: Layer,

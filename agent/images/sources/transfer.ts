@@ -108,9 +108,7 @@ export class Transfer {
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
 
-  /**
-   * Reads the note of the partial download. Without an ETag or date in it, the server's file may have changed since.
-   */
+  /** Reads the note of the partial download. Without an ETag or date, the file may have changed on the server. */
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note

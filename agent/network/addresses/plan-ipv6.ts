@@ -26,7 +26,7 @@ export interface Ipv6Source {
 }
 
 export interface Ipv6Facts {
-  /** Prefixes set through the API. They take precedence over found ones. */
+  /** Prefixes set through the API. They are used instead of those found on interfaces. */
   readonly configured: readonly Ipv6Prefix[]
   /** Prefixes found earlier and used by guests (held-prefixes.ts), oldest first. Preferred to newly found ones. */
   readonly held: readonly Ipv6Prefix[]
@@ -122,7 +122,9 @@ function describePrefix({ prefix, prefixLen, interface: device }: Ipv6Prefix): s
   return `the IPv6 prefix ${prefix}/${prefixLen} of ${device}`
 }
 
-/** Returns warnings for an operator if found prefixes no longer match the host's addresses and default route. */
+/**
+ * Returns warnings if prefixes that were found on interfaces no longer match the host's addresses and default route.
+ */
 export function describeChanges({ sources }: Ipv6Plan, route: DefaultRoute | undefined): string[] {
   const found = sources.filter(({ isFound }) => isFound)
   const gone = describeGone(found)

@@ -108,7 +108,7 @@ function isMet(conditions: string, { way, bridge }: GuestPacket): boolean {
   })
 }
 
-/** Describes a chain that drops guests' packets. Only its owner can fix it, because no rule can override a drop. */
+/** Describes another program's chain that drops guests' packets, which no rule of the agent can prevent. */
 export function describeDropping({ family, table, chain }: ForeignChain, bridge: string): string {
   return (
     `nft table ${family} ${table}, chain ${chain}, drops forwarded packets that it does not accept, including those of ` +

@@ -226,7 +226,7 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
   return downMbps > 0 || upMbps > 0 || cut
 }
 
-/** Plans the link of a guest's interface. Returns [] if the interface does not exist. */
+/** Plans whether a guest's interface is up or down. Returns [] if the interface does not exist. */
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))

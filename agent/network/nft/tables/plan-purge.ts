@@ -26,7 +26,7 @@ export function findStaleFlows(
 ): StaleFlows {
   const added = [...add].filter(([id, value]) => valueOf(id) !== value)
   const lost = remove.filter(isAddress).map(addressIn)
-  // Tracked flows contain no link-local addresses.
+  // conntrack has no flows of link-local addresses, so they are left out.
   const addresses = new Set(lost.filter((address) => !address.startsWith('fe80:') && address !== '::'))
   return {
     addresses: [...addresses],
