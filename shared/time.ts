@@ -12,7 +12,7 @@ const latestMs = lastSecondMs + dayMs
 const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/
 /** Unix seconds from 1973 to 2286. A shorter number is probably a mistake, a longer one a date without separators. */
 const unixSecondsPattern = /^\d{9,10}$/
-/** Values that databases and billing systems store for no date. */
+/** Values that databases and billing systems store instead of a missing date. */
 const neverPattern = /^(0|0000-00-00([Tt ]00:00(:00)?)?)?$/
 const rfc3339Pattern =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/

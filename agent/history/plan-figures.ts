@@ -3,7 +3,7 @@ import { figuresOf, type Figures } from './plan-series.js'
 /** A reading of counters. Counters only grow as long as `life` is the same. When it changes, they start at 0. */
 export interface Reading {
   readonly atMs: number
-  /** Identifies the time from one start of the guest or host to the next. Differs after each start. */
+  /** Identifies one run of the guest or the host: it differs after each start. */
   readonly life: string
   readonly memoryBytes: number
   /** Processor time in microseconds. This and all other counters are undefined if they could not be read. */

@@ -64,9 +64,7 @@ export interface Network {
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /**
-   * Applies one guest's settings, and removes its former addresses and mappings. @param parts the parts that changed
-   */
+  /** Applies a guest's settings and removes its former addresses and mappings. @param parts the parts that changed */
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
@@ -127,10 +125,7 @@ export interface AddressBook {
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
   /** Converges the host's addresses, routes and neighbours for all guests. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
-  /**
-   * Applies one guest's addresses on the host and, if the guest runs, inside it. Removes its former addresses.
-   * Idempotent.
-   */
+  /** Applies a guest's addresses on the host and, if it runs, inside it. Removes its former addresses. Idempotent. */
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /** Warnings about interfaces and addresses that pools name but the host does not have. */

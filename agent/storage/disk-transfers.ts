@@ -56,7 +56,7 @@ export class DiskTransfers {
   }
 
   /**
-   * Returns the ids of the guest's complete snapshots. Any other content is removed.
+   * Returns the ids of the guest's complete snapshots. Removes everything else in their directory.
    * @param confirmed ids of snapshots for which `confirm` has succeeded
    */
   async listComplete(guest: string, confirmed: ReadonlySet<string>): Promise<string[]> {

@@ -18,7 +18,10 @@ export interface TerminalDirectory {
   readonly device: number
 }
 
-/** How to run a command on a guest's terminal. `program` gets the terminal's master as file 3 and runs the command. */
+/**
+ * How to run a command on a guest's terminal. `program` gets the terminal's master as descriptor 3 and runs the
+ * command.
+ */
 export interface GuestTerminal extends TerminalCommand {
   /** The guest's /dev/pts. Undefined if no process of the host has it open: it cannot be reached then. */
   readonly terminals: TerminalDirectory | undefined
@@ -79,7 +82,7 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
   const fd = place.terminals && makeTerminal(place.terminals)
   if (fd === undefined) return openPty(place.otherwise, size, listener)
   try {
-    setPtySize(fd, size) // must be set before the program opens the other side
+    setPtySize(fd, size) // must be set before the program opens the terminal
     return showOn(fd, start(place, fd), listener)
   } catch (error) {
     closeSync(fd)

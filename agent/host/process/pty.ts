@@ -76,7 +76,7 @@ export function openPty(
 }
 
 /**
- * Sets the size of a terminal. May wait for a program that uses the other side.
+ * Sets the size of a terminal. May wait for a program that uses the terminal.
  * @param fd descriptor of the master
  * @throws {Error} if it is not a terminal
  */
@@ -199,7 +199,7 @@ class PtyInput {
 
   constructor(
     private readonly fd: number,
-    /** Stream that owns `fd` and closes it when it is destroyed. */
+    /** Stream that owns `fd`. When the stream is destroyed, it closes `fd`. */
     private readonly owner: { readonly destroyed: boolean },
     private readonly onTaken: (bytes: number) => void,
   ) {}

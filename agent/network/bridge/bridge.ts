@@ -17,7 +17,7 @@ export interface BridgeOptions {
   readonly devices: () => readonly string[]
   /** Reports changes of interfaces; undefined: each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Called if a running guest is off the bridge, or the bridge is missing or down. It should run `ensure` early. */
+  /** Called if a running guest is off the bridge, or the bridge is missing or down, so that `ensure` runs early. */
   readonly onBroken: () => void
 }
 

@@ -176,7 +176,7 @@ function kbitOf(mbps: number): number {
 const burstSeconds = 0.01
 const minBurstBytes = 16_000
 /**
- * Length of the queue in seconds of the full rate. With a shorter queue, senders that lose whole GSO packets (64 KiB)
+ * Length of the queue, as seconds at the full rate. With a shorter queue, senders that lose whole GSO packets (64 KiB)
  * stay below the rate. A longer queue adds latency, but no throughput.
  */
 const queueSeconds = 0.1
