@@ -5,7 +5,7 @@
 
 /** Smaller jumps of the wall clock, in ms, count as time synchronisation and are accepted at once. */
 const toleranceMs = 120_000
-/** A jump is accepted after the new time has been stable for this long. */
+/** Time in ms after which a jump is accepted, if the new time has been stable since the jump. */
 export const settleMs = 300_000
 
 export interface ClockSources {

@@ -96,7 +96,7 @@ export function findRecipe({ id, arch, source, virtualization }: CatalogEntry): 
   return source.kind === 'built' ? { id, arch, suite: source.suite, virtualization } : undefined
 }
 
-/** Recipes of all containers that are built on the host. Tests of builds use them. */
+/** Build data of all container templates whose images are built on the host. For tests. */
 export const recipes: readonly Recipe[] = catalog
   .filter(({ virtualization }) => virtualization === 'lxc')
   .flatMap((entry) => findRecipe(entry) ?? [])

@@ -99,7 +99,7 @@ export interface Network {
  * idempotent and one atomic nft transaction. Only the cost of `ensure` grows with the number of guests.
  */
 export interface Rules {
-  /** Converges the bridge, forwarding and the tables with all guests' elements. @returns the repairs */
+  /** Creates or repairs the bridge, forwarding, and the tables with all guests' elements. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>

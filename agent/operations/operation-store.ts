@@ -221,8 +221,8 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before `endedBeforeMs`. If that is Infinity, removes the oldest
-   * operations of the subjects that have the most operations.
+   * Removes at most `limit` operations that ended before `endedBeforeMs`. If `endedBeforeMs` is Infinity, removes the
+   * oldest operations of the subjects that have the most operations.
    * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {

@@ -57,8 +57,9 @@ export interface Ipv6Plan {
 const longestFound = 112
 
 /**
- * Chooses the sources of guests' IPv6 addresses. The first of these that exist: prefixes set through the API; found
- * prefixes of which guests already have addresses (held-prefixes.ts); a prefix found on an interface now; NAT66.
+ * Chooses the networks from which guests get IPv6 addresses. It uses the first of these that exist: prefixes set
+ * through the API; prefixes that were found on interfaces earlier and that guests use (held-prefixes.ts); a prefix
+ * found on an interface now; NAT66.
  */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
@@ -77,7 +78,9 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/** Plans a prefix that guests already use (held-prefixes.ts). It is missing if its interface has no address from it. */
+/**
+ * Plans a prefix that guests already use (held-prefixes.ts). `isMissing`: its interface has no address of it any more.
+ */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(

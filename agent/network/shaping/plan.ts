@@ -28,7 +28,7 @@ export function ifbPattern(interfacePrefix: string): RegExp {
 export interface ObservedShaping {
   readonly downKbit: number | undefined
   readonly upKbit: number | undefined
-  /** Target to which packets from the guest are redirected. */
+  /** Where packets from the guest are redirected to: nowhere, to the guest's IFB, or to another device. */
   readonly redirect: 'none' | 'ifb' | 'elsewhere'
   readonly ifb: 'absent' | 'down' | 'up'
 }
