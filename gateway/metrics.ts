@@ -20,15 +20,15 @@ export interface Metrics extends HttpMetrics {
 /** Interval in ms of checks of the event loop. The reported delay is the time between two checks. */
 const lagLookMs = 100
 
-/** End of the certificate in use, in ms since 1970. `undefined`: no certificate is in use. */
-interface CertificateEnd {
-  readonly certificateEndsAtMs: number | undefined
+interface CertificateSource {
+  /** Validity of the API certificate, in ms since 1970; undefined: no certificate is in use. */
+  readonly validity: { readonly notBeforeMs: number; readonly notAfterMs: number } | undefined
 }
 
 export interface MetricsSources extends StoreMetricSources {
   readonly view: FleetView
   readonly health: StoreHealth
-  readonly tls: CertificateEnd
+  readonly tls: CertificateSource
   readonly gateways: Pick<Gateways, 'list'>
 }
 
@@ -44,7 +44,8 @@ export function createMetrics({ view, health, tls, gateways, ...sources }: Metri
   addStoreGauge(registry, health)
   addStoreMetrics(registry, sources)
   addGatewayGauge(registry, gateways)
-  addCertificateGauge(registry, tls)
+  addCertificateGauge(registry, { name: 'start', help: 'Start', read: () => tls.validity?.notBeforeMs })
+  addCertificateGauge(registry, { name: 'end', help: 'End', read: () => tls.validity?.notAfterMs })
   return {
     observe: createObserver(registry),
     render: () => registry.metrics(),
@@ -89,15 +90,21 @@ function addStoreGauge(registry: Registry, store: StoreHealth): void {
   })
 }
 
-function addCertificateGauge(registry: Registry, tls: CertificateEnd): void {
+interface CertificateTime {
+  readonly name: 'start' | 'end'
+  readonly help: string
+  readonly read: () => number | undefined
+}
+
+function addCertificateGauge(registry: Registry, { name, help, read }: CertificateTime): void {
   new Gauge({
-    name: 'berth_tls_certificate_end_timestamp_seconds',
-    help: 'End of the API certificate in seconds since 1970; absent without TLS',
+    name: `berth_tls_certificate_${name}_timestamp_seconds`,
+    help: `${help} of the validity of the API certificate in seconds since 1970; absent without TLS`,
     registers: [registry],
     collect() {
       this.remove()
-      const endsAtMs = tls.certificateEndsAtMs
-      if (endsAtMs !== undefined) this.set(endsAtMs / 1000)
+      const timeMs = read()
+      if (timeMs !== undefined) this.set(timeMs / 1000)
     },
   })
 }

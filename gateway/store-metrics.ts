@@ -3,7 +3,7 @@ import type { Lease } from './store/lease.js'
 import type { Store } from './store/store.js'
 
 export interface StoreMetricSources {
-  readonly store: Pick<Store, 'failovers' | 'unconfirmed' | 'readReplication'>
+  readonly store: Pick<Store, 'failovers' | 'unconfirmed' | 'readReplication' | 'confirmingReplicas'>
   readonly leases: readonly Pick<Lease, 'name' | 'held' | 'epoch'>[]
 }
 
@@ -17,6 +17,14 @@ export function addStoreMetrics(registry: Registry, { store, leases }: StoreMetr
     () => store.unconfirmed,
   )
   addReplication(registry, store)
+  new Gauge({
+    name: 'berth_store_confirming_replicas',
+    help: 'Replicas that must confirm each write; 0: writes need no confirmation',
+    registers: [registry],
+    collect() {
+      this.set(store.confirmingReplicas)
+    },
+  })
   for (const field of ['held', 'epoch'] as const) addLeaseGauge(registry, field, leases)
 }
 

@@ -117,9 +117,14 @@ export class Store {
     return this.#connected().main
   }
 
+  /** Number of replicas that must confirm a write before it counts as done. */
+  get confirmingReplicas(): number {
+    return this.#server.replicas
+  }
+
   /** True if a write only counts as done after replicas have confirmed it. */
   get needsConfirmation(): boolean {
-    return this.#server.replicas > 0
+    return this.confirmingReplicas > 0
   }
 
   /** Number of times since the start of this process that another Redis server became the master. */

@@ -17,7 +17,7 @@ import { makeSelfSigned } from './keys.js'
 import { Listeners } from './listeners.js'
 import { StoreLock } from './lock.js'
 import { planTlsChange, type TlsPlan, type WantedTls } from './plan-change.js'
-import type { RenewalPauses } from './plan-renewal.js'
+import type { RenewalPauses, Validity } from './plan-renewal.js'
 import { Renewal } from './renewal.js'
 import { TlsDocuments, type StoredCertificate, type TlsSettings } from './tls-settings.js'
 
@@ -117,10 +117,10 @@ export class Tls {
     return this.#listeners.tlsAddress
   }
 
-  /** End of the certificate in use, in ms since 1970. `undefined`: no certificate is in use. */
-  get certificateEndsAtMs(): number | undefined {
+  /** Validity of the certificate in use. `undefined`: no certificate is in use. */
+  get validity(): Validity | undefined {
     if (this.documents.settings.value?.enabled !== true || this.#leaf === undefined) return undefined
-    return Date.parse(this.#leaf.validTo)
+    return { notBeforeMs: Date.parse(this.#leaf.validFrom), notAfterMs: Date.parse(this.#leaf.validTo) }
   }
 
   get warnings(): readonly string[] {

@@ -161,14 +161,18 @@ describe('TLS of the API', () => {
   })
 
   describe('in the metrics', () => {
-    it('shows when the certificate expires', async () => {
-      const metrics = async (): Promise<string> => (await gateway.request('GET', '/metrics')).text
-      const figure = /^berth_tls_certificate_end_timestamp_seconds (\S+)$/m
-      expect((await upload()).status).to.equal(200)
-      const ends = Date.parse((await get()).certificate.not_after as string) / 1000
-      expect(Number(figure.exec(await metrics())?.[1])).to.be.closeTo(ends, 1)
-      await off()
-      expect(await metrics()).to.not.match(figure)
-    })
+    for (const [name, field] of [
+      ['start', 'not_before'],
+      ['end', 'not_after'],
+    ] as const)
+      it(`shows the ${name} of the validity of the certificate`, async () => {
+        const metrics = async (): Promise<string> => (await gateway.request('GET', '/metrics')).text
+        const figure = new RegExp(`^berth_tls_certificate_${name}_timestamp_seconds (\\S+)$`, 'm')
+        expect((await upload()).status).to.equal(200)
+        const time = Date.parse((await get()).certificate[field] as string) / 1000
+        expect(Number(figure.exec(await metrics())?.[1])).to.be.closeTo(time, 1)
+        await off()
+        expect(await metrics()).to.not.match(figure)
+      })
   })
 })
