@@ -42,6 +42,7 @@ export function stageBerth(directory: string, options: StageOptions): void {
   stageSqlite(join(directory, 'agent/node_modules'), options)
   stagePasswords(join(directory, 'gateway/node_modules'), options)
   cpSync('packaging/berth/bin', join(directory, 'bin'), { recursive: true })
+  cpSync('monitoring', join(directory, 'monitoring'), { recursive: true })
   stageUnits(directory)
   writeChangelog(directory, 'berth', options.version, options.epoch)
 }
