@@ -71,6 +71,8 @@ export const GatewayConfigSchema = Type.Object(
           (['loopback_or_key', 'loopback', 'key'] as const).map((word) => Type.Literal(word)),
           { default: 'loopback_or_key' },
         ),
+        /** Time between the signal to stop, from which on `/readyz` answers 503, and the first refused connection. */
+        drain_seconds: Type.Integer({ minimum: 0, maximum: 60, default: 0 }),
       },
       object,
     ),

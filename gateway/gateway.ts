@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { PeriodicTasks } from '../shared/async/periodic-tasks.js'
 import { readOrCreateKey } from '../shared/sealing.js'
@@ -180,7 +181,8 @@ async function startParts(
   onClose(() => webhooks.close())
   const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)
-  const leaving = { server, tls, fleet, consoles: api.consoles, events }
+  const drainMs = config.http.drain_seconds * 1000
+  const leaving = { server, tls, fleet, consoles: api.consoles, events, drainMs }
   onClose(() => leave(leaving, () => (closing = true)))
   gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease])
   onClose(() => gateways.close())
@@ -193,12 +195,18 @@ interface LeavingParts {
   readonly fleet: GatewayFleet
   readonly consoles: Consoles
   readonly events: EventHub
+  /** Time in ms for load balancers to notice that this gateway stops. All requests are served meanwhile. */
+  readonly drainMs: number
 }
 
-/** Stops serving clients without failing a request. @param onClosing called before new connections are refused */
-async function leave({ server, tls, fleet, consoles, events }: LeavingParts, onClosing: () => void): Promise<void> {
-  await Promise.all([server.connections.drain(lingerMs), tls.drain(lingerMs)])
+/** Stops serving clients without failing a request. @param onClosing makes `/readyz` report the shutdown */
+async function leave(
+  { server, tls, fleet, consoles, events, drainMs }: LeavingParts,
+  onClosing: () => void,
+): Promise<void> {
   onClosing()
+  await delay(drainMs)
+  await Promise.all([server.connections.drain(lingerMs), tls.drain(lingerMs)])
   const closed = Promise.all([server.connections.close(graceMs), tls.close(), fleet.closeJoin(graceMs)])
   consoles.closeAll()
   events.endStreams()

@@ -1,10 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { apiCall } from '../../support/gateway/api-call.js'
+import { endLeftGateway } from '../../support/gateway/gateway-process.js'
 import { freePort } from '../../support/ports.js'
 import { nodeArguments } from '../../support/programs.js'
 import { waitFor } from '../../support/wait.js'
@@ -153,6 +154,27 @@ describe('berth-gateway', function () {
       expect(await ended, output()).to.equal(0)
       expect(output()).not.to.include(key)
       await expectGone(join(directory, 'run/redis.sock'))
+    }
+  })
+
+  it('reports at /readyz that it stops, and still serves requests on new connections', async () => {
+    const home = join(directory, 'drain')
+    await mkdir(home)
+    const places = { state_dir: `${home}/state`, run_dir: `${home}/run` }
+    const listens = { listen: `127.0.0.1:${port}`, join_listen: `127.0.0.1:${await freePort()}` }
+    await writeConfig('drain/gateway.yaml', { ...places, ...listens, http: { drain_seconds: 60 } })
+    const { child, output } = run('serve', '--config', join(home, 'gateway.yaml'))
+    const headers = { connection: 'close' }
+    const get = (path: string) => apiCall(`http://127.0.0.1:${port}`, ['GET', path], { headers })
+    const readiness = async () => (await get('/readyz').catch(() => undefined))?.text
+    try {
+      await waitFor(async () => (await readiness()) === 'ok\n', { what: output })
+      child.kill('SIGTERM')
+      await waitFor(async () => (await readiness()) === 'shutting down\n', { what: output })
+      for (let n = 0; n < 20; n++) expect((await get('/healthz')).status).to.equal(200)
+      expect((await get('/api/v1/api-keys')).status, 'the API answers').to.equal(401)
+    } finally {
+      await endLeftGateway(home)
     }
   })
 })
