@@ -42,8 +42,11 @@ const groups: readonly Group[] = [
   { name: 'crowd', files: /^test\/host\/(hostile-|guest-io)/, lanes: 2 },
 ]
 
-/** This file's test receives every network change in its namespace, so it gets a network namespace of its own. */
-const inOwnNetwork = /^test\/host\/netlink-watch/
+/**
+ * Files that get a network namespace of their own. The first receives every network change in its namespace, the second
+ * adds the addresses of documented examples.
+ */
+const inOwnNetwork = /^test\/(host\/netlink-watch|network\/load-balancing)/
 
 /** This file fills the image cache, which all other files with guests use. */
 const first = 'test/host/images.test.ts'

@@ -1,4 +1,5 @@
-import { request as open, type ClientRequest, type IncomingMessage } from 'node:http'
+import { request, type ClientRequest, type IncomingMessage } from 'node:http'
+import { request as requestTls } from 'node:https'
 import { waitFor } from '../wait.js'
 
 export interface ReceivedEvent {
@@ -26,6 +27,7 @@ export class EventStream {
   /** @throws {Error} with the text of the response if it is not an event stream */
   static async open(baseUrl: string, headers: Record<string, string>, query = ''): Promise<EventStream> {
     const response = await new Promise<readonly [ClientRequest, IncomingMessage]>((resolve, reject) => {
+      const open = baseUrl.startsWith('https:') ? requestTls : request
       const sent = open(`${baseUrl}/api/v1/events${query}`, { headers, agent: false }, (answer) =>
         resolve([sent, answer]),
       )

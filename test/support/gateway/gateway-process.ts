@@ -1,6 +1,6 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, cpSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { RedisProcess } from '../../../gateway/store/redis-process.js'
 import { apiCall, type ApiReply } from './api-call.js'
@@ -119,6 +119,14 @@ export class GatewayProcess {
     await this.kill('SIGTERM')
     await stopRedis(this.directory)
   }
+}
+
+/** Copies the secret and the CA of another gateway: gateways on one store share both. */
+export function shareState(from: GatewayProcess, to: GatewayProcess): void {
+  const [source, target] = [from, to].map(({ directory }) => join(directory, 'state')) as [string, string]
+  rmSync(target, { recursive: true })
+  for (const shared of ['secret', 'pki'])
+    cpSync(join(source, shared), join(target, shared), { recursive: true, preserveTimestamps: true })
 }
 
 /** Kills gateways that a crashed test run left (their command lines contain the directory), and then their Redis. */

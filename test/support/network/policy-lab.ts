@@ -1,9 +1,9 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { RedisProcess } from '../../../gateway/store/redis-process.js'
-import { endLeftGateway, GatewayProcess } from '../gateway/gateway-process.js'
+import { endLeftGateway, GatewayProcess, shareState } from '../gateway/gateway-process.js'
 import { removeNamespace } from '../kill.js'
 import { AgentNetwork } from './network-lab.js'
 import type { SocketEnd, PolicyAnswer, PolicyCall } from './policy-client.js'
@@ -141,7 +141,7 @@ export class PolicyLab {
         ...(index > 0 && { redis: { url: this.#redisUrl() } }),
       })
       this.#gateways.push(gateway)
-      if (index > 0) this.#shareState(gateway)
+      if (index > 0) shareState(this.#gateways[0]!, gateway)
       gateway.start(spaceOf('gw'))
       await waitFor(() => this.#answers({ place: 'gw', port, path: '/readyz', of: '127.0.0.1' }), {
         what: () => gateway.logTail(),
@@ -153,17 +153,6 @@ export class PolicyLab {
     const { directory } = this.#gateways[0]!
     const [stateDir, runDir] = [join(directory, 'state'), join(directory, 'run')]
     return new RedisProcess({ program: '/usr/bin/redis-server', stateDir, runDir, log: silentLog }).url
-  }
-
-  /** Copies the secret and the CA of the first gateway: gateways on one store share both. */
-  #shareState({ directory }: GatewayProcess): void {
-    rmSync(join(directory, 'state'), { recursive: true })
-    const from = join(this.#gateways[0]!.directory, 'state')
-    for (const shared of ['secret', 'pki'])
-      cpSync(join(from, shared), join(directory, 'state', shared), {
-        recursive: true,
-        preserveTimestamps: true,
-      })
   }
 
   /** Starts an agent with one guest. The guest's terminals are simulated. */
