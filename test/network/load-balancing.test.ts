@@ -4,7 +4,6 @@ import { ResumingConsole } from '../support/gateway/resuming-console.js'
 import { ResumingStream } from '../support/gateway/resuming-stream.js'
 import { BalancedLab, clients, sharedAddress } from '../support/network/balanced-lab.js'
 import { BalancedLoad } from '../support/network/balanced-load.js'
-import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
 
 interface AuditEntry {
@@ -122,11 +121,4 @@ describe('gateways behind HAProxy', function () {
       what: () => `requests succeed: ${JSON.stringify(load.failures.slice(0, 5))}`,
     })
   }
-})
-
-describe('the example configuration of keepalived', () => {
-  it('is valid', () => {
-    sh('ip', 'link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', 'eth1')
-    sh('keepalived', '--config-test', '--use-file', 'docs/examples/keepalived.conf')
-  })
 })

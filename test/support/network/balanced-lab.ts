@@ -107,11 +107,7 @@ export class BalancedLab {
   }
 
   async #startProxy(): Promise<void> {
-    const certificate = join(this.#scratch.path, 'berth.pem')
-    writeFileSync(certificate, makeCertificate())
-    const text = readFileSync('docs/examples/haproxy.cfg', 'utf8').replace('/etc/haproxy/berth.pem', certificate)
-    const file = join(this.#scratch.path, 'haproxy.cfg')
-    writeFileSync(file, text)
+    const file = exampleProxyConfig(this.#scratch.path)
     appendFileSync(this.#logFile, '')
     const log = openSync(this.#logFile, 'a')
     this.#children.push(spawn('/usr/sbin/haproxy', ['-db', '-f', file], { stdio: ['ignore', log, log] }))
@@ -161,6 +157,16 @@ function addAddresses(): void {
   sh('ip', 'link', 'set', 'lo', 'up')
   for (const address of [...machines, sharedAddress, ...clients])
     sh('ip', 'address', 'add', `${address}/32`, 'dev', 'lo')
+}
+
+/** Writes the example configuration of HAProxy and a certificate into a directory. @returns path of the configuration */
+export function exampleProxyConfig(directory: string): string {
+  const certificate = join(directory, 'berth.pem')
+  writeFileSync(certificate, makeCertificate())
+  const file = join(directory, 'haproxy.cfg')
+  const example = readFileSync('docs/examples/haproxy.cfg', 'utf8')
+  writeFileSync(file, example.replace('/etc/haproxy/berth.pem', certificate))
+  return file
 }
 
 /** Returns a key and a certificate in PEM, as HAProxy reads them. */
