@@ -179,13 +179,13 @@ async function startParts(
   onClose(() => upkeep.close())
   webhooks.start(fleet.view, describe)
   onClose(() => webhooks.close())
+  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease])
+  onClose(() => gateways.close())
   const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)
   const drainMs = config.http.drain_seconds * 1000
   const leaving = { server, tls, fleet, consoles: api.consoles, events, drainMs }
   onClose(() => leave(leaving, () => (closing = true)))
-  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease])
-  onClose(() => gateways.close())
   log.info({ url: server.url, version }, 'gateway started')
 }
 

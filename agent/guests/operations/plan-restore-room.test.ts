@@ -63,7 +63,11 @@ describe('the extra space for a restored backup, in addition to the limit of the
 describe('the planned space for fetching a backup from its target', () => {
   for (const [name, size, wantedMib] of [
     ['a sparse disk whose snapshots use many times the space of its data', { savedBytes: 924, movedBytes: 0 }, 100],
-    ['a file whose repeated blocks occupy separate space until the restore makes them share it', { savedBytes: 924, movedBytes: 500 }, 600],
+    [
+      'a file whose repeated blocks occupy separate space until the restore makes them share it',
+      { savedBytes: 924, movedBytes: 500 },
+      600,
+    ],
     ['a backup of an older version, which does not record how much data a restore moves', { savedBytes: 924 }, 1124],
   ] as const)
     it(`is enough for ${name}`, () => {
