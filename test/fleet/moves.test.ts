@@ -13,6 +13,7 @@ import { openTicketKey } from '../../agent/guests/moves/ticket-key.js'
 import type { MoveInput } from '../../agent/guests/moves/move-input.js'
 import type { StepEvent } from '../../agent/operations/types.js'
 import type { GuestMoveRequest } from '../../gateway/fleet/contract.js'
+import { MoveStore } from '../../gateway/fleet/moves/move-store.js'
 import type { Store } from '../../gateway/store/store.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
@@ -132,6 +133,20 @@ describe('a fleet that moves guests between hosts', function () {
     const asked = { ...requestFor(guest), toHostId: 'host-a' }
     const refused = await fleet.moveGuest(asked).catch((error: unknown) => error)
     expect(refused).to.include({ code: 'invalid_state' })
+  })
+
+  it('deletes what the target has reserved after a move that the store has lost', async () => {
+    const guest = await addGuest()
+    const { uuid } = guest
+    await expectAt(target(), guest, 'lost', 0)
+    target().host.volumes.add(uuid)
+    source().host.driver.running.delete(uuid)
+    source().journal((journal) => {
+      changeOwnership(journal, uuid, { kind: 'leave', moveId: 'lost', generation: 0 })
+      changeOwnership(journal, uuid, { kind: 'hand_over' })
+    })
+    await new MoveStore(store).recover({ uuid, hostId: 'host-a', moveId: 'lost', generation: 0 })
+    await expectOnlyAt('host-a', guest)
   })
 
   it('refuses the ticket of a move that has ended, and a ticket for another host', async () => {

@@ -42,11 +42,19 @@ export class Announcer {
     }
   }
 
-  async dismissOther({ uuid, decided, fromHostId, toHostId }: StoredMove): Promise<void> {
-    const { ownerId, generation } = decided!
-    const other = ownerId === fromHostId ? toHostId : fromHostId
-    if (other === '' || this.options.watched.isRemoved(other)) return
-    await this.options.watched.agent(other).moves.appointOwner({ uuid, generation, isOwner: false })
+  async dismissOther(move: StoredMove): Promise<void> {
+    const { watched } = this.options
+    const { uuid, decided } = move
+    for (const hostId of this.#othersOf(move))
+      if (!watched.isRemoved(hostId))
+        await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
+  }
+
+  /** The target of a move that the store had lost is not known: any host may keep what it has reserved for the guest. */
+  #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
+    const { ownerId } = decided!
+    if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]
+    return [...this.options.view.states()].map(({ record }) => record.id).filter((id) => id !== ownerId)
   }
 
   /** Tells a host that other hosts own these guests, so that it stops its old copies. */

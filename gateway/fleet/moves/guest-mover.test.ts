@@ -211,6 +211,12 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     }
   })
 
+  it('lets every other host delete its copy after a move that the store had lost, because any could be the target', async () => {
+    lab.moves = [{ ...move, toHostId: '', decided: { ownerId: 'a', generation: 3 } }]
+    await isForgotten()
+    expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])
+  })
+
   it('stops an old copy of a guest that belongs to another host', async () => {
     lab.view.findState('c')!.outdated.set(uuid, 3)
     await waitFor(() => lab.told.length > 0, { what: 'a message to the host' })
