@@ -37,6 +37,7 @@ import type { ListeningSockets } from '../sockets/listening-sockets.js'
 import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations } from './unlisted-operations.js'
 import { isEnded } from './lists/operation-table.js'
+import { findReported } from './reported-guests.js'
 import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
 
@@ -274,6 +275,7 @@ export class GatewayFleet implements Fleet {
 
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     const creation = await this.#creator.create(request)
+    await this.#reported(creation, request.operationId)
     await this.#showCreated(creation, request.operationId)
     // Written before the client gets the answer, so that the guest is known even if this gateway and the host fail.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
@@ -294,6 +296,20 @@ export class GatewayFleet implements Fleet {
 
   async isCreation(operationId: string): Promise<boolean> {
     return (await this.#registry.findByOperation(operationId)) !== undefined
+  }
+
+  /**
+   * Waits until the view contains a new guest. A busy host combines changes of a guest, and may then report the guest
+   * later than the revision of its creation.
+   */
+  async #reported({ hostId, response: { guest } }: GuestCreation, operationId: string): Promise<void> {
+    if (!guest) return
+    const isOver = (): boolean => {
+      const host = this.view.findState(hostId)
+      const task = this.view.findOperation(operationId)?.operation
+      return !host?.online || findReported(host, guest.uuid) !== undefined || (task !== undefined && isEnded(task))
+    }
+    await this.view.hostChanged.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
   }
 
   /** Shows a created guest if its host went offline before it reported the guest. */
