@@ -153,11 +153,12 @@ export class GatewayFleet implements Fleet {
       joinAddress: () => this.joinAddress,
       packagedVersion: () => this.#installer.agentVersion(),
     })
+    const ratios = { cpu, ram, disk }
     this.#creator = new GuestCreator({
       view,
       registry,
       log,
-      ratios: { cpu, ram, disk },
+      ratios,
       fleet: this,
       moving: () => this.#mover.rooms(),
     })
@@ -165,6 +166,7 @@ export class GatewayFleet implements Fleet {
       view,
       watched,
       creator: this.#creator,
+      ratios,
       owners,
       authority,
       moves,

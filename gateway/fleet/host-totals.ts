@@ -1,13 +1,6 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { countedDiskGb, type Allocation } from '../../shared/allocation.js'
 import { reportedStatus, type GuestCounts, type GuestStatusName } from './guest-status.js'
-
-const gib = 1024 ** 3
-
-export interface Allocation {
-  readonly vcpuMilli: number
-  readonly ramMb: number
-  readonly diskGb: number
-}
 
 /** Sums of the guests of one host, updated with every change. */
 export class HostTotals {
@@ -41,7 +34,6 @@ export class HostTotals {
     this.#total += by
     this.#allocated.vcpuMilli += by * (limits?.vcpuMilli ?? 0)
     this.#allocated.ramMb += by * (limits?.ramMb ?? 0)
-    // Counts both the size of the guest's disk and the space that its snapshots may use in addition.
-    this.#allocated.diskGb += by * ((limits?.diskGb ?? 0) + Math.ceil(snapshotSpaceUsedBytes / gib))
+    this.#allocated.diskGb += by * countedDiskGb(limits?.diskGb ?? 0, snapshotSpaceUsedBytes)
   }
 }

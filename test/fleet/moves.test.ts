@@ -135,6 +135,14 @@ describe('a fleet that moves guests between hosts', function () {
     expect(refused).to.include({ code: 'invalid_state' })
   })
 
+  it('refuses a guest on a target whose memory is allocated to other guests', async () => {
+    const guest = await addGuest()
+    const request = { generation: 0, fromHostId: 'host-a', guest, overcommit: { cpu: 0, ram: 0.0001, disk: 0 } }
+    for (const moveId of ['', 'm'])
+      expect(await codeOf(target().domain.arrivals.expect({ ...request, moveId }))).to.equal('resource_exhausted')
+    expect(findAt(target(), guest)).to.equal(undefined)
+  })
+
   it('deletes what the target has reserved after a move that the store has lost', async () => {
     const guest = await addGuest()
     const { uuid } = guest
@@ -163,7 +171,7 @@ describe('a fleet that moves guests between hosts', function () {
 
   /** Tells an agent, as the gateway does, that this guest is about to arrive from `host-a`. */
   const expectAt = (agent: LabAgent, guest: Guest, moveId: string, generation: number) =>
-    agent.domain.arrivals.expect({ moveId, generation, fromHostId: 'host-a', guest })
+    agent.domain.arrivals.expect({ moveId, generation, fromHostId: 'host-a', guest, overcommit: undefined })
   const appointAt = (agent: LabAgent, { uuid }: Guest, generation: number, isOwner: boolean) =>
     agent.domain.arrivals.appoint({ uuid, generation, isOwner })
   const findAt = (agent: LabAgent, { uuid }: Guest) => agent.guests().find((guest) => guest.uuid === uuid)

@@ -39,6 +39,7 @@ const request: CreateOrder = {
   uuid: '00000000-0000-4000-8000-000000000002',
   name: 'web-1',
   spec,
+  overcommit: undefined,
 }
 
 const withSpec = (change: Partial<GuestSpec>): CreateOrder => ({

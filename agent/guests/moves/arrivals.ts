@@ -8,6 +8,7 @@ import { parseUuid } from '../create/parse-create.js'
 import { changeOwnership, readDetails, readOwnership, writeDetails } from './change-ownership.js'
 import { planOwnership, type OwnershipChange } from '../ownership/plan-ownership.js'
 import { isAllowedToRun } from '../policy/policy.js'
+import { checkAllocation } from '../create/allocation.js'
 import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
 import type { GuestRecord } from '../record/record.js'
 import { networkOf } from '../resources/network.js'
@@ -71,25 +72,30 @@ export class Arrivals {
     if (!context.machines.findDriver('lxc'))
       throw new BerthError('invalid', 'unsupported', 'the host cannot run containers')
     checkCapacity(guest.spec.limits, capacity)
-    checkRoom(await capacity.readDisk(), guest.spec.limits.diskGb * gib)
+    const disk = await capacity.readDisk()
+    checkRoom(disk, guest.spec.limits.diskGb * gib)
     const listening = await readListeningPorts()
-    if (request.moveId === '') return this.#tryReserve(guest, listening)
+    const reserve = (): MovedMapping[] => {
+      const { overcommit } = request
+      checkAllocation(context.store.list(), guest.spec.limits, { capacity, disk, overcommit })
+      return reserveArrival(context, guest, listening)
+    }
+    if (request.moveId === '') return this.#tryReserve(guest, reserve)
     return context.store.mutex.run(guest.uuid, async () => {
       await this.#discardOlder(guest.uuid, request)
-      return context.store.changes.transaction(() => this.#reserve(guest, request, listening))
+      return context.store.changes.transaction(() => this.#reserve(guest, request, reserve))
     })
   }
 
   /** Checks that a reservation would succeed, by a reservation in a transaction that is rolled back. */
-  #tryReserve(guest: ArrivingGuest, listening: ReadonlySet<string>): ReservedNetwork {
-    const { context } = this.parts
-    const { changes } = context.store
+  #tryReserve(guest: ArrivingGuest, reserve: () => unknown): ReservedNetwork {
+    const { store } = this.parts.context
     let found: ReservedNetwork | undefined
     const takeBack = new Error('only checked')
     try {
-      changes.transaction(() => {
-        reserveArrival(context, guest, listening)
-        found = shown(context.store.get(guest.uuid))
+      store.changes.transaction(() => {
+        reserve()
+        found = shown(store.get(guest.uuid))
         throw takeBack
       })
     } catch (error) {
@@ -101,14 +107,13 @@ export class Arrivals {
   #reserve(
     guest: ArrivingGuest,
     { moveId, generation, fromHostId }: ExpectGuestRequest,
-    listening: ReadonlySet<string>,
+    reserve: () => MovedMapping[],
   ): ReservedNetwork {
-    const { context } = this.parts
-    const { store } = context
+    const { store } = this.parts.context
     const before = readOwnership(store, guest.uuid)
     if (before.role === 'arriving' && before.moveId === moveId) return shown(store.get(guest.uuid))
     if (!changeOwnership(store, guest.uuid, { kind: 'expect', moveId, generation })) throw newerKnown()
-    const mappings = reserveArrival(context, guest, listening)
+    const mappings = reserve()
     writeDetails(store, guest.uuid, { fromHostId, mappings } satisfies ArrivalDetails)
     return shown(store.get(guest.uuid))
   }

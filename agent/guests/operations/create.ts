@@ -1,3 +1,4 @@
+import type { Ratios } from '../../../shared/allocation.js'
 import { allEnded } from '../../../shared/all-ended.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { parseUserData } from '../../../shared/first-boot/user-data.js'
@@ -5,6 +6,7 @@ import type { DriverKind } from '../../drivers/drivers.js'
 import { readListeningPorts } from '../../network/ports.js'
 import type { AcceptedOrder, OperationKind } from '../../operations/orders.js'
 import { checkRoom } from '../../storage/room.js'
+import { checkAllocation } from '../create/allocation.js'
 import { checkCapacity, type HostCapacity } from '../resources/capacity.js'
 import type { GuestContext } from '../context.js'
 import { checkDevices } from '../resources/devices.js'
@@ -37,7 +39,8 @@ export function createKind(
       const os = context.images.osOf(templateId)
       const login = loginFor(os, parsed.login)
       const userData = parsed.userData === '' ? '' : parseUserData(parsed.userData, os).text
-      return acceptCreate({ context, capacity }, { ...parsed, templateId, login, userData }, operationId)
+      const { overcommit } = order
+      return acceptCreate({ context, capacity, overcommit }, { ...parsed, templateId, login, userData }, operationId)
     },
     steps: createSteps(context),
     settle: ({ subject: { id }, input }, outcome) => {
@@ -61,7 +64,7 @@ export function createKind(
  * `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
  */
 async function acceptCreate(
-  { context, capacity }: { context: GuestContext; capacity: HostCapacity },
+  { context, capacity, overcommit }: { context: GuestContext; capacity: HostCapacity; overcommit: Ratios | undefined },
   order: CreateRequest,
   operationId: string,
 ): Promise<AcceptedOrder<CreateInput>> {
@@ -75,10 +78,11 @@ async function acceptCreate(
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
-    // Only a new order is checked. A repeated order must be answered even if the pool is full by then.
+    // Only a new order is checked. A repeated order must be answered even if the host is full by then.
     reserve: () => {
       context.images.checkUsable(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)
+      checkAllocation(context.store.list(), limits, { capacity, disk, overcommit })
       reserveGuest(context, order, listening)
     },
   }

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { ExpectGuestResponse } from '../../../proto/gen/berth/agent/v1/move.js'
 import type { SubmitOperationResponse } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { Ratios } from '../../../shared/allocation.js'
 import { KeyedSingleFlight, SingleFlight } from '../../../shared/async/single-flight.js'
 import { BerthError, conflict, describeError } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
@@ -29,6 +30,7 @@ export interface GuestMoverOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
   readonly creator: Pick<GuestCreator, 'placeMoved' | 'promise'>
+  readonly ratios: Ratios
   readonly owners: GuestOwners
   readonly authority: Authority
   readonly moves: MoveStore
@@ -157,7 +159,7 @@ export class GuestMover {
   }
 
   #expectation({ guest, hostId: fromHostId }: GuestView, moveId: string, generation: number) {
-    return { moveId, generation, fromHostId, guest }
+    return { moveId, generation, fromHostId, guest, overcommit: this.options.ratios }
   }
 
   async #order(request: GuestMoveRequest, move: StoredMove, plan: GuestMovePlan) {

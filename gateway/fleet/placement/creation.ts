@@ -1,12 +1,12 @@
 import type { Logger } from 'pino'
 import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { addAllocation, type Ratios } from '../../../shared/allocation.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { Fleet, GuestCreation, GuestCreationRequest, GuestView, HeldRoom } from '../contract.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { HostState } from '../host-state.js'
-import type { Allocation } from '../host-totals.js'
 import type { Reservation } from './plan-claims.js'
-import { planMoveTarget, planPlacement, type Candidate, type Ratios } from './plan-placement.js'
+import { planMoveTarget, planPlacement, type Candidate } from './plan-placement.js'
 import type { FleetState } from '../view.js'
 
 export interface CreationOptions {
@@ -98,7 +98,8 @@ export class GuestCreator {
   async #submit(request: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<GuestCreation> {
     const { hostId, id, uuid, name } = reservation
     const { operationId, spec, requestedBy } = request
-    const order = { $case: 'create', value: { id, uuid, name, spec } } as const
+    const overcommit = this.options.ratios
+    const order = { $case: 'create', value: { id, uuid, name, spec, overcommit } } as const
     try {
       const response = await this.options.fleet
         .agent(hostId)
@@ -153,16 +154,8 @@ export class GuestCreator {
     return {
       host: host.view,
       findTemplate: (id) => host.templates.get(id)?.template,
-      allocated: promised.reduce(addLimits, host.totals.allocated),
+      allocated: promised.reduce((sum, { limits }) => addAllocation(sum, limits), host.totals.allocated),
     }
-  }
-}
-
-function addLimits(sum: Allocation, { limits }: PromisedRoom): Allocation {
-  return {
-    vcpuMilli: sum.vcpuMilli + (limits?.vcpuMilli ?? 0),
-    ramMb: sum.ramMb + (limits?.ramMb ?? 0),
-    diskGb: sum.diskGb + (limits?.diskGb ?? 0),
   }
 }
 

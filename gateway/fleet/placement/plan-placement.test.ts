@@ -4,7 +4,7 @@ import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { HostView } from '../contract.js'
 import { planPlacement, type Candidate } from './plan-placement.js'
-import type { Allocation } from '../host-totals.js'
+import type { Allocation } from '../../../shared/allocation.js'
 
 const ratios = { cpu: 0, ram: 2, disk: 1 }
 const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }

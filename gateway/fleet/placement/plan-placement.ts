@@ -1,7 +1,7 @@
 import type { GuestLimits, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, notFound } from '../../../shared/errors.js'
 import type { HostView } from '../contract.js'
-import type { Allocation } from '../host-totals.js'
+import { addAllocation, findExceeded, planShares, type Allocation, type Ratios } from '../../../shared/allocation.js'
 
 /** A host that may be chosen, and its resources that are already allocated. */
 export interface Candidate {
@@ -15,13 +15,6 @@ export interface Usable {
   readonly disabled: boolean
   /** Reason why the host cannot use the template. Empty: the host can use it. */
   readonly unsupported: string
-}
-
-/** How many times each resource of a host may be allocated to guests. 0: without limit. */
-export interface Ratios {
-  readonly cpu: number
-  readonly ram: number
-  readonly disk: number
 }
 
 /**
@@ -46,7 +39,7 @@ export function planPlacement(
     [({ findTemplate }) => findTemplate(spec.templateId) !== undefined, () => notFound('template')],
     [({ findTemplate }) => findTemplate(spec.templateId)?.unsupported === '', () => unusable()],
     [({ findTemplate }) => !findTemplate(spec.templateId)?.disabled, () => disabled()],
-    [(candidate) => load(candidate, limits, ratios) <= 1, () => exhausted()],
+    [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
   ] satisfies Condition[]
   const left = filterAble(named, able)
   const ranked = emptiestFirst(left, limits, ratios)
@@ -85,7 +78,7 @@ export function planMoveTarget(
     [({ host }) => !host.draining, () => draining()],
     [({ host }) => host.description?.features.includes('move') ?? false, () => cannotMove(named[0]?.host.name)],
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
-    [(candidate) => load(candidate, limits, ratios) <= 1, () => exhausted()],
+    [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
   ])
   return emptiestFirst(left, limits, ratios)[0]!.host.id
 }
@@ -98,24 +91,14 @@ function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits
 
 type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb' | 'diskGb'>
 
-/** Load of the host's most used limited resource with the guest added. Above 1: the guest does not fit. */
-function load(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
-  return Math.max(...shares(candidate, wanted).map(({ share, kind }) => (ratios[kind] ? share / ratios[kind] : 0)))
+function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): boolean {
+  return findExceeded(addAllocation(allocated, wanted), host.description?.capacity, ratios) === undefined
 }
 
 /** Load of the host's most used resource with the guest added. A resource without a limit counts with ratio 16. */
-function spread(candidate: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
-  return Math.max(...shares(candidate, wanted).map(({ share, kind }) => share / (ratios[kind] || 16)))
-}
-
-function shares({ host, allocated }: Candidate, wanted: RequestedLimits): { kind: keyof Ratios; share: number }[] {
-  const capacity = host.description?.capacity
-  const share = (used: number, total: number | undefined): number => used / Math.max(total ?? 0, Number.MIN_VALUE)
-  return [
-    { kind: 'cpu', share: share(allocated.vcpuMilli + wanted.vcpuMilli, (capacity?.cpuCores ?? 0) * 1000) },
-    { kind: 'ram', share: share(allocated.ramMb + wanted.ramMb, capacity?.ramTotalMb) },
-    { kind: 'disk', share: share(allocated.diskGb + wanted.diskGb, capacity?.diskTotalGb) },
-  ]
+function spread({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
+  const shares = planShares(addAllocation(allocated, wanted), host.description?.capacity)
+  return Math.max(...shares.map(({ share, kind }) => share / (ratios[kind] || 16)))
 }
 
 /** True if the host runs virtual machines with hardware acceleration. Without it they have a tenth of the speed. */

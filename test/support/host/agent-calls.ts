@@ -79,6 +79,7 @@ export function createRequest(id: number, name: string, spec: Partial<GuestSpec>
     uuid: randomUUID(),
     name,
     spec: { ...plainSpec, ...spec },
+    overcommit: undefined,
   }
 }
 

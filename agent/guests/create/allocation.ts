@@ -1,0 +1,53 @@
+import { addAllocation, countedDiskGb, findExceeded, type Allocation, type Ratios } from '../../../shared/allocation.js'
+import { BerthError } from '../../../shared/errors.js'
+import type { PoolCapacity } from '../../storage/pool.js'
+import type { GuestRecord } from '../record/record.js'
+import { planRetained } from '../snapshots/plan-snapshot-space.js'
+import type { ProcessorsAndMemory } from '../resources/capacity.js'
+
+const gib = 1024 ** 3
+const nothing: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+
+type AllocatedGuest = Pick<GuestRecord, 'spec' | 'snapshotSpace' | 'snapshots' | 'ownership'>
+
+export interface AllocationBounds {
+  readonly capacity: ProcessorsAndMemory
+  readonly disk: PoolCapacity
+  /** Absent: the sum of the limits is not checked. */
+  readonly overcommit: Ratios | undefined
+}
+
+/**
+ * Checks that the limits of all guests together, with a new one, stay within the overcommitment. It runs in the
+ * transaction that inserts the guest, so that no other guest can take the same resources.
+ * @throws {BerthError} `resource_exhausted`
+ */
+export function checkAllocation(
+  guests: readonly AllocatedGuest[],
+  wanted: Allocation,
+  { capacity, disk, overcommit }: AllocationBounds,
+): void {
+  if (!overcommit) return
+  const size = { ...capacity, diskTotalGb: Math.floor(disk.totalBytes / gib) }
+  const exceeded = findExceeded(addAllocation(planAllocated(guests), wanted), size, overcommit)
+  if (exceeded === undefined) return
+  const { field, what } = resources[exceeded]
+  const message = `the ${what} of the host is allocated to other containers`
+  throw new BerthError('exhausted', 'resource_exhausted', message, { field })
+}
+
+const resources = {
+  cpu: { field: 'vcpu', what: 'processor time' },
+  ram: { field: 'ram_mb', what: 'memory' },
+  disk: { field: 'disk_gb', what: 'disk space' },
+} as const
+
+/** Sums the guests, also those that arrive. An old copy of a guest of another host never runs and does not count. */
+function planAllocated(guests: readonly AllocatedGuest[]): Allocation {
+  return guests.filter(({ ownership }) => ownership.role !== 'fenced').reduce(addGuest, nothing)
+}
+
+function addGuest(sum: Allocation, guest: AllocatedGuest): Allocation {
+  const { vcpuMilli, ramMb, diskGb } = guest.spec.limits
+  return addAllocation(sum, { vcpuMilli, ramMb, diskGb: countedDiskGb(diskGb, planRetained(guest)) })
+}

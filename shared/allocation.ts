@@ -1,0 +1,62 @@
+/** Resources that are allocated to guests. */
+export interface Allocation {
+  readonly vcpuMilli: number
+  readonly ramMb: number
+  readonly diskGb: number
+}
+
+/** How many times each resource of a host may be allocated to guests. 0: without limit. */
+export interface Ratios {
+  readonly cpu: number
+  readonly ram: number
+  readonly disk: number
+}
+
+export type ResourceKind = keyof Ratios
+
+/** Resources that a host has. */
+export interface HostSize {
+  readonly cpuCores: number
+  readonly ramTotalMb: number
+  readonly diskTotalGb: number
+}
+
+export interface Share {
+  readonly kind: ResourceKind
+  /** Allocated part of the host's resource. 1: all of it is allocated once. */
+  readonly share: number
+}
+
+const gib = 1024 ** 3
+
+export function addAllocation(sum: Allocation, more: Allocation | undefined): Allocation {
+  return {
+    vcpuMilli: sum.vcpuMilli + (more?.vcpuMilli ?? 0),
+    ramMb: sum.ramMb + (more?.ramMb ?? 0),
+    diskGb: sum.diskGb + (more?.diskGb ?? 0),
+  }
+}
+
+/** Returns the disk space of a guest that counts: the size of its disk, and the space that its snapshots retain. */
+export function countedDiskGb(diskGb: number, snapshotBytes: number): number {
+  return diskGb + Math.ceil(snapshotBytes / gib)
+}
+
+/** Returns the allocated part of each resource. A resource of unknown size is full. */
+export function planShares(allocated: Allocation, size: HostSize | undefined): Share[] {
+  const share = (used: number, total: number | undefined): number => used / Math.max(total ?? 0, Number.MIN_VALUE)
+  return [
+    { kind: 'cpu', share: share(allocated.vcpuMilli, (size?.cpuCores ?? 0) * 1000) },
+    { kind: 'ram', share: share(allocated.ramMb, size?.ramTotalMb) },
+    { kind: 'disk', share: share(allocated.diskGb, size?.diskTotalGb) },
+  ]
+}
+
+/** Finds a resource of which more is allocated than its ratio permits. Gateway and agent both judge by this function. */
+export function findExceeded(
+  allocated: Allocation,
+  size: HostSize | undefined,
+  ratios: Ratios,
+): ResourceKind | undefined {
+  return planShares(allocated, size).find(({ kind, share }) => ratios[kind] > 0 && share / ratios[kind] > 1)?.kind
+}
