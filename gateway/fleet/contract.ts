@@ -154,10 +154,8 @@ export interface GuestMovePlan {
 
 /** Resources of hosts that are reserved for guests that will be created. */
 export interface HeldRoom {
-  /** Chooses a host for a guest and reserves resources. @throws {BerthError} as `createGuest` if no host fits */
-  hold(request: GuestCreationRequest): void
-  /** Frees the reserved resources that no creation has used. */
-  release(): void
+  /** Frees the reserved resources that no creation has used. Never rejects. */
+  release(): Promise<void>
 }
 
 export interface JoinToken {
@@ -261,8 +259,15 @@ export interface Fleet {
    * `resource_exhausted`, `name_conflict`, `host_offline`
    */
   moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
-  /** Starts to reserve resources for several guests, which the caller creates later. */
-  holdRoom(): HeldRoom
+  /**
+   * Reserves resources for several guests before the first one is created: for all of them or for none.
+   * @param attempt calls `place` for the guest at this index; it may convert the error
+   * @throws {BerthError} as `createGuest` if no host can run one of the guests
+   */
+  holdRoom(
+    requests: readonly GuestCreationRequest[],
+    attempt: (at: number, place: () => void) => void,
+  ): Promise<HeldRoom>
   /** True if the operation creates a guest: an attempt of it has already reserved the guest's id and name. */
   isCreation(operationId: string): Promise<boolean>
   /** Finds an operation in the view, or in the agents' journals if the view no longer contains it. */

@@ -25,6 +25,8 @@ import { MoveStore } from './moves/move-store.js'
 import { GuestCreator } from './placement/creation.js'
 import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
+import { Placement } from './placement/placement.js'
+import { RoomStore } from './placement/room-store.js'
 import { StoredHostAdmin } from './host-admin.js'
 import { HostStore } from './host-store.js'
 import { HostUpgrader } from './host-upgrader.js'
@@ -70,6 +72,7 @@ export class GatewayFleet implements Fleet {
   readonly #cache: GuestCache
   readonly #registry: GuestRegistry
   readonly #owners: GuestOwners
+  readonly #placement: Placement
   readonly #creator: GuestCreator
   readonly #keeper: CertificateKeeper
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
@@ -154,18 +157,12 @@ export class GatewayFleet implements Fleet {
       packagedVersion: () => this.#installer.agentVersion(),
     })
     const ratios = { cpu, ram, disk }
-    this.#creator = new GuestCreator({
-      view,
-      registry,
-      log,
-      ratios,
-      fleet: this,
-      moving: () => this.#mover.rooms(),
-    })
+    const placement = (this.#placement = new Placement({ view, rooms: new RoomStore(store), ratios, log }))
+    this.#creator = new GuestCreator({ view, registry, placement, ratios, log, fleet: this })
     this.#mover = new GuestMover({
       view,
       watched,
-      creator: this.#creator,
+      placement,
       ratios,
       owners,
       authority,
@@ -207,6 +204,7 @@ export class GatewayFleet implements Fleet {
     this.#timers.push(
       setInterval(() => void this.#watched.poll(), pollHostsMs),
       setInterval(() => void this.#sweepReservations(), sweepEveryMs),
+      setInterval(() => void this.#placement.clean(), sweepEveryMs),
     )
   }
 
@@ -292,8 +290,8 @@ export class GatewayFleet implements Fleet {
     return this.#mover.begin(request)
   }
 
-  holdRoom(): HeldRoom {
-    return this.#creator.holdRoom()
+  holdRoom(...hold: Parameters<Fleet['holdRoom']>): Promise<HeldRoom> {
+    return this.#creator.holdRoom(...hold)
   }
 
   async isCreation(operationId: string): Promise<boolean> {

@@ -46,7 +46,9 @@ describe('names and ids of guests in a fleet', function () {
   it('stay reserved when a gateway starts before the host has reported the guest', async () => {
     const { hostId, agent } = await test.addHost('one')
     const registry = new GuestRegistry(test.store)
-    await registry.reserve({ name: 'coming', hostId, operationId: randomUUID() }, () => false)
+    const room = { hostId, limits: spec.limits!, untilMs: 0 }
+    const onHost = { isShown: () => false, place: () => ({ hostId, room, changes: new Map() }) }
+    await registry.reserve({ name: 'coming', operationId: randomUUID(), ...onHost })
     await test.fleet.close()
     const next = await test.startGateway()
     await waitFor(() => next.view.findHost(hostId)?.state === 'online')

@@ -2,6 +2,8 @@ import { expect } from 'chai'
 import { MoveStore, type StoredMove } from '../../gateway/fleet/moves/move-store.js'
 import { GuestOwners } from '../../gateway/fleet/placement/guest-owners.js'
 import { GuestRegistry } from '../../gateway/fleet/placement/guest-registry.js'
+import { roomLifetimeMs, roomSettleMs, type ReservedRoom } from '../../gateway/fleet/placement/plan-rooms.js'
+import { RoomStore } from '../../gateway/fleet/placement/room-store.js'
 import { FleetState } from '../../gateway/fleet/view.js'
 import type { Store } from '../../gateway/store/store.js'
 import { codeOf } from '../support/gateway/test-fleet.js'
@@ -87,6 +89,39 @@ describe('moves in the store', function () {
     expect(await moves.confirmDecided({ ...stored, decided: { ownerId: 'a', generation: 1 } })).to.equal(false)
     await moves.forget(move)
     expect(await moves.confirmDecided(stored)).to.equal(false)
+  })
+
+  describe('keep the resources reserved', () => {
+    const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
+    let rooms: RoomStore
+    beforeEach(async () => {
+      rooms = new RoomStore(store)
+      const room: ReservedRoom = { hostId: 'b', limits, uuid, untilMs: Date.now() + roomLifetimeMs }
+      await rooms.change(() => ({ changes: new Map([['m1', room]]), result: undefined }))
+      await moves.begin(move)
+    })
+    const leftMs = async (): Promise<number> => ((await rooms.list()).get('m1')?.untilMs ?? 0) - Date.now()
+
+    it('on the target until its report has reached all gateways', async () => {
+      const hourMs = 3_600_000
+      expect(await leftMs()).to.be.above(hourMs)
+      await moves.decide(move, 'switch')
+      expect(await leftMs()).to.be.above(hourMs)
+      await moves.forget(move)
+      expect((await rooms.list()).size).to.equal(1)
+      expect(await leftMs()).to.be.at.most(roomSettleMs)
+    })
+
+    it('only until the source is decided to be the owner', async () => {
+      await moves.decide(move, 'cancel')
+      expect((await rooms.list()).size).to.equal(0)
+    })
+
+    it('only until the guest returns to its source', async () => {
+      await moves.decide(move, 'switch')
+      await moves.decide(move, 'return')
+      expect((await rooms.list()).size).to.equal(0)
+    })
   })
 
   it('keep the reservation of a guest that its new host does not report yet', async () => {

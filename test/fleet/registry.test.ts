@@ -4,7 +4,12 @@ import type { Store } from '../../gateway/store/store.js'
 import { BerthError } from '../../shared/errors.js'
 import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 
-const nobody = (): boolean => false
+const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
+/** Places guests on the host `a`. */
+const onHostA = {
+  isShown: () => false,
+  place: () => ({ hostId: 'a', room: { hostId: 'a', limits, untilMs: Infinity }, changes: new Map() }),
+}
 
 describe('reservations of names and ids', function () {
   let redis: TestRedis
@@ -24,8 +29,7 @@ describe('reservations of names and ids', function () {
 
   async function attempt(name: string, operationId: string, gateway = 0): Promise<string | number> {
     try {
-      const request = { name, operationId, hostId: 'a' }
-      return (await registries[gateway]!.reserve(request, nobody)).reservation.id
+      return (await registries[gateway]!.reserve({ name, operationId, ...onHostA })).reservation.id
     } catch (error) {
       return error instanceof BerthError ? error.code : String(error)
     }
@@ -59,7 +63,7 @@ describe('reservations of names and ids', function () {
   })
 
   it('are released only by the host for which they were made, and leave no key behind in the store', async () => {
-    const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', hostId: 'a' }, nobody)
+    const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')
     await registries[0]!.release('a', reservation.uuid)

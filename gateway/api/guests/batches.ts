@@ -77,7 +77,7 @@ async function batchCreate(
   const { done, failed, unsettled } = await orderEach(context, named, (one) => {
     const operationId = partOf(context.operationId, one.name)
     return orderCreation(parts, one, { caller: context.caller, operationId })
-  }).finally(() => room.release())
+  }).finally(() => void room.release())
   const detail = `${done.length} of ${planned.length} queued, ids ${done.map(({ id }) => id).join(' ')}`
   context.audit({ target: namesOf(planned), detail })
   const containers = done.map(({ hostId: _, ...row }) => row)
@@ -106,14 +106,8 @@ async function holdRoom(
     requestedBy: caller.user,
   }))
   const isOrdered = await Promise.all(requests.map((one) => fleet.isCreation(one.operationId)))
-  const room = fleet.holdRoom()
-  try {
-    for (const [index, request] of requests.entries()) if (!isOrdered[index]) located(index, () => room.hold(request))
-    return room
-  } catch (error) {
-    room.release()
-    throw error
-  }
+  const unordered = requests.filter((_, index) => !isOrdered[index])
+  return fleet.holdRoom(unordered, (at, place) => located(requests.indexOf(unordered[at]!), place))
 }
 
 /** Converts the body of a batch to the bodies of single creations. @throws {BerthError} `missing_field` */

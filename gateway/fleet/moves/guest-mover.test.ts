@@ -82,10 +82,6 @@ class Lab {
     return this.#mover.begin({ operationId: 'm', guest, toHostId: 'b', bandwidthMbps: 0, requestedBy: 'admin' })
   }
 
-  rooms() {
-    return this.#mover.rooms()
-  }
-
   stop(): Promise<void> {
     return this.#mover.stop()
   }
@@ -194,21 +190,6 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     await waitFor(() => lab.decisions.includes(`${uuid} switch`), { what: 'the decision about the second move' })
     lab.answer = async () => undefined
     answer()
-  })
-
-  it('counts the resources of a moving guest as used on the target host', async () => {
-    lab.show('leaving')
-    lab.confirm = async () => false
-    for (const [stored, hosts] of [
-      [move, ['b']],
-      [switched, ['b']],
-      [{ ...move, decided: { ownerId: 'a', generation: 1 } }, []],
-    ] as const) {
-      lab.moves = [stored]
-      await lab.reads(2)
-      expect(lab.rooms().map(({ hostId }) => hostId)).to.deep.equal(hosts)
-      for (const room of lab.rooms()) expect(room.limits).to.include(limits)
-    }
   })
 
   it('lets every other host delete its copy after a move that the store had lost, because any could be the target', async () => {

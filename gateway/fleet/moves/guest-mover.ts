@@ -8,8 +8,8 @@ import { BerthError, conflict, describeError } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { Authority } from '../../pki/authority.js'
 import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView } from '../contract.js'
-import type { GuestCreator, PromisedRoom } from '../placement/creation.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
+import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
 import { findReported } from '../reported-guests.js'
 import type { FleetState } from '../view.js'
@@ -29,7 +29,7 @@ const renewalLookMs = 200
 export interface GuestMoverOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
-  readonly creator: Pick<GuestCreator, 'placeMoved' | 'promise'>
+  readonly placement: Pick<Placement, 'findTarget' | 'reserveTarget' | 'release'>
   readonly ratios: Ratios
   readonly owners: GuestOwners
   readonly authority: Authority
@@ -48,8 +48,6 @@ export class GuestMover {
   readonly #announcer: Announcer
   readonly #lost = new LostMoves()
   #isDirty = false
-  /** The stored moves when this gateway last read them, and the moves that it has begun since then. */
-  #known: readonly StoredMove[] = []
 
   constructor(private readonly options: GuestMoverOptions) {
     this.#announcer = new Announcer(options)
@@ -70,43 +68,28 @@ export class GuestMover {
     await Promise.all(this.#announcing.keys.map((uuid) => this.#announcing.settled(uuid)))
   }
 
-  /** Resources of moving guests that the view does not show on their new hosts yet. */
-  rooms(): PromisedRoom[] {
-    const { view } = this.options
-    const isComing = ({ uuid, toHostId, decided }: StoredMove): boolean =>
-      (decided?.ownerId ?? toHostId) === toHostId && !view.findState(toHostId)?.guests.has(uuid)
-    return this.#known
-      .filter(isComing)
-      .map(({ uuid, toHostId: hostId }) => ({ hostId, limits: view.findGuest(uuid)?.guest.limits }))
-  }
-
-  async #list(): Promise<readonly StoredMove[]> {
-    return (this.#known = await this.options.moves.list())
-  }
-
   /** Plans a move without changing anything. @throws {BerthError} if the guest cannot move to the host */
-  async check(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
-    return this.#plan(request, () => undefined)
+  async check({ guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
+    await this.#refuseImpossible(guest, toHostId)
+    return this.#tryTarget(guest, await this.options.placement.findTarget(guest, toHostId))
   }
 
-  /** @param placed called as soon as the target is chosen */
-  async #plan(
-    { guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>,
-    placed: (hostId: string) => void,
-  ): Promise<GuestMovePlan> {
+  /** @throws {BerthError} if the guest cannot move at present, whichever host is its target */
+  async #refuseImpossible(guest: GuestView, toHostId: string | undefined): Promise<void> {
     refuseUnmovable(guest)
-    const { watched, view, creator } = this.options
+    const { watched, view, moves } = this.options
     const source = view.findHost(guest.hostId)
     watched.agent(guest.hostId)
     if (!source?.description?.features.includes('move')) throw cannotMove(source?.name)
-    if ((await this.#list()).some(({ uuid }) => uuid === guest.guest.uuid))
-      throw conflict('guest_moving', 'the container is moving already')
+    if (await moves.find(guest.guest.uuid)) throw conflict('guest_moving', 'the container is moving already')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is on this host already')
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
-    const target = creator.placeMoved(guest, toHostId)
-    placed(target)
-    const network = await this.#agent(target).moves.expectGuest(this.#expectation(guest, '', 0))
-    return { toHostId: target, network }
+  }
+
+  /** Lets the target check whether it can take the guest. */
+  async #tryTarget(guest: GuestView, toHostId: string): Promise<GuestMovePlan> {
+    const network = await this.#agent(toHostId).moves.expectGuest(this.#expectation(guest, '', 0))
+    return { toHostId, network }
   }
 
   /** Begins a move. A repeated call with the same id returns the same operation. */
@@ -126,20 +109,19 @@ export class GuestMover {
     })
   }
 
-  /** Chooses the target and stores the move. Until then, the guest's resources on the target count as promised. */
-  async #store(request: GuestMoveRequest): Promise<{ plan: GuestMovePlan; move: StoredMove }> {
-    const { creator, moves } = this.options
-    const { operationId: id, guest } = request
-    let release = (): void => undefined
+  /** Reserves resources on the target and stores the move, which keeps them reserved. */
+  async #store({ operationId: id, guest, toHostId: wanted }: GuestMoveRequest) {
+    const { placement, moves } = this.options
+    await this.#refuseImpossible(guest, wanted)
+    const toHostId = await placement.reserveTarget(id, guest, wanted)
     try {
-      const { uuid, limits } = guest.guest
-      const plan = await this.#plan(request, (hostId) => (release = creator.promise({ hostId, limits })))
-      const move = { id, uuid, fromHostId: guest.hostId, toHostId: plan.toHostId, beganAtMs: Date.now() }
+      const plan = await this.#tryTarget(guest, toHostId)
+      const move = { id, uuid: guest.guest.uuid, fromHostId: guest.hostId, toHostId, beganAtMs: Date.now() }
       await moves.begin(move)
-      this.#known = [...this.#known, move]
       return { plan, move }
-    } finally {
-      release()
+    } catch (error) {
+      await placement.release([id])
+      throw error
     }
   }
 
@@ -220,7 +202,7 @@ export class GuestMover {
       try {
         const hosts = [...this.options.view.states()]
         const outdated = hosts.map(({ record, outdated }) => ({ record, copies: [...outdated] }))
-        const moves = await this.#list()
+        const moves = await this.options.moves.list()
         await Promise.all(moves.map((move) => this.#work(move)))
         for (const lost of this.#lost.find(hosts, moves, performance.now())) await this.options.moves.recover(lost)
         for (const { record, copies } of outdated)

@@ -1,7 +1,10 @@
 import { conflict, notFound } from '../../../shared/errors.js'
+import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
 import type { Reservation } from '../placement/plan-claims.js'
 import { planBegin, planCancel, planReturn, planSwitch, type GuestOwner } from '../placement/plan-owner.js'
+import { planSettled, type ReservedRoom } from '../placement/plan-rooms.js'
+import { RoomStore } from '../placement/room-store.js'
 
 /** A move that has begun. It is stored until both hosts know who owns the guest. */
 export interface StoredMove {
@@ -18,6 +21,9 @@ export interface StoredMove {
   readonly decided?: { readonly ownerId: string; readonly generation: number }
 }
 
+/** Maximum time in ms for which a move that has begun keeps resources reserved: longer than a transfer can take. */
+const moveRoomMs = 24 * 3_600_000
+
 /**
  * - `switch`: the target becomes the owner.
  * - `cancel`: the owner stays.
@@ -32,9 +38,15 @@ export type MoveDecision = 'switch' | 'cancel' | 'return'
  * |---|---|
  * | `guests` | hash: uuid → Reservation as JSON, with the owner (see GuestRegistry) |
  * | `guest-moves` | hash: uuid → StoredMove as JSON |
+ *
+ * A move that has begun keeps the resources on its target reserved until its end, see `RoomStore`.
  */
 export class MoveStore {
-  constructor(private readonly store: Store) {}
+  readonly #rooms: RoomStore
+
+  constructor(private readonly store: Store) {
+    this.#rooms = new RoomStore(store)
+  }
 
   /** Returns all stored moves. A move stays stored until both hosts know its end. */
   async list(): Promise<StoredMove[]> {
@@ -57,13 +69,14 @@ export class MoveStore {
    * @throws {BerthError} `guest_moving` if the guest is moving already or belongs to another host; `not_found`
    */
   async begin(move: Omit<StoredMove, 'decided'>): Promise<void> {
-    await this.#change('begin move', move.uuid, ({ owner, move: earlier }) => {
+    const untilMs = steadyClock.now() + moveRoomMs
+    await this.#change('begin move', move, ({ owner, move: earlier, room }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
       // Another move of the guest may be over, but it is stored until both of its hosts know this.
       if (!next || earlier)
         throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
-      return { owner: next, move: { ...move, generation: owner.generation } }
+      return { owner: next, move: { ...move, generation: owner.generation }, room: room && { ...room, untilMs } }
     })
   }
 
@@ -72,11 +85,12 @@ export class MoveStore {
    * @returns false if nothing was changed: the move is decided already, or has ended
    */
   async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {
-    return this.#change('decide move', uuid, ({ owner, move }) => {
+    return this.#change('decide move', { id, uuid }, ({ owner, move, room }) => {
       if (move?.id !== id) return undefined
       const next = planDecision(ownerIn(move, owner), move, decision)
       if (!next) return undefined
-      return { owner: next, move: { ...move, decided: { ownerId: next.hostId, generation: next.generation } } }
+      const decided = { ownerId: next.hostId, generation: next.generation }
+      return { owner: next, move: { ...move, decided }, room: decision === 'switch' ? room : undefined }
     })
   }
 
@@ -85,7 +99,7 @@ export class MoveStore {
    * guest. Does nothing if the store knows another owner or another move.
    */
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
-    return this.#change('recover move', uuid, ({ owner, move }) => {
+    return this.#change('recover move', { id: moveId, uuid }, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
       // The store may have lost a decision about this move, which gave the guest the generation `generation + 1`.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
@@ -93,6 +107,7 @@ export class MoveStore {
       return {
         owner: next,
         move: { id: moveId, uuid, fromHostId: hostId, toHostId: '', beganAtMs: Date.now(), decided },
+        room: undefined,
       }
     })
   }
@@ -102,7 +117,7 @@ export class MoveStore {
    * only in the present master. A failover would lose it.
    */
   async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
-    const { move } = await this.store.transact('confirm move', (client) => this.#read(client, uuid))
+    const { move } = await this.store.transact('confirm move', (client) => this.#read(client, { id, uuid }))
     return (
       move?.id === id && move.decided?.ownerId === decided?.ownerId && move.decided?.generation === decided?.generation
     )
@@ -112,32 +127,44 @@ export class MoveStore {
   async forget({ id, uuid }: StoredMove): Promise<void> {
     await this.store.transact('forget move', async (client) => {
       await client.watch(this.#movesKey)
-      const text = await client.hGet(this.#movesKey, uuid)
-      if (!text || (JSON.parse(text) as StoredMove).id !== id) return void (await client.unwatch())
-      await client.multi().hDel(this.#movesKey, uuid).exec()
+      const { move, room } = await this.#read(client, { id, uuid })
+      if (move?.id !== id) return void (await client.unwatch())
+      const steps = client.multi()
+      steps.hDel(this.#movesKey, uuid)
+      // Other gateways may get the report of the target a little later.
+      if (room) this.#rooms.put(steps, new Map([[id, planSettled(room, steadyClock.now())]]))
+      await steps.exec()
     })
   }
 
   /** @returns false if the plan changes nothing */
-  async #change(step: string, uuid: string, plan: (now: Present) => Change | undefined): Promise<boolean> {
+  async #change(step: string, of: MoveIds, plan: (now: Present) => Change | undefined): Promise<boolean> {
+    const { id, uuid } = of
     return this.store.transact(step, async (client) => {
       await client.watch([this.#guestsKey, this.#movesKey])
-      const { reservation, move } = await this.#read(client, uuid)
-      const change = plan({ owner: reservation && ownerOf(reservation), move })
+      const { reservation, move, room } = await this.#read(client, of)
+      const change = plan({ owner: reservation && ownerOf(reservation), move, room })
       if (!change) {
         await client.unwatch()
         return false
       }
-      const steps = client.multi().hSet(this.#movesKey, uuid, JSON.stringify(change.move))
+      const steps = client.multi()
+      steps.hSet(this.#movesKey, uuid, JSON.stringify(change.move))
       if (reservation) steps.hSet(this.#guestsKey, uuid, JSON.stringify(withOwner(reservation, change.owner)))
+      this.#rooms.put(steps, new Map([[id, change.room]]))
       await steps.exec()
       return true
     })
   }
 
-  async #read(client: StoreClient, uuid: string) {
-    const [guest, move] = [await client.hGet(this.#guestsKey, uuid), await client.hGet(this.#movesKey, uuid)]
+  async #read(client: StoreClient, { id, uuid }: MoveIds) {
+    const [guest, move, room] = await Promise.all([
+      client.hGet(this.#guestsKey, uuid),
+      client.hGet(this.#movesKey, uuid),
+      this.#rooms.find(client, id),
+    ])
     return {
+      room,
       reservation: guest ? (JSON.parse(guest) as Reservation) : undefined,
       move: move ? (JSON.parse(move) as StoredMove) : undefined,
     }
@@ -160,15 +187,21 @@ export interface LostMove {
   readonly generation: number
 }
 
+type MoveIds = Pick<StoredMove, 'id' | 'uuid'>
+
 interface Present {
   /** `undefined`: no reservation, because the guest was deleted, its host was removed, or the store has lost it. */
   readonly owner: GuestOwner | undefined
   readonly move: StoredMove | undefined
+  /** Resources that are reserved on the target. */
+  readonly room: ReservedRoom | undefined
 }
 
 interface Change {
   readonly owner: GuestOwner
   readonly move: StoredMove
+  /** undefined: the resources on the target are no longer reserved. */
+  readonly room: ReservedRoom | undefined
 }
 
 /** Returns the owner of a moving guest from its reservation, or from the move if the store has lost the reservation. */

@@ -1,98 +1,81 @@
 import type { Logger } from 'pino'
-import type { GuestLimits } from '../../../proto/gen/berth/agent/v1/guest.js'
-import { addAllocation, type Ratios } from '../../../shared/allocation.js'
+import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError } from '../../../shared/errors.js'
-import type { Fleet, GuestCreation, GuestCreationRequest, GuestView, HeldRoom } from '../contract.js'
-import type { GuestRegistry } from './guest-registry.js'
-import type { HostState } from '../host-state.js'
-import type { Reservation } from './plan-claims.js'
-import { planMoveTarget, planPlacement, type Candidate } from './plan-placement.js'
+import type { Fleet, GuestCreation, GuestCreationRequest, HeldRoom } from '../contract.js'
 import type { FleetState } from '../view.js'
+import type { GuestRegistry } from './guest-registry.js'
+import type { Placed, Placement } from './placement.js'
+import type { Reservation } from './plan-claims.js'
+import type { ReservedRooms } from './plan-rooms.js'
 
 export interface CreationOptions {
   readonly view: FleetState
   readonly registry: GuestRegistry
+  readonly placement: Placement
   readonly ratios: Ratios
   readonly log: Logger
   readonly fleet: Pick<Fleet, 'agent' | 'reached'>
-  /** Resources of moving guests that the view does not show on their new hosts yet. */
-  readonly moving: () => readonly PromisedRoom[]
 }
 
-export interface PromisedRoom {
-  readonly hostId: string
-  readonly limits: GuestLimits | undefined
-}
+/** Refusals of hosts, by host id. */
+type Refusals = Map<string, BerthError>
 
-/** Resources of a host that are reserved for a guest that is not created yet. */
-interface HostReservation {
-  /** Ids of possible hosts. Resources are reserved on the first. If it has no suitable address, the next is tried. */
-  readonly hostIds: readonly string[]
-  readonly promised: PromisedRoom
-}
-
-/** Creates guests: chooses a host, reserves the id and the name, and calls the agent. */
+/** Creates guests: chooses a host, reserves resources, id and name, and calls the agent. */
 export class GuestCreator {
-  /** Resources of guests that the view does not show yet. They count as used, which spreads creations over hosts. */
-  readonly #promised = new Set<PromisedRoom>()
-  /** Reservations that no creation has used yet, by operation id. */
-  readonly #held = new Map<string, HostReservation>()
+  /** Ids of operations for which `holdRoom` has reserved resources, and that have not begun. */
+  readonly #held = new Set<string>()
 
   constructor(private readonly options: CreationOptions) {}
 
   async create(request: GuestCreationRequest): Promise<GuestCreation> {
     const earlier = await this.options.registry.findByOperation(request.operationId)
     if (earlier) return this.#submit(request, earlier, true)
-    const refusals: BerthError[] = []
-    for (const hostId of this.#takeHeld(request.operationId) ?? this.#place(request))
+    const refusals: Refusals = new Map()
+    for (;;) {
+      const { reservation, repeated } = await this.#reserve(request, refusals)
       try {
-        return await this.#createOn(hostId, request)
+        return await this.#submit(request, reservation, repeated)
       } catch (error) {
-        if (!lacksAddresses(request, error)) throw error
-        refusals.push(error)
+        if (repeated || !mayFitElsewhere(request, error)) throw error
+        refusals.set(reservation.hostId, error)
       }
-    throw mostTelling(refusals)
+    }
   }
 
-  /** Reserves resources of hosts for several guests, before the first guest is created. They count as used. */
-  holdRoom(): HeldRoom {
-    const own: string[] = []
+  /** Reserves resources for several guests before the first one is created, see `Placement.hold`. */
+  async holdRoom(...hold: Parameters<Placement['hold']>): Promise<HeldRoom> {
+    const { placement } = this.options
+    await placement.hold(...hold)
+    const ids = hold[0].map(({ operationId }) => operationId)
+    ids.forEach((id) => this.#held.add(id))
     return {
-      hold: (request) => {
-        const hostIds = this.#place(request)
-        const promised = { hostId: hostIds[0]!, limits: request.spec.limits }
-        this.#held.set(request.operationId, { hostIds, promised })
-        this.#promised.add(promised)
-        own.push(request.operationId)
+      release: async () => {
+        const unused = ids.filter((id) => this.#held.delete(id))
+        if (unused.length > 0) await placement.release(unused)
       },
-      release: () => own.forEach((operationId) => this.#takeHeld(operationId)),
     }
   }
 
-  /** Returns the hosts that `holdRoom` has reserved for an operation, and ends this reservation. */
-  #takeHeld(operationId: string): readonly string[] | undefined {
-    const held = this.#held.get(operationId)
-    if (!held) return undefined
-    this.#held.delete(operationId)
-    this.#promised.delete(held.promised)
-    return held.hostIds
-  }
-
-  async #createOn(hostId: string, request: GuestCreationRequest): Promise<GuestCreation> {
+  async #reserve(request: GuestCreationRequest, refusals: Refusals) {
     const { registry, view } = this.options
-    const promised = { hostId, limits: request.spec.limits }
-    this.#promised.add(promised)
-    try {
-      this.options.fleet.agent(hostId) // throws before anything is reserved
-      const { name, operationId } = request
-      const { reservation, repeated } = await registry.reserve(
-        { name, hostId, operationId },
-        (taken) => view.findGuest(taken) !== undefined,
-      )
-      return await this.#submit(request, reservation, repeated)
-    } finally {
-      this.#promised.delete(promised)
-    }
+    const { name, operationId } = request
+    const reserved = await registry.reserve({
+      name,
+      operationId,
+      isShown: (taken) => view.findGuest(taken) !== undefined,
+      place: (rooms) => this.#place(request, rooms, refusals),
+    })
+    this.#held.delete(operationId)
+    return reserved
+  }
+
+  /** @throws {BerthError} as `planPlacement`, or a refusal if all suitable hosts have refused the guest */
+  #place(request: GuestCreationRequest, rooms: ReservedRooms, refusals: Refusals): Placed {
+    const { placement, fleet } = this.options
+    const placed = placement.placeNew(request, rooms, (hostId) => refusals.has(hostId))
+    if (!placed) throw mostTelling([...refusals.values()])
+    fleet.agent(placed.hostId) // throws before anything is reserved
+    return placed
   }
 
   async #submit(request: GuestCreationRequest, reservation: Reservation, repeated: boolean): Promise<GuestCreation> {
@@ -104,7 +87,6 @@ export class GuestCreator {
       const response = await this.options.fleet
         .agent(hostId)
         .operations.submitOperation({ operationId, requestedBy, order })
-      // The resources stay reserved until the view shows the guest.
       await this.options.fleet.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
@@ -126,45 +108,17 @@ export class GuestCreator {
         ),
       )
   }
-
-  /** Chooses the host to which a guest moves. @throws {BerthError} as `planMoveTarget` */
-  placeMoved({ hostId, guest }: GuestView, toHostId?: string): string {
-    const others = [...this.options.view.states()].filter(({ record }) => record.id !== hostId)
-    return planMoveTarget(
-      guest,
-      others.map((host) => this.#candidate(host)),
-      this.options.ratios,
-      toHostId,
-    )
-  }
-
-  /** Counts resources of a host as used. @returns a function that stops counting them */
-  promise(room: PromisedRoom): () => void {
-    this.#promised.add(room)
-    return () => void this.#promised.delete(room)
-  }
-
-  #place({ spec, hostId }: GuestCreationRequest): string[] {
-    const candidates = [...this.options.view.states()].map((host) => this.#candidate(host))
-    return planPlacement(spec, candidates, this.options.ratios, hostId)
-  }
-
-  #candidate(host: HostState): Candidate {
-    const promised = [...this.#promised, ...this.options.moving()].filter(({ hostId }) => hostId === host.record.id)
-    return {
-      host: host.view,
-      findTemplate: (id) => host.templates.get(id)?.template,
-      allocated: promised.reduce((sum, { limits }) => addAllocation(sum, limits), host.totals.allocated),
-    }
-  }
 }
 
-/** True if the host has no suitable addresses. Each host has its own pools, so another host may have some. */
-function lacksAddresses({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
+/**
+ * True if another host may accept the guest: this one has too few resources or addresses. Each host has its own pools of
+ * addresses.
+ */
+function mayFitElsewhere({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
+  if (!(error instanceof BerthError)) return false
   const named = { public_ipv4s: spec.publicIpv4s, ipv6_addresses: spec.ipv6Addresses }
-  const asksFor = spec.ipv4Count + spec.ipv6Count > 0 || Object.values(named).some(({ length }) => length > 0)
-  if (!asksFor || !(error instanceof BerthError)) return false
-  return error.code === 'resource_exhausted' || Object.hasOwn(named, error.field ?? '')
+  const isNamed = Object.values(named).some(({ length }) => length > 0)
+  return error.code === 'resource_exhausted' || (isNamed && Object.hasOwn(named, error.field ?? ''))
 }
 
 /** Selects the error to report. "No free address" says more than "the address belongs to no pool". */

@@ -1,11 +1,22 @@
 import { randomUUID } from 'node:crypto'
-import { conflict } from '../../../shared/errors.js'
+import { Coalescer } from '../../../shared/async/coalescer.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
 import { planClaims, type GuestClaim, type Refusal, type StoredClaims, type Reservation } from './plan-claims.js'
+import {
+  planReservations,
+  type ReservationOutcome,
+  type ReservationRequest,
+  type Reserved,
+} from './plan-reservations.js'
+import { RoomStore } from './room-store.js'
 
 /** Maximum number of claims in a transaction, and of reservations in a read. */
 const claimBatch = 200
+
+interface WaitingRequest extends ReservationRequest {
+  outcome?: ReservationOutcome
+}
 
 /**
  * Ids, uuids and names of guests, which are unique among all gateways that share the store.
@@ -17,9 +28,17 @@ const claimBatch = 200
  * | `guest-name:<lower case>` | uuid |
  * | `guest-operation:<operation id>` | uuid |
  * | `next-guest-id` | the highest id assigned so far |
+ *
+ * The resources of a new guest are reserved and released in the same transactions, see `RoomStore`.
  */
 export class GuestRegistry {
-  constructor(private readonly store: Store) {}
+  readonly #rooms: RoomStore
+  #waiting: WaitingRequest[] = []
+  readonly #rounds = new Coalescer(() => this.#reserveWaiting())
+
+  constructor(private readonly store: Store) {
+    this.#rooms = new RoomStore(store)
+  }
 
   /** Finds the reservation that an earlier attempt of the operation made. */
   async findByOperation(operationId: string): Promise<Reservation | undefined> {
@@ -27,29 +46,63 @@ export class GuestRegistry {
   }
 
   /**
-   * Reserves a name and assigns an id and a uuid. A repeated operation gets the same reservation.
-   * @param isShown true if the view shows a guest with this name or id. The store may have lost its reservation.
-   * @throws {BerthError} `name_conflict`, `store_unavailable`
+   * Reserves a name and resources of a host, and assigns an id and a uuid. A repeated operation gets the same reservation.
+   *
+   * All requests that wait are decided in one transaction. Otherwise a gateway with many requests would let the
+   * transactions of the other gateways fail again and again.
+   * @throws {BerthError} `name_conflict`, `store_unavailable`, or the error of `place`
    */
-  async reserve(
-    request: { name: string; hostId: string; operationId: string },
-    isShown: (ref: string) => boolean,
-  ): Promise<{ reservation: Reservation; repeated: boolean }> {
-    const uuid = randomUUID()
-    return this.store.transact('reserve guest', async (client) => {
-      await client.watch([this.#name(request.name), this.#operation(request.operationId), this.#nextIdKey])
-      const earlier = await this.#findByOperation(client, request.operationId)
-      if (earlier) {
-        await client.unwatch()
-        return { reservation: earlier, repeated: true }
-      }
-      if ((await client.get(this.#name(request.name))) !== null || isShown(request.name))
-        throw conflict('name_conflict', `a container named ${request.name} already exists`)
-      const id = await this.#nextId(client, isShown)
-      const reservation = { ...request, uuid, id, reservedAtMs: steadyClock.now() }
-      await this.#write(client, [reservation]).set(this.#nextIdKey, String(id)).exec()
-      return { reservation, repeated: false }
-    })
+  async reserve(request: Omit<ReservationRequest, 'uuid'>): Promise<Reserved> {
+    const waiting: WaitingRequest = { ...request, uuid: randomUUID() }
+    this.#waiting.push(waiting)
+    await this.#rounds.run()
+    const outcome = waiting.outcome!
+    if ('error' in outcome) throw outcome.error
+    return outcome
+  }
+
+  async #reserveWaiting(): Promise<void> {
+    const requests = this.#waiting
+    this.#waiting = []
+    const outcomes = await this.store.transact('reserve guests', (client) => this.#reserveAll(client, requests))
+    for (const [at, request] of requests.entries()) request.outcome = outcomes[at]!
+  }
+
+  async #reserveAll(client: StoreClient, requests: readonly ReservationRequest[]) {
+    const { lastId, ...stored } = await this.#watchAll(client, requests)
+    const freeIds = await this.#findFreeIds(client, lastId, requests)
+    const { outcomes, add, rooms } = planReservations(requests, { ...stored, freeIds }, steadyClock.now())
+    if (add.length === 0) {
+      await client.unwatch()
+      return outcomes
+    }
+    const steps = this.#write(client, add)
+    steps.set(this.#nextIdKey, String(add.at(-1)!.id))
+    this.#rooms.put(steps, rooms)
+    await steps.exec()
+    return outcomes
+  }
+
+  /** Watches and reads what reservations depend on. All commands are sent at once; WATCH is the first one. */
+  async #watchAll(client: StoreClient, requests: readonly ReservationRequest[]) {
+    const names = requests.map(({ name }) => this.#name(name))
+    const operations = requests.map(({ operationId }) => this.#operation(operationId))
+    const [, uuids, owners, rooms, lastId] = await Promise.all([
+      client.watch([...names, ...operations, this.#nextIdKey, this.#rooms.key]),
+      client.mGet(operations),
+      client.mGet(names),
+      this.#rooms.read(client),
+      client.get(this.#nextIdKey),
+    ])
+    const known = uuids.filter((uuid) => uuid !== null)
+    const earlier = known.length > 0 ? await client.hmGet(this.#guests, known) : []
+    const reservations = earlier.flatMap((text) => parseReservation(text) ?? [])
+    return {
+      earlier: new Map(reservations.map((reservation) => [reservation.operationId, reservation])),
+      names: new Set(requests.flatMap(({ name }, at) => (owners[at] === null ? [] : [name.toLowerCase()]))),
+      rooms,
+      lastId: Number(lastId ?? 0),
+    }
   }
 
   /** Frees the reservation of a guest. Does nothing if the guest is unknown or belongs to another host. */
@@ -59,9 +112,13 @@ export class GuestRegistry {
       if (held?.hostId !== hostId) return
       await client.watch(this.#name(held.name))
       const nameOwner = await client.get(this.#name(held.name))
-      const steps = client.multi().hDel(this.#guests, uuid).hDel(this.#ids, String(held.id))
+      const steps = client.multi()
+      steps.hDel(this.#guests, uuid).hDel(this.#ids, String(held.id))
       if (nameOwner === uuid) steps.del(this.#name(held.name))
-      if (held.operationId) steps.del(this.#operation(held.operationId))
+      if (held.operationId) {
+        steps.del(this.#operation(held.operationId))
+        this.#rooms.put(steps, new Map([[held.operationId, undefined]]))
+      }
       await steps.exec()
     })
   }
@@ -176,10 +233,16 @@ export class GuestRegistry {
     return steps
   }
 
-  /** Returns the next free id. Skips ids of reported guests: the store may have lost the counter's latest value. */
-  async #nextId(client: StoreClient, isShown: (ref: string) => boolean): Promise<number> {
-    for (let id = Number((await client.get(this.#nextIdKey)) ?? 0) + 1; ; id++)
-      if (!isShown(String(id)) && !(await client.hExists(this.#ids, String(id)))) return id
+  /** Returns a free id for each request. Skips ids of reported guests: the store may have lost the counter's latest value. */
+  async #findFreeIds(client: StoreClient, lastId: number, requests: readonly ReservationRequest[]): Promise<number[]> {
+    const { isShown } = requests[0]!
+    const free: number[] = []
+    for (let first = lastId + 1; free.length < requests.length; first += requests.length) {
+      const ids = requests.map((_, at) => first + at)
+      const uuids = await client.hmGet(this.#ids, ids.map(String))
+      free.push(...ids.filter((id, at) => !uuids[at] && !isShown(String(id))))
+    }
+    return free
   }
 
   async #findByOperation(client: StoreClient, operationId: string): Promise<Reservation | undefined> {

@@ -140,8 +140,8 @@ export class LabFleet implements Fleet {
     return this.fleet.moveGuest(...request)
   }
 
-  holdRoom(): HeldRoom {
-    return this.fleet.holdRoom()
+  holdRoom(...hold: Parameters<Fleet['holdRoom']>): Promise<HeldRoom> {
+    return this.fleet.holdRoom(...hold)
   }
 
   isCreation(operationId: string): Promise<boolean> {

@@ -1,0 +1,138 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import { Guest, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+import { Template } from '../../../proto/gen/berth/agent/v1/image.js'
+import { BerthError } from '../../../shared/errors.js'
+import { FleetState } from '../view.js'
+import { Placement } from './placement.js'
+import type { ReservedRoom, ReservedRooms, RoomChanges } from './plan-rooms.js'
+import type { RoomStore } from './room-store.js'
+
+const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
+const guest = Guest.fromPartial({ uuid: 'u', virtualization: 'lxc', limits })
+const spec = GuestSpec.fromPartial({ virtualization: 'lxc', templateId: 'debian-12', limits })
+const on = (hostId: string, uuid?: string): ReservedRoom => ({
+  hostId,
+  limits,
+  untilMs: Infinity,
+  ...(uuid !== undefined && { uuid }),
+})
+
+/** Two hosts with resources for two guests each, and reservations in memory instead of in a store. */
+describe('the placement of guests in addition to reservations', () => {
+  let stored: Map<string, ReservedRoom>
+  let view: FleetState
+  let placement: Placement
+  beforeEach(() => {
+    stored = new Map()
+    view = new FleetState()
+    for (const id of ['a', 'b']) addHost(id)
+    const rooms = {
+      list: async () => stored,
+      change: async <T>(plan: (now: ReservedRooms) => { changes: RoomChanges; result: T }) => {
+        const { changes, result } = plan(stored)
+        for (const [id, room] of changes)
+          if (room) stored.set(id, room)
+          else stored.delete(id)
+        return result
+      },
+    }
+    const options = { view, rooms: rooms as unknown as RoomStore, log: pino({ level: 'silent' }) }
+    placement = new Placement({ ...options, ratios: { cpu: 1, ram: 1, disk: 1 } })
+  })
+
+  function addHost(id: string): void {
+    const times = { createdAtMs: 0, certificateNotAfterMs: 0 }
+    const host = view.setHost({ id, version: 1, name: id, address: `${id}:1`, draining: false, serials: [], ...times })
+    view.setOnline(host, true)
+    host.description = HostDescription.fromPartial({
+      features: ['move'],
+      capabilities: { lxc: true },
+      capacity: { cpuCores: 2, ramTotalMb: 1024, diskTotalGb: 20 },
+    })
+    const template = Template.fromPartial({ id: 'debian-12' })
+    host.templates.set(template.id, { hostId: id, template })
+  }
+
+  const show = (hostId: string, uuid: string): void => {
+    const value = Guest.fromPartial({ ...guest, uuid, id: view.countGuests().total + 1, name: uuid })
+    view.apply(view.findState(hostId)!, { $case: 'guest', value })
+  }
+  const placeNew = (operationId = 'new', hostId?: string): string | undefined =>
+    placement.placeNew({ operationId, spec, ...(hostId !== undefined && { hostId }) }, stored)?.hostId
+  const codeOf = async (work: () => unknown): Promise<unknown> => {
+    try {
+      return await work()
+    } catch (error) {
+      return (error as BerthError).code
+    }
+  }
+  const moveTo = (toHostId?: string): Promise<unknown> =>
+    codeOf(() => placement.reserveTarget('m', { hostId: 'a', guest }, toHostId))
+
+  it('prefers the host with fewer reservations', () => {
+    stored.set('o', on('a'))
+    expect(placeNew()).to.equal('b')
+  })
+
+  it('refuses a new guest if the rest of the host is reserved', async () => {
+    stored.set('o', on('a')).set('m', on('a', 'moving'))
+    expect(await codeOf(() => placeNew('new', 'a'))).to.equal('resource_exhausted')
+  })
+
+  it('counts a guest once after its host has reported it', () => {
+    stored.set('o', on('a', 'u'))
+    show('a', 'u')
+    expect(placeNew('new', 'a')).to.equal('a')
+  })
+
+  it('uses the host that is reserved for the same operation', () => {
+    stored.set('new', on('b')).set('o', on('b'))
+    expect(placeNew()).to.equal('b')
+  })
+
+  it('uses another host after the reserved one has refused the guest, and none after all have', () => {
+    stored.set('new', on('b'))
+    const refused = new Set(['b'])
+    const place = (): string | undefined =>
+      placement.placeNew({ operationId: 'new', spec }, stored, (id) => refused.has(id))?.hostId
+    expect(place()).to.equal('a')
+    refused.add('a')
+    expect(place()).to.equal(undefined)
+  })
+
+  it('reserves resources for all guests of a batch or for none', async () => {
+    const batch = (count: number) => Array.from({ length: count }, (_, n) => ({ operationId: `o${n}`, spec }))
+    const attempt = (_at: number, place: () => void): void => place()
+    expect(await codeOf(() => placement.hold(batch(5), attempt))).to.equal('resource_exhausted')
+    expect(stored.size).to.equal(0)
+    await placement.hold(batch(4), attempt)
+    expect([...stored.values()].map(({ hostId }) => hostId)).to.deep.equal(['a', 'b', 'a', 'b'])
+    await placement.release(['o0', 'o3'])
+    expect([...stored.keys()]).to.deep.equal(['o1', 'o2'])
+  })
+
+  it('moves a guest to a host that has resources for it besides one reservation', async () => {
+    stored.set('o', on('b'))
+    expect(await moveTo('b')).to.equal('b')
+    expect(stored.get('m')).to.include({ hostId: 'b', uuid: 'u' })
+  })
+
+  it('refuses to move a guest to a host on which the rest is reserved', async () => {
+    stored.set('o', on('b')).set('p', on('b'))
+    expect(await moveTo('b')).to.equal('resource_exhausted')
+    expect(await codeOf(() => placement.findTarget({ hostId: 'a', guest }))).to.equal('resource_exhausted')
+  })
+
+  it('plans a move without reserving anything', async () => {
+    expect(await placement.findTarget({ hostId: 'a', guest })).to.equal('b')
+    expect(stored.size).to.equal(0)
+  })
+
+  it('removes reservations that have expired', async () => {
+    stored.set('o', { ...on('a'), untilMs: 1 }).set('p', on('a'))
+    await placement.clean()
+    expect([...stored.keys()]).to.deep.equal(['p'])
+  })
+})

@@ -1,0 +1,140 @@
+import type { Logger } from 'pino'
+import { addAllocation, type Allocation, type Ratios } from '../../../shared/allocation.js'
+import { describeError } from '../../../shared/errors.js'
+import { steadyClock } from '../../../shared/steady-clock.js'
+import type { GuestCreationRequest, GuestView } from '../contract.js'
+import type { FleetState } from '../view.js'
+import { planMoveTarget, planPlacement, type Candidate } from './plan-placement.js'
+import {
+  planRooms,
+  roomLifetimeMs,
+  sumRooms,
+  type ReservedRoom,
+  type ReservedRooms,
+  type RoomChanges,
+} from './plan-rooms.js'
+import type { RoomStore } from './room-store.js'
+
+export interface PlacementOptions {
+  readonly view: FleetState
+  readonly rooms: RoomStore
+  readonly ratios: Ratios
+  readonly log: Logger
+}
+
+/** A host that was chosen, and what to store about it. */
+export interface Placed {
+  readonly hostId: string
+  /** The new reservation. */
+  readonly room: ReservedRoom
+  /** Changes of other reservations. */
+  readonly changes: RoomChanges
+}
+
+type NewGuest = Pick<GuestCreationRequest, 'operationId' | 'spec' | 'hostId'>
+type MovingGuest = Pick<GuestView, 'hostId' | 'guest'>
+
+/** Chooses hosts for guests. Resources are reserved in the store, so that no other gateway assigns them again. */
+export class Placement {
+  constructor(private readonly options: PlacementOptions) {}
+
+  /**
+   * Chooses a host for a new guest. The caller stores the reservation in the transaction that read `rooms`.
+   * @param rooms all reservations. If the operation has one already, its host is preferred
+   * @param isExcluded true for hosts that have refused the guest
+   * @returns undefined if all suitable hosts are excluded
+   * @throws {BerthError} as `planPlacement`
+   */
+  placeNew(
+    { operationId, spec, hostId: wanted }: NewGuest,
+    rooms: ReservedRooms,
+    isExcluded: (hostId: string) => boolean = () => false,
+  ): Placed | undefined {
+    const { candidates, changes } = this.#read(rooms, operationId)
+    const hostIds = planPlacement(spec, candidates, this.options.ratios, wanted).filter((id) => !isExcluded(id))
+    const reserved = rooms.get(operationId)?.hostId
+    const hostId = hostIds.find((id) => id === reserved) ?? hostIds[0]
+    if (hostId === undefined) return undefined
+    return { hostId, room: reserve(hostId, spec.limits), changes }
+  }
+
+  /**
+   * Reserves resources for several guests before the first one is created: for all of them or for none.
+   * @param attempt calls `place` for one of the guests; it may convert the error
+   * @throws {BerthError} as `planPlacement`, `store_unavailable`
+   */
+  async hold(requests: readonly NewGuest[], attempt: (at: number, place: () => void) => void): Promise<void> {
+    await this.options.rooms.change((stored) => {
+      const rooms = new Map(stored)
+      const changes = new Map(this.#read(stored).changes)
+      for (const [at, request] of requests.entries())
+        attempt(at, () => {
+          const { room } = this.placeNew(request, rooms)!
+          rooms.set(request.operationId, room)
+          changes.set(request.operationId, room)
+        })
+      return { changes, result: undefined }
+    })
+  }
+
+  /** Ends reservations of `hold` or `reserveTarget`. If that fails, they end by their expiry. Never rejects. */
+  async release(operationIds: readonly string[]): Promise<void> {
+    await this.#changeQuietly(() => new Map(operationIds.map((id) => [id, undefined])))
+  }
+
+  /** Ends reservations of guests that hosts report, and removes those that have expired. Never rejects. */
+  async clean(): Promise<void> {
+    await this.#changeQuietly((rooms) => this.#read(rooms).changes)
+  }
+
+  /** Chooses the host to which a guest can move, and reserves nothing. @throws {BerthError} as `planMoveTarget` */
+  async findTarget(guest: MovingGuest, toHostId?: string): Promise<string> {
+    return this.#placeMoved(guest, await this.options.rooms.list(), { toHostId }).hostId
+  }
+
+  /** Chooses the host to which a guest moves, and reserves resources there. @throws {BerthError} as `planMoveTarget` */
+  async reserveTarget(moveId: string, guest: MovingGuest, toHostId?: string): Promise<string> {
+    return this.options.rooms.change((rooms) => {
+      const { hostId, room, changes } = this.#placeMoved(guest, rooms, { moveId, toHostId })
+      return { changes: new Map([...changes, [moveId, room]]), result: hostId }
+    })
+  }
+
+  #placeMoved(
+    { hostId: from, guest }: MovingGuest,
+    rooms: ReservedRooms,
+    { moveId, toHostId }: { readonly moveId?: string; readonly toHostId: string | undefined },
+  ): Placed {
+    const { candidates, changes } = this.#read(rooms, moveId)
+    const others = candidates.filter(({ host }) => host.id !== from)
+    const hostId = planMoveTarget(guest, others, this.options.ratios, toHostId)
+    return { hostId, room: { ...reserve(hostId, guest.limits), uuid: guest.uuid }, changes }
+  }
+
+  /** @param ownId operation whose reservation does not count, because the decision replaces it */
+  #read(rooms: ReservedRooms, ownId?: string): { candidates: Candidate[]; changes: RoomChanges } {
+    const { view } = this.options
+    const isShown = (hostId: string, uuid: string): boolean => view.findState(hostId)?.guests.has(uuid) ?? false
+    const others = new Map([...rooms].filter(([id]) => id !== ownId))
+    const { counted, changes } = planRooms(others, { nowMs: steadyClock.earliest(), isShown })
+    const reserved = sumRooms(counted)
+    const candidates = [...view.states()].map((host) => ({
+      host: host.view,
+      findTemplate: (id: string) => host.templates.get(id)?.template,
+      allocated: addAllocation(host.totals.allocated, reserved.get(host.record.id)),
+    }))
+    return { candidates, changes }
+  }
+
+  async #changeQuietly(plan: (rooms: ReservedRooms) => RoomChanges): Promise<void> {
+    const { rooms, log } = this.options
+    await rooms
+      .change((stored) => ({ changes: plan(stored), result: undefined }))
+      .catch((error: unknown) => log.debug({ reason: describeError(error) }, 'reservations of resources stay for now'))
+  }
+}
+
+function reserve(hostId: string, limits: Allocation | undefined): ReservedRoom {
+  const { vcpuMilli = 0, ramMb = 0, diskGb = 0 } = limits ?? {}
+  return { hostId, limits: { vcpuMilli, ramMb, diskGb }, untilMs: steadyClock.now() + roomLifetimeMs }
+}

@@ -1,0 +1,86 @@
+import { conflict } from '../../../shared/errors.js'
+import type { Placed } from './placement.js'
+import type { Reservation } from './plan-claims.js'
+import type { ReservedRoom, ReservedRooms } from './plan-rooms.js'
+
+/** A request to reserve an id, a uuid, a name and resources for a new guest. */
+export interface ReservationRequest {
+  readonly name: string
+  readonly operationId: string
+  /** Uuid of the guest. */
+  readonly uuid: string
+  /** True if the view has a guest with this name or id, which the store may have lost. */
+  readonly isShown: (ref: string) => boolean
+  /** Chooses the host. */
+  readonly place: (rooms: ReservedRooms) => Placed
+}
+
+/** Content of the store that decides about requests. */
+export interface StoredReservations {
+  /** Reservations of earlier attempts, by operation id. */
+  readonly earlier: ReadonlyMap<string, Reservation>
+  /** Names of guests in lower case. */
+  readonly names: ReadonlySet<string>
+  readonly rooms: ReservedRooms
+  /** Ids that no guest has: as many as there are requests. */
+  readonly freeIds: readonly number[]
+}
+
+export type Reserved = { readonly reservation: Reservation; readonly repeated: boolean }
+export type ReservationOutcome = Reserved | { readonly error: unknown }
+
+export interface ReservationsPlan {
+  /** The outcome of each request, in the same order. */
+  readonly outcomes: readonly ReservationOutcome[]
+  readonly add: readonly Reservation[]
+  readonly rooms: ReadonlyMap<string, ReservedRoom | undefined>
+}
+
+/** Decides about requests one after another, so that each decision considers those before it. */
+export function planReservations(
+  requests: readonly ReservationRequest[],
+  stored: StoredReservations,
+  nowMs: number,
+): ReservationsPlan {
+  const now = {
+    earlier: new Map(stored.earlier),
+    names: new Set(stored.names),
+    rooms: new Map(stored.rooms),
+    freeIds: [...stored.freeIds],
+  }
+  const add: Reservation[] = []
+  const rooms = new Map<string, ReservedRoom | undefined>()
+  const outcomes = requests.map((request): ReservationOutcome => {
+    const known = now.earlier.get(request.operationId)
+    if (known) return { reservation: known, repeated: true }
+    try {
+      const { reservation, changes } = planOne(request, now, nowMs)
+      add.push(reservation)
+      changes.forEach((room, id) => rooms.set(id, room))
+      return { reservation, repeated: false }
+    } catch (error) {
+      return { error }
+    }
+  })
+  return { outcomes, add, rooms }
+}
+
+interface Undecided {
+  readonly earlier: Map<string, Reservation>
+  readonly names: Set<string>
+  readonly rooms: Map<string, ReservedRoom>
+  readonly freeIds: number[]
+}
+
+/** @throws {BerthError} `name_conflict`, or the error of `place` */
+function planOne({ name, operationId, uuid, isShown, place }: ReservationRequest, now: Undecided, nowMs: number) {
+  const { hostId, room, changes } = place(now.rooms)
+  if (now.names.has(name.toLowerCase()) || isShown(name))
+    throw conflict('name_conflict', `a container named ${name} already exists`)
+  const reservation = { name, operationId, hostId, uuid, id: now.freeIds.shift()!, reservedAtMs: nowMs }
+  const own = { ...room, uuid }
+  now.earlier.set(operationId, reservation)
+  now.names.add(name.toLowerCase())
+  now.rooms.set(operationId, own)
+  return { reservation, changes: new Map([...changes, [operationId, own]]) }
+}

@@ -1,0 +1,63 @@
+import { addAllocation, type Allocation } from '../../../shared/allocation.js'
+
+/** Resources of a host that are reserved for a guest, until every gateway has the host's report about the guest. */
+export interface ReservedRoom {
+  readonly hostId: string
+  readonly limits: Allocation
+  /** Uuid of the guest. Absent: not chosen yet. */
+  readonly uuid?: string
+  /** Steady time in ms since 1970 at which the reservation ends, even if its gateway has died. */
+  readonly untilMs: number
+}
+
+/** Reservations by operation id. */
+export type ReservedRooms = ReadonlyMap<string, ReservedRoom>
+
+/** Changes of reservations by operation id. undefined: the reservation is removed. */
+export type RoomChanges = ReadonlyMap<string, ReservedRoom | undefined>
+
+/** Lifetime in ms of a reservation. A creation takes seconds. */
+export const roomLifetimeMs = 120_000
+/** Time in ms after one gateway shows a guest, within which the others get the same report of the host. */
+export const roomSettleMs = 5000
+
+export interface RoomFacts {
+  readonly nowMs: number
+  /** True if this gateway's view counts the guest among those of the host. */
+  readonly isShown: (hostId: string, uuid: string) => boolean
+}
+
+export interface RoomPlan {
+  /** Reservations that count as used resources of their hosts, in addition to the guests in the view. */
+  readonly counted: readonly ReservedRoom[]
+  /** Ends reservations of shown guests a little later, and removes those that have ended. */
+  readonly changes: RoomChanges
+}
+
+/**
+ * Decides which reservations count. Each guest counts once: as soon as a gateway's view contains the guest, the
+ * reservation no longer counts for this gateway. Other gateways may get the host's report later and still need it.
+ */
+export function planRooms(rooms: ReservedRooms, { nowMs, isShown }: RoomFacts): RoomPlan {
+  const counted: ReservedRoom[] = []
+  const changes = new Map<string, ReservedRoom | undefined>()
+  for (const [id, room] of rooms) {
+    const { hostId, uuid, untilMs } = room
+    if (untilMs <= nowMs) changes.set(id, undefined)
+    else if (uuid === undefined || !isShown(hostId, uuid)) counted.push(room)
+    else if (untilMs > nowMs + roomSettleMs) changes.set(id, planSettled(room, nowMs))
+  }
+  return { counted, changes }
+}
+
+/** Returns the reservation of a guest that its host reports. */
+export function planSettled(room: ReservedRoom, nowMs: number): ReservedRoom {
+  return { ...room, untilMs: Math.min(room.untilMs, nowMs + roomSettleMs) }
+}
+
+/** Sums the reserved resources of each host, by host id. */
+export function sumRooms(rooms: readonly ReservedRoom[]): ReadonlyMap<string, Allocation> {
+  const sums = new Map<string, Allocation>()
+  for (const { hostId, limits } of rooms) sums.set(hostId, addAllocation(limits, sums.get(hostId)))
+  return sums
+}
