@@ -111,7 +111,7 @@ export class ApiKeys {
     return effectiveRights(maker)
   }
 
-  /** Reads the key that an earlier attempt created. A deleted key is not created again: it may have been stolen. */
+  /** Returns the key that an earlier attempt created. Fails if it was deleted: a stolen key must not come back. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))

@@ -10,7 +10,7 @@ export interface StoredEntry {
   readonly start: AuditFields
   /** Outcome of the action. Absent while the action runs, or if the gateway died before it was written. */
   readonly outcome: AuditFields | undefined
-  /** Number of later failures that are counted in this entry. `repeatedAtMs`: time of the last one, ms since 1970. */
+  /** Number of later failures that share this entry. `repeatedAtMs`: time of the last of them in ms since 1970. */
   readonly repeats: number
   readonly repeatedAtMs: number
 }

@@ -3,7 +3,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import { timeOf, type AuditIndex, type AuditFields, type AuditTransaction } from './audit-index.js'
 
 const atOnce = 500
-/** Time in ms after which an outcome is deleted if no gateway has moved its entry to the indexes until then. */
+/** Age in ms at which an outcome is deleted if its audit entry is still missing in the indexes. */
 const orphanMs = 3_600_000
 
 interface Message {
@@ -29,7 +29,7 @@ interface Entry {
   readonly fields: AuditFields
 }
 
-/** Entries to delete from a stream, and a function that adds them to the indexes. */
+/** `moved`: entries to delete from the stream. `move`: adds them to the indexes, except outcomes without an entry. */
 interface Move {
   readonly moved: readonly Entry[]
   readonly move: (multi: AuditTransaction) => void

@@ -10,7 +10,7 @@ export const repeatMs = 3_600_000
  */
 const ownRows = 100
 
-/** The properties in which failures must agree to share an entry. */
+/** The properties of a failed action that decide which audit entry counts it. */
 export interface RepeatedFailure extends Pick<AuditOutcome, 'target' | 'detail' | 'containerUuid'> {
   readonly by: string
   readonly action: string
@@ -27,18 +27,18 @@ export interface Counting {
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /** @returns an earlier entry that counts similar failures, or else the entry `id`, which then counts this failure */
+  /** Finds the entry that counts a failure. @returns an earlier entry for similar failures, or else the entry `id` */
   async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
     if (earlier !== null) return { entryId: earlier, key: exact }
-    // After `ownRows` different failures, further failures share few Redis keys, so that a flood of them does not fill
-    // the store.
+    // After `ownRows` different failures of a caller, only action and code distinguish further failures. A flood of
+    // failures therefore creates few Redis keys.
     const mayBeOwn = (await this.#countRow(failure.by)) <= ownRows
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Makes the entry `id` count further failures. Call it if the entry that counted them was removed. */
+  /** Makes the entry `id` count further failures under `key`, after the entry that counted them was removed. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))

@@ -20,9 +20,9 @@ export interface AuditFilter extends Span {
   readonly success?: boolean | undefined
   /** Only entries about these guests. If it is not `all`, failures of other callers show only their error code. */
   readonly guests: Guests
-  /** True: includes the entries about all guests, and about no guest. Used for the list of one caller's actions. */
+  /** True: `guests` excludes no entries, but only hides error texts. Used for the list of a caller's own actions. */
   readonly all?: boolean
-  /** True: `total` is needed. False: reading stops when the page is full. Default: true. */
+  /** False: `AuditPage.total` is not needed, so reading stops when the page is full. Default: true. */
   readonly counted?: boolean
 }
 
@@ -53,7 +53,7 @@ export class AuditStore implements AuditLog {
   readonly #repeats: AuditRepeats
   readonly #late: LateOutcomes<LateOutcome>
   #begun = 0
-  /** `now`: a removal of excess entries is running. `again`: it must be repeated, because entries were added. */
+  /** `now`: excess entries are being removed. `again`: entries were added since, so the removal must be repeated. */
   readonly #shrinking = { now: false, again: false }
 
   constructor(
@@ -92,8 +92,8 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * True if the failure repeats an earlier one, and was counted in the earlier entry. An action that may have been
-   * carried out always has its own entry.
+   * Counts a repeated failure in the entry of an earlier one.
+   * @returns false if the action keeps its own entry; actions that may have been carried out always do
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false

@@ -2,9 +2,9 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that is restricted to containers. It includes the objects that keys of this caller created. */
+  /** Limit of a caller that may access only some containers. Objects that its keys create count towards it, too. */
   readonly bound: number
-  /** Limit of each limited key that may access all containers. Unlimited callers share one limit of this size. */
+  /** Limit of each key that may access all containers but has other limits. Unlimited callers share one such limit. */
   readonly others: number
 }
 
@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota that the objects created by a caller count towards. */
 export interface CreationShare {
   /**
-   * `ref` of the caller that has the quota. It is the first one in the chain from the earliest creator to the caller
-   * that is restricted to containers, or else the first limited one. "": the caller is unlimited.
+   * `ref` of the caller that has the quota: the earliest creator that is restricted to containers, or else the earliest
+   * limited one (possibly the caller itself). "": the quota of all unlimited callers.
    */
   readonly share: string
   readonly isBound: boolean
@@ -39,7 +39,7 @@ export interface LimitedKind {
 
 /**
  * Checks that a caller may create another object of this kind.
- * @param shares for each existing object, the quota (`CreationShare.share`) in which it counts
+ * @param shares `CreationShare.share` of each existing object: the caller whose quota it uses up
  * @throws {BerthError} the code of the kind if the limit is reached
  */
 export function checkCreationLimit(

@@ -19,8 +19,8 @@ export interface Grants {
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * True if this request may use an object, such as a ticket, that was created with the credential. A credential of a
-   * key is always enough. A credential of a session needs a request with the cookie of this session.
+   * True if the sender of this request may use an object, such as a ticket, that was created with `credential`. Objects
+   * of an API key need nothing else. Objects of a session need the session's cookie in the request.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

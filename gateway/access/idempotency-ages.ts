@@ -27,13 +27,13 @@ export class IdempotencyAges {
     ])
   }
 
-  /** Removes expired records, and the oldest ones if more than `keep` are left. @param drop removes records by name */
+  /** Forgets expired records. Above `keep` records, `drop` removes the oldest records of the callers with the most. */
   async trim(
     client: StoreClient,
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },
   ): Promise<void> {
     const shares = await this.#shares(client, steadyClock.earliest() - keepMs)
-    // Earlier versions had one list for all callers, which is no longer read.
+    // Deletes the list that earlier versions used for all callers together.
     await client.unlink(this.store.key('idempotency-ages'))
     const excess = shares.reduce((sum, { count }) => sum + count, 0) - keep
     if (excess <= 0) return

@@ -2,7 +2,7 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of waiting records. Beyond it, a request may count as running until this process ends. */
+/** Maximum number of records that wait for the store. Further requests may count as running until this process ends. */
 const maxRecords = 10_000
 
 /**
@@ -10,7 +10,7 @@ const maxRecords = 10_000
  * This class marks the record as open (not running) as soon as the store is available.
  */
 export class IdempotencyReopener {
-  /** Records of ended requests that the store may show as running, by id. */
+  /** By record id: records of requests that have ended, although the store may show them as running. */
   readonly #waiting = new Map<string, IdempotencyRecord>()
   #timer: NodeJS.Timeout | undefined
 

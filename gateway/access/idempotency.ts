@@ -53,7 +53,7 @@ export class IdempotencyStore implements Idempotency {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const insert = () => this.#insert(id, fresh, request.caller)
-    // If the store is not ready, nothing is sent to it. The failed write then needs no reopener.
+    // If the store is not ready, `insert` fails before it sends anything. The reopener then has nothing to correct.
     const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
@@ -80,7 +80,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
   }
 
-  /** Runs a write. If it fails, the store may show an ended request as running, until the reopener marks it as open. */
+  /** Runs a write. If it fails, passes the record to the reopener: the store may still show the request as running. */
   async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
     try {
       return await write()

@@ -77,7 +77,7 @@ export class KeyCache {
     )
   }
 
-  /** Drops cached keys that depend on a key: itself and those that it created. Running reads of them become stale. */
+  /** Drops a key, and all keys that it created, from the cache. Marks running reads of these keys as stale. */
   forget(id: number): void {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)

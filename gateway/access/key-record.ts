@@ -73,7 +73,7 @@ export function rootKeyOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
-/** `ref` of the earliest container-restricted key among the key and its creators. `undefined`: none is restricted. */
+/** Returns the `ref` of the oldest key in the chain that is restricted to containers. `undefined`: there is none. */
 export function boundRootOf({ records }: KeyChain): string | undefined {
   const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
   return root && `key:${root.id}`

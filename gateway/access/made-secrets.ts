@@ -3,7 +3,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { StoreClient } from '../store/store.js'
 import type { KeyMarker } from './key-store.js'
 
-/** Time in ms for which a created secret can be read: twice as long as the answer to its request is stored. */
+/** Time in ms for which a repeated request can read a created secret. By default, answers are stored half as long. */
 const keepMs = 48 * 3_600_000
 
 /** A secret that an operation created, and the id of the object that it belongs to. */
@@ -14,7 +14,7 @@ interface CreatedSecret {
 }
 
 export interface MadeSecretsOptions {
-  /** Returns the name of the store's entry that keeps the secret of an operation. */
+  /** Returns the Redis key under which the secret of an operation is stored. */
   readonly nameOf: (operationId: string) => string
   /** 32 bytes from `readOrCreateKey`. */
   readonly secret: Buffer
@@ -32,7 +32,7 @@ export class MadeSecrets {
     this.#sealingKey = Buffer.from(hkdfSync('sha256', secret, '', use, 32))
   }
 
-  /** The entry with the secret for later attempts. Store it in one transaction with the owner of the secret. */
+  /** Returns the store's entry for a new secret. Store it in the same transaction as the secret's owner (`id`). */
   marker(operationId: string, id: number, key: string): Required<KeyMarker> {
     const name = this.#nameOf(operationId)
     const made: CreatedSecret = { id, key: seal(this.#sealingKey, key, name) }

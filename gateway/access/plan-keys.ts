@@ -60,7 +60,7 @@ export function planNewKey(fields: KeyFields, maker: Rights): Grant {
     expiresAtMs: fields.expiresAtMs ?? maker.expiresAtMs,
     disabled: fields.disabled ?? false,
   }
-  // If the request has no list of addresses, the new key gets its creator's list, which needs no check.
+  // Addresses that are copied from the creator need no check.
   const want = ownRights({ ...blank, ...grant })
   const limit = fields.addresses === undefined ? { ...maker, addresses: [] } : maker
   refuseExcess(findExcess(want, limit))
@@ -90,7 +90,7 @@ export function checkChainLength(maker: KeyChain): void {
     )
 }
 
-/** Returns the quota in which keys of this creator count. Some keys share a quota with their creators. */
+/** Returns the quota that the keys of this creator use up. A creator and its own creator may share a quota. */
 function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const creator = keys.get(creatorId)
   if (creator === undefined) return { share: '', isBound: false }
@@ -166,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // A limited key may only extend keys that it created: only these are removed with it, and so lose the added rights.
+  // A limited key may only extend keys that it created: these are removed together with it, with the added rights.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden('a limited key can give more rights only to keys that it created')
   const maker = keys.get(target.parentId)
@@ -213,7 +213,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
 }
 
-/** At least one administrator's key must be left, and one without expiry if there was one before. */
+/** Rejects a change that removes or restricts the last administrator's key, or the last one that never expires. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

@@ -31,7 +31,7 @@ export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
   /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
-  /** `ref` of the earliest key that is restricted to containers, among this key and its creators. Absent: none is. */
+  /** `ref` of the oldest key restricted to containers, among this key and its creators. Absent: there is none. */
   readonly boundRoot?: string
   /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */
   readonly unlimited: boolean
@@ -77,7 +77,7 @@ export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** Returns the quota in which new keys and sub-users of the caller count. Callers can share it with their creator. */
+/** Returns the quota that a new key or sub-user of this caller uses up. A caller and its creator may share a quota. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root

@@ -50,11 +50,11 @@ export interface SubUserAccount extends AccountBase {
   readonly sealedCode: string
   /** `ref` of the caller that created the account. */
   readonly createdBy: string
-  /** `Principal.root` of the caller that created the account. Absent: that caller was unlimited. */
+  /** `Principal.root` of the creator: the caller whose limits the account shares. Absent: the creator was unlimited. */
   readonly root?: string
   /**
-   * `ref` of the container-restricted caller in whose quota of sub-users this account counts, see `creationShareOf`.
-   * Absent: the account counts in the quota of `root`.
+   * `ref` of a caller that is restricted to containers. The account uses up this caller's quota of sub-users. Absent:
+   * the account uses up the quota of `root`.
    */
   readonly boundRoot?: string
 }
@@ -75,7 +75,7 @@ export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
 }
 
-/** `Principal.root` of an account: `ref` of the caller whose limits apply to it. */
+/** Returns the `ref` of the caller whose limits apply to an account (`Principal.root`): its `root`, or the account. */
 export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }

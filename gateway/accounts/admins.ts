@@ -8,7 +8,7 @@ import { checkNewPassword, type PasswordClaim, type Passwords } from './password
 import { checkAdminLeft } from './plan-admins.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** New administrators are rare. Their passwords therefore need only one place in the queue for password hashes. */
+/** New administrators are rare, so all of them share one account in the queue for password hashes (see `FairGate`). */
 const passwordClaim: PasswordClaim = { account: 'administrators', source: '' }
 
 /** Lifetime of a set-up link. */

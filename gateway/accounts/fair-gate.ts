@@ -7,8 +7,8 @@ export interface GateClaim {
   /** Client address of the request. */
   readonly source: string
   /**
-   * True if the device or address logged in to this account before, or the request has a session. Known work runs
-   * before that of strangers.
+   * True if the request has a session, or its device or address has logged in to this account before. Such requests run
+   * before the requests of strangers.
    */
   readonly known?: boolean
 }
@@ -19,7 +19,7 @@ export interface GateLimits {
   readonly othersAtOnce: number
   /** Maximum number of strangers' logins that run at once, so that a flood of them does not block known users. */
   readonly strangersAtOnce: number
-  /** Maximum length of each queue. Beyond it, work is rejected: that of the account or source with most of the work. */
+  /** Maximum length of each queue. If it is exceeded, work of the account and address with most work is rejected. */
   readonly maxWaiting: number
   /** Maximum length of the queue of strangers' logins. It is short, so that excess logins are rejected early. */
   readonly maxStrangers: number
@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have a separate queue. In a common queue, a stranger who makes up new user names would always be next. */
+/** Strangers have their own queue: new user names always come first, so invented ones would overtake known users. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -46,13 +46,13 @@ const loginsPerOther = 16
 const knownPerStranger = 4
 /** An account or address counts as recently served if one of the last 32 turns was its own. */
 const recentTurns = 32
-/** Number of remembered accounts and addresses. Beyond it, all are forgotten. */
+/** Maximum number of accounts and addresses in `#served`. If there are more, all are forgotten. */
 const maxServed = 10_000
 
 /**
- * Limits how much work runs at once. Other work waits in three queues: logins of known users run first, then logins of
- * strangers, then the rest. Within a queue, the account and the address whose last turn was longest ago are next. A
- * caller with much work therefore delays only itself.
+ * Limits how much work, such as password checks, runs at once. Further work waits in three queues: logins of known
+ * users run first, then logins of strangers, then the rest. In each queue, accounts and addresses take turns, so that a
+ * caller with much work delays only itself.
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
@@ -149,8 +149,8 @@ export class FairGate {
   }
 
   /**
-   * Selects the work to reject: of the account with the most waiting work, then of its busiest address, the work whose
-   * turn would be last.
+   * Selects the work to reject. It belongs to the account with the most waiting work, and there to the address with the
+   * most. Of this work, the piece whose turn would come last is selected.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)

@@ -16,9 +16,9 @@ import {
 
 /** An attempt to log in. It counts as failed until one of these methods is called. */
 export interface CountedAttempt {
-  /** Removes this attempt and earlier failures with its kind of credential. @throws {BerthError} `store_unavailable` */
+  /** Forgets this attempt and earlier failures of the same `LoginStep`. @throws {BerthError} `store_unavailable` */
   succeeded(): Promise<void>
-  /** Removes only this attempt. Earlier failures still count. @throws {BerthError} `store_unavailable` */
+  /** Forgets only this attempt. Earlier failures still count. @throws {BerthError} `store_unavailable` */
   abandoned(): Promise<void>
 }
 
@@ -87,8 +87,8 @@ export class LoginLimits {
   }
 
   /**
-   * Starts a waiting time if this attempt reached the limit.
-   * @throws {BerthError} `rate_limited` if a concurrent attempt has started it already
+   * If the counter has reached its limit, blocks further attempts for a waiting time.
+   * @throws {BerthError} `rate_limited` if a concurrent attempt has already started the waiting time
    */
   async #lockAfter(client: StoreClient, { name, allowance }: Bucket, attempts: number): Promise<void> {
     const waitMs = waitAfter(attempts, allowance)
@@ -103,8 +103,8 @@ export class LoginLimits {
 
   /**
    * Removes an attempt from the counters.
-   * @param all true: also forgets earlier failures of this source at this account. Failures at other accounts always
-   * stay counted: an attacker could otherwise erase them by a login to an own account.
+   * @param all true: also resets the counter of this source at this account. Counters that other accounts or sources
+   * share are not reset. An attacker could otherwise reset the counter of a source by a login to an own account.
    */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {

@@ -2,9 +2,9 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Decides which login attempts get separate rows of the login log. The number of such rows per day is limited.
- * Otherwise an attacker could push out the rows about other users. Attempts beyond it share one row per hour and
- * account. If these rows also become too many, attempts at all accounts share one row.
+ * Decides which login attempts get separate rows in the login log. Separate rows are limited per day, because an
+ * attacker could otherwise push out the rows about other users. Beyond the limit, attempts at the same account share a
+ * row for each hour. If there are too many of these rows, too, attempts at all accounts share one row.
  */
 
 const minuteMs = 60_000
@@ -14,7 +14,7 @@ const dayMs = 24 * hourMs
 /** Attempts that differ only in their time share a row if at most this time in ms is between them. */
 const sameRowMs = minuteMs
 
-/** Fractions of the whole log that the rows of one day may fill. Failed logins together fill at most a fifth. */
+/** Fraction of the log's rows that each kind of row may fill per day. All failed logins together: at most a fifth. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
 /** A row of the log that counts similar attempts. */
@@ -85,7 +85,7 @@ export class LoginRows {
     )
   }
 
-  /** Counts a new row of the log. @returns false if this exceeds the limit of rows per day */
+  /** Counts a new row of the kind `of`. @returns false if more such rows were made in a day than `share` allows */
   async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
     const key = this.store.key('login-rows', of)
     const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]

@@ -87,7 +87,7 @@ export class Logins {
       await attempt.succeeded()
       return this.#begin({ ...about, account }, keep)
     }
-    // A correct password must not reset the counters: an attacker who knows it could then guess codes without limit.
+    // The counters are not reset yet: attackers who know the password could otherwise guess codes without limit.
     await attempt.abandoned()
     await this.#note(about, 'code_required')
     return { pendingToken: await this.parts.pending.begin(account, keep) }

@@ -18,7 +18,7 @@ export interface Allowance {
   /** First waiting time. It doubles with each further attempt, up to `mostWaitMs`. */
   readonly firstWaitMs: number
   readonly mostWaitMs: number
-  /** Time in ms until the counter is reset. It begins with the first attempt, or with the end of a waiting time. */
+  /** Time in ms until the counter is reset, from the first attempt or from the end of the last waiting time. */
   readonly forgetMs: number
 }
 
@@ -34,11 +34,11 @@ export const allowances = {
   /** Attempts at one account from a device that has logged in to it before. */
   device: { ...common, free: 5, mostWaitMs: 15 * minuteMs },
   /**
-   * Codes for one account from one source or known device. Failures are counted for a day, because at any time three of
-   * the million possible codes are valid.
+   * Attempts at the code of one account, from one source or known device. Failures count for a day, because codes are
+   * short: at any time, three of the million possible codes are valid.
    */
   code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
-  /** Codes for one account from all unknown devices together. */
+  /** Attempts at the code of one account, from all sources and unknown devices together. */
   codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
 } as const satisfies Record<string, Allowance>
 

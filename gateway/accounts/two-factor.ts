@@ -39,7 +39,7 @@ export class TwoFactor {
     return open(this.#key, sealed, `totp ${accountId}`)
   }
 
-  /** Returns the second factor of an account after the first code was accepted, and recovery codes to show once. */
+  /** Creates the record of a second factor that was set up, and its recovery codes, which are shown once. */
   begin(sealed: string, lastStep: number): { totp: TotpRecord; codes: string[] } {
     const { recovery, codes } = this.makeRecoveryCodes()
     return { totp: { secret: sealed, lastStep, recovery }, codes }

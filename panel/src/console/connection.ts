@@ -23,7 +23,7 @@ export interface ConnectionParts {
 const acknowledgeBytes = 128 * 1024
 /** Size of the frames sent. The gateway accepts up to 64 KiB. */
 const frameBytes = 32 * 1024
-/** Close code if the page may connect again. After the code 1000, the gateway would end the console. */
+/** Code with which the page closes the socket but keeps the console open. The code 1000 would end the console. */
 const leavingCode = 3001
 
 /** One WebSocket of a console, with the protocol `berth.console.v1`. */

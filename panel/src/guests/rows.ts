@@ -27,7 +27,7 @@ export function applyToTasks(rows: readonly Task[], changes: readonly Change[]):
 interface How<Row> {
   readonly keyOf: (row: Row) => string
   readonly isGone: (type: string) => boolean
-  /** Returns the new row, with the values of the previous row for all fields that events do not contain. */
+  /** Adds to the row of an event (`after`) the fields that events omit, from the previous row (`before`). */
   readonly merge?: (before: Row, after: Row) => Row
   readonly add: (rows: readonly Row[], added: Row[]) => readonly Row[]
 }

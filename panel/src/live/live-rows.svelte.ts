@@ -6,7 +6,7 @@ export interface LiveRowsParts<Row> {
   readonly topic: Topic
   /** Reads all rows. Resolves with undefined if they have not changed since the last read. */
   readonly read: () => Promise<readonly Row[] | undefined>
-  /** True if the event contains the new row, so that the rows need not be read again. */
+  /** True if the event itself contains the changed row. Otherwise all rows are read again. */
   readonly tells: (change: Change) => boolean
   readonly apply: (rows: readonly Row[], changes: readonly Change[]) => readonly Row[]
 }

@@ -1,6 +1,6 @@
 /**
- * True after the first page was shown. Scripts that may be needed at any moment, such as the login dialog, are then
- * loaded. Later the gateway may have a newer panel: loading them would require a reload, which loses typed text.
+ * True after the first page was shown. The panel then loads scripts that may be needed at any moment, such as the login
+ * dialog. Loaded later, they might belong to a newer panel, which requires a reload and loses typed text.
  */
 class Standby {
   isReady = $state(false)

@@ -26,7 +26,7 @@ export function isMarked({ kind, action, status }: TimelineEntry): boolean {
   return kind !== 'task' || marked.has(action)
 }
 
-/** Makes the mark of an entry in a chart. Events that nobody requested are marked as bad. */
+/** Makes an event's mark for a chart. Events except tasks and changes are marked as bad: nobody requested them. */
 export function markOf({ timestamp, kind }: TimelineEntry): ChartMark {
   return { at: timestamp, bad: kind !== 'task' && kind !== 'change' }
 }
