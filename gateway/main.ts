@@ -160,7 +160,7 @@ async function serve(config: GatewayConfig): Promise<void> {
   const stopsBecause = await reason
   log.info('stopping')
   await close()
-  // With this error, systemd does not start the gateway again.
+  // systemd does not restart the gateway after a ConfigError.
   if (stopsBecause === 'removed')
     throw new ConfigError('this gateway was removed from its fleet: let it join again with a new token')
 }

@@ -17,11 +17,9 @@ const openTimeoutMs = 15_000
 /** Interval of pings in ms. A client that does not answer a ping until the next one is disconnected. */
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
-/**
- * Each frame counts as at least this number of bytes of the input rate. A change of the terminal's size counts as this
- * number, because programs in the guest are notified of it.
- */
+/** Minimum number of bytes that a frame counts towards the client's limit of input. */
 const frameCostBytes = 32
+/** Number of bytes that a change of the terminal's size counts as input, because it makes guest programs work. */
 const resizeCostBytes = 1024
 
 export interface ConsoleSocketParts {
@@ -96,7 +94,7 @@ export class ConsoleSocket {
     // Ends the stream even if the agent does not answer.
     setTimeout(() => this.#stream.cancel(), 1000).unref()
     voice.closing(socket, ending)
-    if (socket.isPaused) socket.resume() // to receive the client's answer to the close frame
+    if (socket.isPaused) socket.resume() // otherwise the client's answer to the close frame is not read
     socket.close(ending.code, ending.reason)
     setTimeout(() => socket.terminate(), 2000).unref()
     this.parts.onEnd(ending)

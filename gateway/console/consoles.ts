@@ -16,12 +16,12 @@ import { planTime } from './time-limits.js'
 
 /** Maximum number of consoles that a caller may have open to one guest. */
 const mostOfCaller = 5
-/** Limits of consoles that are open at a time: for one guest, and for this gateway. */
+/** Limits of open consoles: to one guest (`guestRoom`), and through this gateway (`gatewayRoom`). */
 const guestRoom: Room = { most: 10, perShare: 5, reserve: 2 }
 const gatewayRoom: Room = { most: 500, perShare: 100, reserve: 50 }
 const lookEveryMs = 1000
 
-/** The holder of a console, and the rights of its ticket. */
+/** The caller that has opened a console, its request, and the rights that its ticket gave. */
 export interface ConsoleHolder {
   readonly grant: Grant
   readonly caller: Principal
@@ -63,8 +63,8 @@ export class Consoles {
   }
 
   /**
-   * Counts a console that will be opened.
-   * @returns `opened`, which stores the console's socket, and `leave`, which stops counting the console
+   * Counts a console before it is opened.
+   * @returns `opened`: to call with the socket of the open console; `leave`: to call when the console has ended
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {

@@ -35,7 +35,7 @@ export class ConsoleTickets {
 
   /**
    * Creates a ticket.
-   * @param share caller whose limit of tickets per minute applies (see `Holding`)
+   * @param share `Principal.root` of the caller: callers with the same root share one limit of tickets per minute
    * @throws {BerthError} `rate_limited`, `store_unavailable`
    */
   async issue(grant: Grant, share = grant.principal): Promise<string> {

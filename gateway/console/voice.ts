@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes with which the output repeats older output. The terminal must not answer control codes in them. */
+  /** Number of bytes of older output that are sent first. The terminal must not answer control codes in them again. */
   readonly replay: number
   readonly offset: number
 }

@@ -46,14 +46,14 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** Name shared by listeners that get the same events. `undefined`: the listener is restricted to containers. */
+/** Returns a text that listeners with the same events share. `undefined`: the listener is restricted to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }
 
 /**
- * True if the listener may receive an event. Listeners restricted to containers get `guest.host`, which reports a
- * change of a host, if one of their containers is on the host.
+ * True if the listener may receive an event. `guest.host` says that the containers of a host became reachable or
+ * unreachable. Listeners restricted to containers get this event if one of their containers is on the host.
  */
 export function isFor(audience: Audience, event: EventContent, view: Pick<FleetView, 'findGuest'>): boolean {
   const kind = kindOf(event.type)

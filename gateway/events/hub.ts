@@ -69,8 +69,8 @@ export class EventHub {
   }
 
   /**
-   * Continues with the events of the previous gateway process. Reports the hosts that have changed since that process
-   * ended, and ignores earlier reports, in which every host appears as new.
+   * Continues with the events of the previous gateway process, and reports which hosts have changed since then. Until
+   * this call, changes of hosts are not reported, because every host would appear as new.
    * @param isComplete false: not all hosts are known. Earlier events are then dropped, and clients start again.
    */
   start(isComplete: boolean): void {

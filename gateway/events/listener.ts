@@ -10,7 +10,7 @@ const stalledMs = 60_000
 /** Time in ms that clients wait before they connect again. */
 const retryMs = 2000
 
-/** Encodes the events that an audience may receive: from event number `from`, up to `maxBytes` in total. */
+/** Encodes the events from `from` up to (not including) `next` that an audience may receive: at most `maxBytes`. */
 export type Gather = (audience: Audience, from: number, maxBytes: number) => { bytes: Buffer; next: number }
 
 export interface ListenerParts {

@@ -18,7 +18,7 @@ export interface FormerEvents {
   readonly epoch: string
   readonly first: number
   readonly events: readonly EventContent[]
-  /** Last states and revisions of hosts that the previous gateway process passed to clients, by id. */
+  /** By host id: the last state and revision of the host that the previous gateway process sent to clients. */
   readonly hosts: ReadonlyMap<string, HostPosition>
 }
 

@@ -78,9 +78,9 @@ export class EventRing {
   }
 
   /**
-   * Number of the event after the last one that a client has received. `undefined`: it is lost, and the client must
-   * start again.
-   * @param id id of the last received event
+   * Returns the number of the event after the event `id`. `undefined`: the events after it are no longer stored, so
+   * that the client must read all data again.
+   * @param id id of the last event that the client has received
    */
   findNext(id: string): number | undefined {
     const [, epoch, digits] = /^([\w-]+)\.(\d{1,15})$/.exec(id) ?? []

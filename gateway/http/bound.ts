@@ -49,14 +49,14 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** Messages that do not tell callers restricted to guests who uses a port or address, or how much is free. */
+/** Messages for callers restricted to guests, by error code. They hide who uses a port or address, and what is free. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',
   resource_exhausted: 'not enough resources are available',
 }
 
-/** Hides the message of an error from callers restricted to guests, if `untold` has another one for its code. */
+/** For callers restricted to guests, replaces the message of an error by the one in `untold`, if its code is there. */
 export function toldTo(caller: Principal, error: unknown): unknown {
   if (!isBound(caller) || !(error instanceof BerthError)) return error
   const message = untold[error.code]

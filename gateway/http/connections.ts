@@ -14,7 +14,7 @@ export interface ConnectionsParts {
 
 /** Time limit in ms for the last answers on a connection after `detach`. All answers except streams take less time. */
 const answersWithinMs = 180_000
-/** Time in ms for the first request of a connection that was accepted just before `close`. */
+/** Time in ms after `close` in which a connection that has sent nothing yet can still send its first request. */
 const firstRequestMs = 1000
 const idleCheckMs = 50
 
@@ -49,9 +49,9 @@ export class Connections {
   }
 
   /**
-   * Makes clients change to new connections, which are still accepted. Each open connection is closed after its next
-   * answer. A request can therefore only fail on a connection that was idle for longer than `lingerMs`.
-   * @param lingerMs maximum time to wait for the next request of idle connections
+   * Closes each open connection after its next answer. New connections are still accepted, so clients change to them. A
+   * request can therefore only fail on a connection that is idle during the whole wait.
+   * @param lingerMs maximum time in ms to wait for the next requests of idle connections
    */
   async drain(lingerMs: number): Promise<void> {
     const { requests } = this.parts

@@ -28,8 +28,8 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 }
 
 /**
- * Checks If-Match for an operation that the agent only queues. First waits until the view has the revision in the ETag.
- * If the request is repeated, nothing is checked: its first attempt may have changed the revision.
+ * Checks If-Match of a request for a queued operation. First waits until the fleet view has the revision of the ETag. A
+ * repeated request is not checked, because its first attempt may have changed the revision.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

@@ -2,8 +2,8 @@ import type { Buffer } from 'node:buffer'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * Improves the error for a required field that was sent empty, as `""` or null. It counts as absent, but the message
- * then says that it is empty.
+ * Improves the error for a required field that was sent as `""` or null. Such a field counts as absent. The message
+ * should nevertheless say that it is empty.
  */
 export function explainMissing(
   error: unknown,

@@ -50,9 +50,9 @@ interface Schema {
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
 export interface NormalizeMode {
-  /** True if the request creates an object. Fields without a value in the request then have no old value to keep. */
+  /** True if the request creates an object. An omitted field then has no stored value that it could keep. */
   readonly creates: boolean
-  /** True if the value is part of a path. Each whole number then has only one accepted spelling. */
+  /** True if the value is part of a path. Whole numbers are then only accepted as `110`, not as `110.00`. */
   readonly isPath?: boolean
 }
 
@@ -167,8 +167,8 @@ function listReader({ items = {} }: Schema, mode: NormalizeMode): FieldReader {
   const read = readerOf(items, mode)
   const isText = items.type === 'string' || items.enum !== undefined
   return (value, at) => {
-    // PHP may send an empty list as `{}`. In a change, this is not accepted for a list of objects, because it would
-    // empty the list.
+    // PHP may send an empty list as `{}`. For a list of objects, a change rejects `{}`, because it would delete all
+    // entries.
     if ((mode.creates || isText) && isObject(value) && Object.keys(value).length === 0) return []
     const list = isText && typeof value === 'string' ? splitEntries(value) : value
     if (!Array.isArray(list)) return list

@@ -37,7 +37,7 @@ export class SharedSchemas {
   }
 }
 
-/** True for one of Berth's own keywords, whose value is true. A property with the same name has a schema as value. */
+/** True for a keyword of Berth, such as `trim: true`. A property named `trim` has a schema as its value instead. */
 function isOwn(name: string, value: unknown): boolean {
   return value === true && (ownKeywords as readonly string[]).includes(name)
 }

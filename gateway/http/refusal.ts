@@ -4,7 +4,7 @@ import { ruleOfPattern } from './pattern-rules.js'
 
 export type RequestPart = 'path' | 'query' | 'body'
 
-/** Converts the error of a schema to one that names field, rule and an example. @param example valid body */
+/** Converts a schema's error to an error that names field, rule and a valid example. @param example a valid body */
 export function refusalOf(error: ErrorObject | undefined, part: RequestPart, example: unknown): BerthError {
   const steps = (error?.instancePath ?? '').split('/').slice(1)
   if (error?.keyword === 'required') {

@@ -70,8 +70,8 @@ interface About {
 
 /**
  * Sends a response with the headers that all responses have.
- * @param drained resolves when the rest of the request was read. If the response ended earlier, Node might close the
- * connection too early.
+ * @param drained resolves when the rest of the request was read. The response ends only then, because Node might
+ * otherwise close the connection too early.
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return

@@ -15,13 +15,13 @@ export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 
 /**
  * Access of sub-users to a route:
- * `allowed`: if they have its scope;
- * `inner`: also if they only have `container:network:inner`. The handler then restricts the change;
+ * `allowed`: they need the route's scope;
+ * `inner`: the scope `container:network:inner` is enough, with which the handler restricts the change;
  * `refused`: the route answers 403.
  */
 export type SubUserAccess = 'allowed' | 'inner' | 'refused'
 
-/** Makes the field `subUser` mandatory, unless the route is closed to all callers restricted to guests. */
+/** Each route must set `subUser`, unless `bound` is `refused`: the route is then closed to sub-users anyway. */
 type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }

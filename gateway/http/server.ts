@@ -27,7 +27,7 @@ export const defaultTimeouts: HttpTimeouts = {
   checkEveryMs: 2_000,
 }
 
-/** Maximum numbers of connections that have not sent a request yet. They also have the time limit `headersMs`. */
+/** Maximum numbers of connections that have not sent a request yet: in total, and from one source. */
 const silent = { unproven: 2048, unprovenPerSource: 256 }
 
 export interface HttpServer {
@@ -106,7 +106,7 @@ export function pipelinedHandlers(handle: RequestHandler): Handlers {
 
 export function handlersOf({ app, upgrades }: Served): Handlers {
   const handle = app.callback()
-  // Koa answers all failures, so the ignored promise never rejects.
+  // `void` is safe: Koa catches all errors, so the promise of `handle` never rejects.
   return { ...pipelinedHandlers((...exchange) => void handle(...exchange)), upgrades }
 }
 
@@ -133,8 +133,8 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // Earlier requests wait for answers, or this request exceeds the connection's limit (see `requestClass`). The
-    // connection can then not switch protocols.
+    // The connection cannot switch protocols while earlier requests wait for answers, or if it has too many requests
+    // (see `requestClass`).
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)

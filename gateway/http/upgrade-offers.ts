@@ -15,14 +15,15 @@ interface OfferingRequest extends IncomingMessage {
 }
 
 /**
- * Creates a class for a server's requests. A server may ignore an offered protocol, such as `h2c` of Java's client (RFC
- * 9110, 7.8). But with a listener for upgrades, Node 20 treats each offer as accepted. This class reports as upgrades
- * only accepted offers, and requests beyond a connection's limit: Node's parser then ignores the rest of the packet.
+ * Creates a class for the requests of a server. Some clients, such as Java's, offer another protocol (`h2c`), which a
+ * server may ignore (RFC 9110, 7.8). But Node 20 treats each offer as accepted if the server has a listener for
+ * upgrades. With this class, it does so only for offers that `rules.wants` accepts, and for requests beyond the
+ * connection's limit: Node's parser then ignores the rest of the packet.
  */
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
     declare offersUpgrade: boolean
-    /** Read once and stored: Node reads `upgrade` several times, and must always get the same result. */
+    /** Stored result of `rules.isExcess`: Node reads `upgrade` several times, and must always get the same value. */
     readonly #isExcess: boolean
 
     constructor(socket: Socket) {
@@ -49,9 +50,9 @@ interface Parser {
 }
 
 /**
- * If the server ignores an offered protocol, Node's parser nevertheless stops after the offer and drops the rest of the
- * packet. Calls `lost` if this rest may contain requests. This relies on undocumented parts of Node's parser. Without
- * them, such requests get no answer.
+ * Calls `lost` if Node's parser has dropped data that may contain requests. If the server ignores a protocol that a
+ * client offers (`Upgrade`), the parser nevertheless drops the rest of the packet. This function uses undocumented
+ * parts of Node. If they are missing, dropped requests get no answer.
  */
 export function watchOffers(socket: Socket, lost: () => void): void {
   const parser = (socket as { parser?: Parser | null }).parser

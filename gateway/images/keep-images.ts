@@ -30,7 +30,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // Each run tries again, but only the first failure is logged: some hosts may never accept the image's
+            // Each run tries again. Only the first failure is logged, because some hosts always refuse the image's
             // server.
             if (!refused.has(key))
               log.warn({ err, host: hostId, image: request.id }, 'adding a custom image to a host failed')

@@ -163,7 +163,7 @@ describe('a sort that names a field repeatedly', () => {
   })
 })
 
-/** Changes of items while an answer is built. `move` changes the position of an item in the table's own order. */
+/** Changes of items while the table answers a query. `move` changes `at`, by which the table orders its items. */
 const moves = fc.array(
   fc.record({
     kind: fc.constantFrom('set', 'delete', 'replace', 'move'),
@@ -212,11 +212,11 @@ class MovingLab {
   }
 }
 
-/** Fakes the clock so that each step of a slice ends its turn of the event loop. */
+/** Fakes a clock so fast that every step of the table's work gets its own turn of the event loop. */
 async function inShortSlices(run: () => Promise<void>): Promise<void> {
   const now = performance.now.bind(performance)
   let late = 0
-  // A slice lasts 3 ms. It reads the clock when it begins and before each step, and each reading adds 2 ms.
+  // Each reading of the clock adds 2 ms. A slice lasts 3 ms and reads the clock at its start and before each step.
   performance.now = () => now() + (late += 2)
   try {
     await run()

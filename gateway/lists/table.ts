@@ -4,7 +4,7 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** An item in a table. If the item is replaced, it keeps its slot. Only the sort orders that change are updated. */
+/** Holds an item of a table. If the item is replaced, the slot moves only in sort orders whose fields have changed. */
 export interface TableSlot<Item> {
   item: Item
 }
@@ -185,7 +185,7 @@ const slotsPerStep = 64
 
 const none: Selection<never> = { size: 0, slice: () => [] }
 
-/** The result of a query, kept up to date: the table removes an item before its change, and then adds it again. */
+/** Result of a query, kept up to date: the table removes an item from it, changes the item, and adds it again. */
 class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
   readonly #list: SortedList<TableSlot<Item>>
   #filling: Promise<void> | undefined
@@ -225,7 +225,7 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     return this.#filling
   }
 
-  /** Adds all items in steps. Between steps, items may be removed, even the one at which the next step continues. */
+  /** Adds all items in steps. Items may be removed between two steps, even the last item of the previous step. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

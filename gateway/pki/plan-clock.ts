@@ -21,11 +21,11 @@ export function doubtClock(witnesses: ClockWitnesses): string {
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
   if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // The host's clock agrees. A jump then means that this system was suspended. An issue in the future means that an
-  // earlier clock was wrong. Both are harmless.
+  // If the host's clock agrees, this clock is right. A jump then means that this system was suspended. A last
+  // certificate with a time in the future means that the clock was wrong earlier. Both are harmless.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // If the store's clock agrees, the last issue does not count: one wrong clock must not block renewals for long.
+  // Ignores the last certificate's time if the store's clock agrees: a wrong one must not block renewals for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

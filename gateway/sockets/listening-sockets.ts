@@ -57,7 +57,7 @@ export class ListeningSockets {
     this.log.info({ socket: name }, 'listening socket adopted')
   }
 
-  /** Opens a socket. If a stored socket for `0.0.0.0` has the same port as this one for `::`, closes that one first. */
+  /** Opens a socket. For `::`, first closes an inherited socket for `0.0.0.0` on the same port, if it is in the way. */
   async #open(server: Server, host: string, port: number): Promise<void> {
     try {
       await listenOn(server, { host, port })

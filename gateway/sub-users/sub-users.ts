@@ -269,7 +269,7 @@ export class SubUsers {
   }
 }
 
-/** Returns the callers in whose quotas a new account of this caller counts. */
+/** Returns the fields that store which quotas a new account of this caller uses up. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

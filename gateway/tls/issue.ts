@@ -30,7 +30,7 @@ export interface IssuerOptions {
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 
-/** Time in ms for other gateways to open their listeners. After it, the authority checks once, at any gateway. */
+/** Time in ms for other gateways to prepare the answer. The authority then checks only once, at any of the gateways. */
 const othersLearnMs = 500
 
 /** Obtains certificates from an authority, only one at a time among all gateways. */

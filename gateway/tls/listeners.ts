@@ -67,8 +67,8 @@ export class Listeners {
   }
 
   /**
-   * If TLS is off, opens the listener for TLS with a new certificate, before the settings contain it. The next
-   * `converge` keeps the listener if they do, and otherwise closes it.
+   * Opens the TLS listener, unless it is open, with a new certificate that the settings do not contain yet. The next
+   * `converge` closes the listener again if the settings do not turn on TLS by then.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {

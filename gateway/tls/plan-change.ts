@@ -6,9 +6,9 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical name or address. If it is empty, the stored one is removed (TLS is off) or unchanged (TLS is on). */
+  /** Canonical name or address. Empty: the stored one is removed if TLS is off after the change, otherwise it stays. */
   readonly target: string | undefined
-  /** Mail address. Empty: removed if TLS is off, unchanged if it is on. */
+  /** Mail address. Empty: the stored one is removed if TLS is off after the change, otherwise it stays. */
   readonly email: string | undefined
   readonly certPem: string | undefined
   readonly keyPem: string | undefined

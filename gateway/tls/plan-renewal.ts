@@ -48,7 +48,7 @@ export interface RenewalFailure {
   readonly retryAfterSeconds: number
 }
 
-/** Returns the state after a failed attempt. @param before state of this or an earlier certificate */
+/** Returns the state after a failed renewal. @param before previous state, perhaps about an earlier certificate */
 export function afterFailure(
   before: RenewalState,
   { fingerprint, error, retryAfterSeconds }: RenewalFailure,

@@ -65,9 +65,9 @@ export class TlsListener {
   }
 
   /**
-   * While a challenge of a certificate authority is open, reads the first bytes of connections before the TLS library
-   * does. The offered protocols show whether the authority validates the name. From the library, they would come too
-   * late to choose the certificate for the answer.
+   * While a challenge of a certificate authority is open, the gateway must answer the authority with a special
+   * certificate. The first bytes of a connection show whether the authority has opened it. They are read here, because
+   * the TLS library would report them after it has chosen a certificate.
    */
   #peekFirst(): void {
     const server = this.#server
@@ -85,8 +85,8 @@ export class TlsListener {
 }
 
 /**
- * True if a certificate authority validates the name on this connection. Puts the bytes that it has read back for the
- * TLS library. Sockets have an idle timeout, which also limits this.
+ * True if a certificate authority has opened this connection to validate the name. Puts the bytes back that it has
+ * read, so that the TLS library gets them. The idle timeout of the socket also limits this wait.
  */
 function peek(socket: Socket): Promise<boolean> {
   return new Promise((resolve, reject) => {

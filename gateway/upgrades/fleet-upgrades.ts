@@ -127,7 +127,8 @@ export class FleetUpgrades {
       const started = await fleet.upgrades.start(hostId, order)
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
-      // Another gateway now holds the lease, or the store has lost its latest epochs. The next epoch must be higher.
+      // The host knows a higher epoch of this lease: another gateway holds the lease, or the store has lost the latest
+      // epochs. The next epoch must exceed it.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // It is not known whether the upgrade began on the host. The next check starts it if necessary.
       if (error instanceof UnansweredError || isTemporary(error)) return
@@ -144,8 +145,8 @@ export class FleetUpgrades {
 }
 
 /**
- * True for errors that end by themselves, without the operator. `upgrade_running`: another gateway has started this
- * upgrade and the view does not show it yet, or somebody is upgrading only this host.
+ * True for errors after which a later attempt may succeed without the operator. `upgrade_running`: another gateway has
+ * started this upgrade, which the fleet view does not show yet, or somebody is upgrading only this host.
  */
 function isTemporary(error: unknown): boolean {
   const temporary = ['store_unavailable', 'lease_lost', 'upgrade_running']

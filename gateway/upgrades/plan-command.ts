@@ -23,7 +23,7 @@ const plans: Readonly<Record<RunCommand, (run: FleetRun) => FleetRun>> = {
     refuseUnless(run, ['running'], 'paused')
     return { ...run, state: 'paused' }
   },
-  // Resuming repeats hosts that failed, and the canary if it was skipped.
+  // `resume` lets the hosts begin again that have failed, and the canary if it was skipped.
   resume: (run) => {
     refuseUnless(run, ['paused', 'stopped'], 'resumed')
     const retried = (host: RunHost): RunHost => ({ ...host, state: 'waiting', message: '' })

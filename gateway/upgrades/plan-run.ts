@@ -8,7 +8,7 @@ export interface RunHostFacts {
   readonly version: string
   /** True if the host can install another version of the agent. */
   readonly upgradable: boolean
-  /** Version to which a rollback returns. "": the host retains no packages of it. */
+  /** Earlier version whose packages the host retains for a rollback. "": it retains none. */
   readonly previousVersion: string
   readonly upgrade: HostUpgrade | undefined
 }
@@ -58,8 +58,8 @@ function settle(run: FleetRun, host: RunHost, facts: RunHostFacts | undefined): 
   const state = upgradeStateOf(facts.upgrade)
   if (state === 'running') return host
   const { message } = facts.upgrade
-  // The upgrade began before its run became a rollback. If the host has the new version, it still has to return to the
-  // old one. If it failed, it already has the old one.
+  // The host began its upgrade before the operator requested a rollback. If the upgrade has succeeded, the host must
+  // still be rolled back. If it has failed, the host already has the old version.
   if (host.action !== run.action) return { ...host, state: state === 'done' ? 'waiting' : 'skipped', message }
   return { ...host, state, message: state === 'done' ? '' : message }
 }
@@ -88,7 +88,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   const skip = (message: string): RunHost => ({ ...host, state: 'skipped', message })
   if (!facts) return skip('the host was removed')
   if (run.action === 'upgrade' && facts.version === run.version) return { ...host, state: 'done' }
-  // The gateway was updated during the run. The new version was not tested on the canary.
+  // The gateway was updated during the run. It would install a version that was not tested on the canary.
   if (run.action === 'upgrade' && version !== run.version)
     return skip(`the gateway was changed to version ${version} meanwhile`)
   if (!facts.online) return skip('the host is offline')
@@ -100,7 +100,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   return { ...host, state: 'upgrading', message: '', action: run.action, attempts, upgradeId }
 }
 
-/** Ends a run when no host is left to change. Its state is `done`, unless a failure or a skipped canary stopped it. */
+/** Ends a run when no host is left to change. The state `running` becomes `done`; `stopped` and `canceled` stay. */
 function end(run: FleetRun, nowMs: number): FleetRun {
   const isLeft = run.hosts.some(({ state }) => state === 'waiting') || isUpgrading(run)
   if (isLeft || run.endedAtMs !== 0 || run.state === 'paused') return run

@@ -19,7 +19,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. Beyond it, all are dropped, and searched in the view later. */
+/** Maximum number of changes that wait to be queued. If there are more, all are dropped; a later search finds them. */
 const maxNews = 20_000
 const retryMs = 500
 
@@ -55,7 +55,7 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  /** @returns changes without a revision that were not queued: the next deliverer would not find them in the view */
+  /** @returns changes that were not queued and have no revision: the next deliverer cannot find them in the view */
   async stop(): Promise<News[]> {
     this.#stopped = true
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -71,7 +71,7 @@ export class Deliverer {
       for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
     }
     this.#news.push(newsOf(change, hostId))
-    // While the host was offline, or not seen yet, the view reported none of its changes.
+    // Searches for changes of the host that the view could not report while the host was offline or unknown.
     if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
     setImmediate(() => this.work())
   }
@@ -129,11 +129,11 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // The next round stores the present revisions of these hosts. The webhook then receives all later changes.
+    // The next round stores the present revisions of these hosts, so that the webhook receives all later changes.
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
-  /** True if a new webhook has no outbox yet. Until it gets one (`#followRecords`), nothing is queued. */
+  /** True while a new webhook has no `Outbox`. Until `#followRecords` has created it, no deliveries are queued. */
   get #lacksOutbox(): boolean {
     return this.parts.records().some(({ id }) => !this.#outboxes.has(id))
   }
@@ -165,7 +165,7 @@ export class Deliverer {
     this.#loaded = false
   }
 
-  /** Queues deliveries for changes. After a failure, the stored revisions of hosts show which changes are missing. */
+  /** Queues deliveries for new and for missed changes. The stored revisions of hosts show which changes were missed. */
   async #queueNews(): Promise<void> {
     if (this.#lacksOutbox) return this.work()
     const news = this.#news
@@ -174,8 +174,8 @@ export class Deliverer {
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
-    // A search finds only present states. Without a stored revision it is not needed: `news` has all changes of the
-    // host.
+    // A search for missed changes finds only the present states. Hosts without a stored revision need no search: `news`
+    // contains all their changes.
     const missed = [...cursors].flatMap(([hostId, since]) =>
       this.#cursors.has(hostId) && this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
     )
@@ -187,7 +187,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // Removals have no revision, so the search for missed changes does not find them. They wait for the next round.
+      // Removals have no revision. The search for missed changes does not find them, so the next round must get them.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       this.#forget()
       throw error
@@ -197,9 +197,9 @@ export class Deliverer {
   }
 
   /**
-   * Returns the revision after which changes of a host are sent. Without a stored revision, only changes from now on
-   * are sent. If the agent has a new journal, the stored revision may be too high. The host's newest revision then
-   * replaces it.
+   * Returns the revision after which changes of a host are sent. If no revision is stored, only changes from now on are
+   * sent. The stored revision may exceed all revisions of the host, because its agent has a new journal. The newest
+   * revision of the host is then returned.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)

@@ -54,11 +54,11 @@ export class DeliveryQueue {
   }
 
   /**
-   * Like `load`, but waits until replicas (if configured) have the deliveries. If a delivery were sent earlier, and
-   * then lost with the master, its event would be queued and sent again with another id.
+   * Like `load`, but first waits until the replicas of the store, if there are any, have the deliveries. A delivery
+   * that was sent, and then lost with the master, would be sent a second time with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
-    // `transact` waits for replicas even if it only reads.
+    // `transact` is used only because it waits for the replicas.
     return parseDeliveries(
       await this.store.transact('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))),
     )
@@ -72,7 +72,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Stores deliveries and, in the same transaction, the revisions of hosts up to which all changes are queued. */
+  /** Stores deliveries, and for each host the revision up to which its changes are queued, in one transaction. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)
@@ -115,7 +115,7 @@ export class DeliveryQueue {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids that `noteRemoved` has stored. A webhook still exists if its removal failed after the note. */
+  /** Reads the ids from `noteRemoved`. Some of these webhooks may still exist, because their removal failed later. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }
@@ -151,7 +151,7 @@ export class DeliveryQueue {
     return new Map(Object.entries(found).map(([hostId, revision]) => [hostId, Number(revision)]))
   }
 
-  /** Deletes the stored revisions. Call it when no webhook is left: a later webhook must not get earlier changes. */
+  /** Deletes the stored revisions after the last webhook was removed: the next webhook must not get earlier changes. */
   async forgetCursors(): Promise<void> {
     await this.#own.write((multi) => multi.del(this.#cursorsKey))
   }

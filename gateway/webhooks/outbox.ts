@@ -63,7 +63,7 @@ export class Outbox {
     return this.#lanes.get(key)?.waiting.length ?? 0
   }
 
-  /** True if a notice about dropped events is pending. */
+  /** True if the notice that tells the receiver about dropped events has not been delivered yet. */
   get hasNotice(): boolean {
     return this.#notices > 0
   }
@@ -177,14 +177,14 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** True if a write that seemed to fail was executed. A second one would add the delivery to the log again. */
+  /** True if the store has moved the delivery to the log although the call failed. A second call would add it again. */
   async #hasEnded({ number }: QueuedDelivery): Promise<boolean> {
     return (await this.parts.queue.readBody(this.webhookId, number)) === undefined
   }
 
   /**
-   * Stores the result of a delivery, before the next one is sent. While the store is down, tries again.
-   * @param write gets true after a failure: the store may have executed the failed call nevertheless
+   * Stores the result of a delivery. Repeats the write while the store is down.
+   * @param write gets true after a failed call, which the store may nevertheless have executed
    */
   async #store(write: (isRepeated: boolean) => Promise<void>): Promise<void> {
     for (let isRepeated = false; ; isRepeated = true) {

@@ -9,8 +9,8 @@ export function hasRoom(waiting: number): boolean {
 }
 
 /**
- * True if the queue has room for another delivery about a container. The pending deliveries of a container may fill at
- * most a quarter of the room that all deliveries leave free, so that other containers always have room.
+ * True if the queue has room for another delivery about a container. The pending deliveries about one container may be
+ * at most a quarter of the number of free places, so that other containers always have room.
  */
 export function hasRoomFor(waiting: number, own: number): boolean {
   return hasRoom(waiting) && own * 4 <= maxQueued - waiting

@@ -137,7 +137,7 @@ export class Webhooks {
     if (this.#closed || !this.records.isKnown) return
     const { epoch } = this.lease
     if (this.#deliverer && epoch === this.#delivererEpoch) return
-    // Between two leases of this process, another gateway may have changed the queue. A new deliverer reads it again.
+    // The lease is new. Another gateway may have changed the queue before, so a new deliverer reads it from the store.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
     this.#deliverer = this.#createDeliverer(view, describe, news)

@@ -53,7 +53,7 @@ const start: Offer = { action: 'start', method: 'POST', path: 'start', scope: 'c
 
 const offers: Readonly<Record<string, Offer>> = {
   not_running: start,
-  // A start lifts a block for abuse only if the caller is not restricted to some guests.
+  // After a stop for abuse, only callers that may access all guests can start the guest again.
   stopped_for_abuse: { ...start, unboundOnly: true },
   nothing_listens: { action: 'restart', method: 'POST', path: 'restart', scope: 'container:power', body: () => ({}) },
   traffic_used_up: {

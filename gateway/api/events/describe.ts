@@ -14,7 +14,7 @@ interface Pair<View> {
   readonly after?: View
 }
 
-/** Converts changes to events. Their data are rows of the API, but rows of containers lack the owners. */
+/** Converts changes to events. Events contain rows as the API returns them. Rows of containers lack the owners. */
 export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {
@@ -115,14 +115,14 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Properties of a host that cause an event when they change. The last report's time would change too often. */
+/** Properties of a host whose change causes an event. The time of the last report is omitted: it changes too often. */
 function settledParts(host: HostView) {
   const { install, upgrade } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }
   return { ...settledRow(host), step: install?.step, message: install?.message, ...upgrading }
 }
 
-/** The fields of a host that callers with access to only some containers may see, too. */
+/** The fields of a host that even callers restricted to containers may see. */
 function settledRow({ id, name, state, draining, description }: HostView) {
   return { id, name, status: state, draining, version: description?.version ?? '' }
 }

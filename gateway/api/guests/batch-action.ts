@@ -162,8 +162,8 @@ function failedText(failed: readonly { name: string; code: string }[]): string {
 }
 
 /**
- * A guest and the name by which the request selects it. The operation's id is derived from this name. A repeated
- * request therefore finds the operation even after the guest was deleted.
+ * A guest, and the text by which the request selects it (`ref`: id, uuid or name). The id of the guest's operation is
+ * derived from `ref`, so that a repeated request finds the operation even after the guest was deleted.
  */
 interface Target {
   readonly view: GuestView
@@ -171,8 +171,8 @@ interface Target {
 }
 
 /**
- * Finds the selected guests, and the operations of an earlier attempt of this request. The guest of such an operation
- * is not looked up, because it may be deleted already, possibly by this batch.
+ * Returns `guests`: the selected guests; `earlier`: operations that an earlier attempt of this request created for
+ * guests that no longer exist (possibly deleted by this batch).
  */
 async function findTargets(
   fleet: Fleet,
@@ -191,7 +191,7 @@ async function findTargets(
   return { guests: [...guests.values()], earlier: [...earlier] }
 }
 
-/** Finds the operation of an earlier attempt, if this one may be a repetition and the guest does not exist any more. */
+/** If the guest no longer exists, finds the operation that an earlier attempt of this request created for it. */
 async function findEarlier(
   fleet: Fleet,
   { operationId, headers, caller }: RequestContext<unknown, unknown, BatchAction>,

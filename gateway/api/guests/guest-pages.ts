@@ -123,7 +123,7 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /** Version of the data in rows that is not in the guest, such as its owners. Its change renders all rows again. */
+  /** Version of the row data that is not part of the guest, such as owners. A new version renders all rows again. */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)
@@ -155,7 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** The only guests that can match, for a query by name or a restricted caller. `undefined`: all guests can. */
+/** Returns the few guests that can match a query by name or of a restricted caller. `undefined`: all can match. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

@@ -20,7 +20,7 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/** Converts rates. A legacy field sets both directions. A value other than 0 for one direction takes precedence. */
+/** Converts rates. A legacy field sets both directions, except a direction that has a value other than 0 of its own. */
 export function planRates(body: RateBody): { [Name in RateName | RequestsName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {
@@ -33,7 +33,7 @@ export function planRates(body: RateBody): { [Name in RateName | RequestsName]: 
   }
 }
 
-/** Clients that send the legacy field also send 0 for both directions. This 0 then does not mean unlimited. */
+/** Clients that send the legacy field also send 0 for each direction. This 0 must not override the legacy field. */
 function rateOf(split: number | undefined, legacy: number | undefined): number | undefined {
   return split || legacy || (split ?? legacy)
 }

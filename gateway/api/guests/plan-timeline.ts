@@ -42,7 +42,7 @@ export function planTimeline({ operations, audit, alerts }: TimelineSources, lim
   return entries.sort((a, b) => b.atMs - a.atMs).slice(0, limit)
 }
 
-/** True for the issue of a console's ticket. It is omitted: the console itself has an audit entry. */
+/** True for an entry about a console's ticket. The timeline omits it: opening the console has an entry of its own. */
 function isPrelude({ action, success }: AuditRecord): boolean {
   return action === 'console.ticket' && success
 }
@@ -66,7 +66,7 @@ function taskEntry({ operation }: OperationView, ordered: AuditRecord | undefine
   }
 }
 
-/** Kind of a task. Tasks of `system` are stops by policy, and restarts of guests that ended unexpectedly. */
+/** Returns the kind of a task. `system` stops guests by policy, and restarts guests that ended unexpectedly. */
 function kindOf(action: string, user: string): TimelineEntry['kind'] {
   if (user === securityUser) return 'alert'
   if (user !== 'system') return 'task'

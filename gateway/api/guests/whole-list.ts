@@ -25,7 +25,7 @@ export class WholeList {
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
-    /** Version of row data besides the guest, such as its owners. If it changes, all rows are rendered again. */
+    /** Version of the row data that is not part of the guest, such as owners. A new version renders all rows again. */
     private readonly extraVersion: () => number = () => 0,
   ) {}
 

@@ -5,7 +5,6 @@ import { VirtualizationSchema, virtualizationName } from '../guests/guest-row.js
 const imageKinds = ['iso', 'rescue'] as const
 type ImageKind = (typeof imageKinds)[number]
 
-/** Kind of an image that is booted instead of a disk. Images without a kind are for new containers. */
 const ImageKindSchema = oneOf(
   imageKinds,
   'Use of an image. `iso`: a CD. `rescue`: a rescue system. Absent: the image is for new containers.',

@@ -18,7 +18,7 @@ const names = {
 type Field = keyof typeof names
 
 const hostSide = ['hostIp', 'hostPort', 'hostPortEnd'] as const
-/** Fields that sub-users may not choose. `containerPortEnd` would let them change the number of ports. */
+/** Fields that sub-users may not choose. With `containerPortEnd`, they could change the number of mapped ports. */
 const fixed: readonly Field[] = [...hostSide, 'containerPortEnd']
 const allButInner: readonly Field[] = [...fixed, 'protocol', 'description']
 
@@ -29,8 +29,8 @@ export function refuseChosenSide(mapping: Pick<PortMapping, (typeof hostSide)[nu
 }
 
 /**
- * Reduces a change to the fields that a sub-user may change. Other fields may only have their present value.
- * @param stored present mapping; undefined: it does not exist, and the agent rejects the change
+ * Reduces a change of a port mapping to the fields that a sub-user may change. Rejects new values of other fields.
+ * @param stored the present mapping; undefined: it does not exist, so the agent will reject the change
  * @param innerOnly true: only the container port may change
  * @throws {BerthError} `insufficient_scope` with the name of the field
  */
@@ -45,7 +45,7 @@ export function planSubUserMappings(
   return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
 }
 
-/** Last container port of a mapping that keeps its number of ports. @param moved new first container port */
+/** Returns the last container port if the number of ports stays. @param moved the new first container port */
 function endOf({ containerPort, hostPort, hostPortEnd }: PortMapping, moved = containerPort): number {
   return moved + hostPortEnd - hostPort
 }

@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage for a caller restricted to containers. It sees only what its containers use, so this is also the total. */
+/** Usage as shown to a caller restricted to containers: only what its containers use, in place of the total. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

@@ -114,7 +114,7 @@ async function readHost(deps: SecurityDeps, caller: Principal, hostId: string): 
     .map((log) => ({ atMs: log.atMs, row: logRow(log, hostId, deps) }))
 }
 
-/** True if the guest is on this host. A host might otherwise report rows about guests of others. */
+/** True if the guest is on this host. A faulty host could otherwise add log rows to guests of other hosts. */
 function isOn({ view }: Fleet, hostId: string, guestUuid: string): boolean {
   return view.findGuest(guestUuid)?.hostId === hostId
 }

@@ -43,7 +43,7 @@ export function planFields({ view, time }: Parts, body: ChangeBody, caller: Prin
   }
 }
 
-/** Plans the images that a sub-user may use. `null`: all. Rejects a list if the request also permits all images. */
+/** Plans which images a sub-user may use; `null`: all. Rejects a request that both lists images and permits all. */
 function planImages({
   allowed_image_ids: ids,
   image_limit_configured: limited,

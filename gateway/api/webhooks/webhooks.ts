@@ -117,7 +117,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
         const { body, params, caller } = context
         const before = records.get(params.id)
         context.audit({ target: before.name, detail: detailOf(body) })
-        // Deliveries of the previous events may be pending, and would be sent to the new URL.
+        // The previous events need permission, too: their pending deliveries would be sent to the new URL.
         refuseUnreadable(caller, [...before.events, ...checkEvents(body.events ?? before.events)])
         const rotates = body.rotate_secret === true
         const record = await records.update(params.id, fieldsIn(body), rotates)

@@ -80,7 +80,7 @@ interface Attempt {
   readonly order: AcmeOrder
 }
 
-/** Creates an account, or finds the key's existing account: the authority answers both alike (RFC 8555, 7.3). */
+/** Creates an account for the key. If the key already has one, the authority's answer names it (RFC 8555, 7.3). */
 async function register(server: AcmeServer, { account, email }: AcmeOrder): Promise<Signer> {
   const { newAccount } = await server.directory()
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }
@@ -150,7 +150,7 @@ async function poll<Body extends Resource>(
   }
 }
 
-/** Problem of an order or an authorization. An authorization has it in its failed challenge. */
+/** Returns why an order or authorization failed. An authorization states the reason in its failed challenge. */
 function problemOf(body: Resource & { readonly challenges?: readonly Resource[] }): Problem | undefined {
   return body.error ?? body.challenges?.find(({ error }) => error !== undefined)?.error
 }

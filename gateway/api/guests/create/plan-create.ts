@@ -95,8 +95,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * Number of addresses to choose. Some clients always send a count, and 0 for an omitted one. If `assign` is true, 0
- * therefore requests one address. If it is false, no count requests any.
+ * Returns the number of addresses to choose. Some clients send 0 instead of omitting the count. If `assign` is true, 0
+ * therefore means one address. If `assign` is false, the count is ignored.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

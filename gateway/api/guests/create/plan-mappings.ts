@@ -83,9 +83,9 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
   return mapping.containerPort === port && mapping.containerPortEnd === port && mapping.protocol === 'tcp'
 }
 
-/** @param first container port of the first mapping. 0: like in all other mappings, it equals the host port */
+/** @param first container port of the first mapping; 0: the same port as on the host, as in all other mappings */
 function pickedMappings(count: number, first: number): PortMapping[] {
-  // 0: the container port equals the host port, which the agent chooses.
+  // A container port of 0 means: the same port as the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
 }
 
@@ -136,7 +136,7 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
-/** If `assign_nat` is false, rejects lists of mappings and ignores their counts. */
+/** Used if `assign_nat` is false: rejects lists of mappings, and ignores fields with a number of mappings. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
