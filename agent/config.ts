@@ -28,8 +28,8 @@ export const AgentConfigSchema = Type.Object(
          */
         reset_day: Type.Integer({ minimum: 1, maximum: 31, default: 1 }),
         /**
-         * Seconds between checks of quotas and expiries. While no guest has a quota, only every third check reads the
-         * counters.
+         * Seconds between checks of the guests' traffic quotas and expiry times. While no guest has a quota, only every
+         * third check reads the counters.
          */
         interval_seconds: Type.Integer({ minimum: 1, maximum: 60, default: 3 }),
         /** True if traffic between guests of this host is counted, too. */

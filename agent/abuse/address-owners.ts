@@ -17,7 +17,7 @@ export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
 
-  /** Updates the owners of addresses. @param guests all guests. The array of the previous call means: no change */
+  /** Updates the owners of addresses. @param guests all guests; the same array as before means that none has changed */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests

@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** Maximum age in ms and maximum number of stored rows, for each kind of row. A row takes some 100 bytes. */
+/** Limits for the rows that are kept about one guest: maximum age in ms and number. A row takes some 100 bytes. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,
@@ -12,7 +12,7 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows in `#noted`, which contains the time of each flow's last row. The newest flows stay. */
+  /** Maximum number of flows in `#noted`. If there are more, the oldest ones are forgotten. */
   noted: 20_000,
 } as const
 /** Time in ms after which a flow that still exists is recorded again, in another row. */
@@ -26,7 +26,7 @@ export class GuestEvidence {
   #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
-  /** Time in ms at which a row was last added for each flow. */
+  /** For each flow: the time in ms at which it was last recorded as a row of evidence. */
   readonly #noted = new Map<string, number>()
   /** Time in ms since 1970 at which the guest's flows were last read from the connection tracking table. */
   lookedAtMs = 0
@@ -35,7 +35,7 @@ export class GuestEvidence {
     return this.#rows.length + this.#mail.length
   }
 
-  /** Number of flows for which the time of their last row is remembered. */
+  /** Number of flows in `#noted`. */
   get notedFlows(): number {
     return this.#noted.size
   }

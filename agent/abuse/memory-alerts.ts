@@ -22,7 +22,7 @@ export interface MemoryAlertParts {
 
 /** Raises alerts for guests whose memory ran out. Writes each at most once a minute, or when the guest has ended. */
 export class MemoryAlerts {
-  /** For each guest: number of killed processes that its alert does not contain yet, and time of the last write. */
+  /** By uuid: number of killed processes that the guest's alert lacks, and time in ms of the alert's last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 

@@ -107,7 +107,7 @@ describe('the abuse monitor', () => {
     }
   })
 
-  /** Adds a guest that sends UDP packets. Their outcome is unknown, so the flows of this guest are read first. */
+  /** Adds a guest that sends UDP packets. The outcome of its flows is not known, which makes it a suspect. */
   function addSuspect(uuid: string, id: number): void {
     const ipv4 = `10.0.1.${id}`
     const none = { publicIpv4s: [], ipv6Addresses: [] }

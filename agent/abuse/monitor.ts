@@ -19,11 +19,11 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** Seconds after which the kernel forgets a flow without an answer, by default. They reveal the age of a flow. */
+/** Default seconds after which the kernel forgets a flow without an answer. The seconds left show the flow's age. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
- * Maximum time in ms from a packet to the report with its sample. A sample is ignored if its address may have had
- * another owner when the packet was sent.
+ * Maximum time in ms from a sampled packet to its report. The sample is ignored if the packet's address may have
+ * belonged to somebody else when the packet was sent.
  */
 const sampledMs = 6000
 

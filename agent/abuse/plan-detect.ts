@@ -53,8 +53,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if the guest would be suspect in case all its flows of unknown outcome had failed. Their outcomes should then be
- * read from the connection tracking table: sampled packets only show that a flow was opened.
+ * True if the agent would find abuse in case all flows of unknown outcome had failed. Sampled packets only show that a
+ * flow was opened. The outcome of a suspect's flows should therefore be read from the connection tracking table.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * If a guest sent packets that belong to a finding within this time in seconds, its abuse counts as continuing. If one
- * and a half evaluation intervals are longer, they are used instead.
+ * A finding counts as continuing if the guest sent packets that belong to it within this time in seconds, or within one
+ * and a half evaluation intervals if these are longer.
  */
 const freshSeconds = 15
 
@@ -15,7 +15,7 @@ const freshSeconds = 15
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Only rows with these outcomes have the time of a packet. The others are from the connection tracking table.
+  // Only rows with these outcomes have the time of a packet. Other rows are from the connection tracking table.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }

@@ -24,7 +24,7 @@ export interface AlertState {
   readonly suspicion?: Suspicion
 }
 
-/** Period in which a guest's behaviour looked critical, in ms since 1970. After `goesOnMs`, it counts as critical. */
+/** Period in which behaviour looked critical, in ms since 1970. Behaviour that lasts `goesOnMs` counts as critical. */
 export interface Suspicion {
   readonly sinceMs: number
   readonly lastMs: number
@@ -38,11 +38,11 @@ export interface AlertGuest {
   readonly sourceIp: string
 }
 
-/** Time in ms after an alert's last finding within which another finding extends it. */
+/** Time in ms for which an alert stays open after its last finding. Another finding in this time extends the alert. */
 export const quietMs = 15 * 60_000
 /**
  * Time in ms for which behaviour must continue before it counts as critical. A single burst is shorter, although
- * evaluations find it for minutes.
+ * evaluations find it for minutes, since they cover several minutes.
  */
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */

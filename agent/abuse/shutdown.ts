@@ -40,7 +40,7 @@ export class AbuseShutdown {
     return done
   }
 
-  /** Performs the step that is due for each alert. */
+  /** For each open alert: plans the stop of the guest, cancels the planned stop or stops the guest, if this is due. */
   async look(): Promise<void> {
     const { alerts, context } = this.parts
     const { security } = context.config

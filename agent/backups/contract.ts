@@ -12,7 +12,7 @@ export interface FetchedBackup {
   readonly tree: string
   /** Directory of an image, on the file system of `tree`. Restored files share data with equal files of the image. */
   readonly image?: string
-  /** Called before the first write if the positions of holes are not known: files then need their full length. */
+  /** Called before the first write if the holes of the files are not known. Each file then takes its full length. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 
@@ -34,7 +34,7 @@ export interface BackupNote {
   readonly usedBytes?: number
   /** Bytes by which the length of the large files exceeds the space that they take. Default: 0. */
   readonly savedBytes?: number
-  /** Additional bytes that a restore needs while it moves shared data. Undefined in backups of older versions. */
+  /** Bytes that a restore needs temporarily to make files share data again. Undefined in backups of older versions. */
   readonly movedBytes?: number
   /** Kind of the guest. Undefined in backups of older versions. */
   readonly virtualization?: 'lxc' | 'kvm'

@@ -76,7 +76,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // cut off at `mostLayoutBytes`: if the cut is between two fields, the layout still counts as valid
+    return stdout // may be cut off at `mostLayoutBytes`, and counts as valid if the cut is between fields
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error

@@ -89,7 +89,7 @@ function skipDescription(fields: Fields): void {
   else fields.isWhole = false
 }
 
-/** Number of fields that describe a range of a file, by the letter that stands for the kind of range. */
+/** Number of fields of a range in a layout, by its letter: hole (H), compressed data (C) or shared data (S). */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
 /** Decodes a name. Returns undefined if it is not valid UTF-8, because it then cannot be passed to a program. */
@@ -108,7 +108,7 @@ export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Returns patterns for all names except the tree's: shorter and longer ones, and those that differ in a letter. */
+/** Returns patterns that match every name except `tree`: shorter, longer, or different in at least one character. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)

@@ -13,7 +13,7 @@ import { planRepository, sshLog } from './plan-restic.js'
 /** A command of restic, with its input and its output. */
 export interface ResticCommand {
   readonly args: readonly string[]
-  /** Path of the tree that restic finds at `treeName` in its working directory. */
+  /** Path of a tree that restic can access as `treeName` in its working directory. */
   readonly tree?: string
   readonly okCodes?: readonly number[]
   readonly timeoutMs?: number

@@ -32,7 +32,7 @@ export interface EndRequest {
 export interface ConsoleLimits {
   readonly guest: Room
   readonly host: Room
-  /** Maximum number of consoles of one caller on the host, also if `perShare` does not limit the caller. */
+  /** Maximum number of consoles of one caller on the host, even of a caller that `perShare` does not limit. */
   readonly perPrincipal: number
 }
 

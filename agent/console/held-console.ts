@@ -8,7 +8,7 @@ import { OutputRing } from './output-ring.js'
 const windowBytes = 512 * 1024
 /** Amount of output that is replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** Size of the last chunk that a paused terminal may still emit. `windowBytes` may be exceeded by this amount. */
+/** Maximum output that a terminal emits after it was paused. Unacknowledged output may exceed `windowBytes` by this. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
 /**
@@ -43,7 +43,7 @@ export class HeldConsole {
   readonly #terminal: Terminal
   readonly #output = new OutputRing(windowBytes + chunkBytes)
   #user: ConsoleUser | undefined
-  /** Offsets up to which output was sent to the user, and up to which the user has acknowledged it. */
+  /** `#sent`: offset up to which the user was sent output. `#received`: offset up to which the user acknowledged it. */
   #sent = 0
   #received = 0
   /** Bytes of output that were overwritten before they were sent. Offsets that users see do not count them. */
@@ -52,7 +52,9 @@ export class HeldConsole {
   /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: those of them that earlier users have typed. */
   #owed = 0
   #owedBefore = 0
-  /** Bytes of the present user's input that the terminal has accepted, and that were acknowledged to the user. */
+  /**
+   * `#taken`: bytes of the present user's input that the terminal accepted. `#noted`: bytes acknowledged to the user.
+   */
   #taken = 0
   #noted = 0
   #lastSentMs = 0

@@ -1,6 +1,6 @@
 const blockBytes = 8192
 
-/** Retains the newest output of a console. Offsets count all output since the beginning. */
+/** Retains the newest output of a console. Offsets count bytes from the first output of the console. */
 export class OutputRing {
   #blocks: Buffer[] = []
   /** Offset of the first byte of the first block. */

@@ -65,7 +65,7 @@ export class SocketTerminals {
   }
 
   #leave(path: string, shared: SharedSocket): void {
-    this.#forget(path, shared) // the next user then opens a new connection
+    this.#forget(path, shared) // the next user opens a new connection
     hangUp(shared.socket)
   }
 

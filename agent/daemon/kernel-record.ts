@@ -23,8 +23,8 @@ import {
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records the original values of kernel settings: now those of limits that `ensureHostLimits` will raise, and later
- * those of network settings, before each change. Settings of the bridge disappear with it and are not recorded.
+ * Records the values that kernel settings have before the agent changes them: now for limits that `ensureHostLimits`
+ * will raise, later for each network setting. Settings of the bridge are not recorded: they disappear with it.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()
@@ -45,7 +45,7 @@ export async function recordKernelSettings(stateDir: string, bridge: string, fil
   })
 }
 
-/** Restores unused settings. The record keeps the original values until all are restored: a crash loses none. */
+/** Restores settings that nobody uses any more. Writes the record last, so that a crash loses no original value. */
 async function release(file: string, user: KernelUser, isUnused: (path: string) => boolean): Promise<string[]> {
   const { record, restore } = planRelease(await readRecord(file), user, { isThere: existsSync, isUnused })
   if (restore.length === 0) return []

@@ -5,7 +5,7 @@ import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 export interface KernelRecord {
   /** The kernel's boot id: after a reboot, the record's values are outdated, since the kernel reset the settings. */
   readonly boot: string
-  /** Network namespace of each agent that needs the settings, by its state directory. 0: not known after a reboot. */
+  /** Network namespaces of the agents that need the settings, by state directory. 0: not known after a reboot. */
   readonly users: Readonly<Record<string, number>>
   /** Original values by key (see `keyOf`), in the order of their first change. */
   readonly before: Readonly<Record<string, number>>
@@ -13,7 +13,6 @@ export interface KernelRecord {
   readonly set: Readonly<Record<string, number>>
 }
 
-/** An agent and its network namespace. */
 export interface KernelUser {
   readonly stateDir: string
   readonly netns: number
@@ -24,7 +23,7 @@ function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Adds a change to the record. The value before the change is an original value, unless an agent has written it. */
+/** Records a change. The value before it is recorded as the original one, unless an agent wrote that value. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,
@@ -39,7 +38,7 @@ export function planSettingChange(
   }
 }
 
-/** After a reboot, keeps only the list of agents: the kernel has reset all settings and numbered namespaces again. */
+/** After a reboot, keeps only the agents: the kernel has reset all settings, and namespaces have new numbers. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -66,7 +65,7 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 interface Leave {
   /** The remaining record. Undefined: no agent is left. */
   readonly record: KernelRecord | undefined
-  /** Changes to undo, the last one first. Callers skip a setting if another program has changed its value. */
+  /** Changes of settings to undo, the last one first. Callers skip a setting that another program has changed since. */
   readonly restore: readonly SysctlChange[]
 }
 

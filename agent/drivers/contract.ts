@@ -204,7 +204,7 @@ export interface Driver {
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
-   * Sets root's password in the guest's files. Used if the guest's own program fails. Missing if unsupported.
+   * Writes root's password to the guest's files, for a guest whose chpasswd failed. Missing if the driver cannot do it.
    * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
    */
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>

@@ -52,7 +52,7 @@ import { withHash } from '../common/login-hash.js'
 import { UsageReader } from '../common/usage.js'
 
 export interface LxcDriverOptions {
-  /** Directory with `lxc` (a directory per guest) and `lxc-support`: an absolute path of letters, digits and `._-/`. */
+  /** Absolute path of the directory with `lxc` (guests' directories) and `lxc-support`: letters, digits and `._-/`. */
   readonly stateDir: string
   /** Directory of the marks that hooks leave for ended guests (see stopped-events.ts). */
   readonly runDir: string

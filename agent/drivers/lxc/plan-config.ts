@@ -61,7 +61,7 @@ const patterns = {
   mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
   ipv4: /^\d{1,3}(\.\d{1,3}){3}$/,
   ipv6: /^(?=.*:)[0-9a-f:]{2,39}$/,
-  // A path, with commas for controllers that are mounted together.
+  // A path in which commas join controllers that share a hierarchy, such as `cpu,cpuacct`.
   hierarchy: /^(\/[A-Za-z0-9_.,=-]+)+$/,
   group: /^[A-Za-z0-9._-]+$/,
   entry: /^[A-Za-z0-9_./-]+$/,
@@ -128,7 +128,7 @@ function planConfinement(facts: ConfigFacts): string[] {
   return [
     `lxc.cap.drop = ${droppedCapabilities}`,
     `lxc.seccomp.profile = ${check('path', facts.seccompProfile)}`,
-    // Allows this filter in addition to the one that the starting process already has (guest-namespace.ts).
+    // Keeps the seccomp filter that the starting process already has (guest-namespace.ts), in addition to this profile.
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
@@ -204,9 +204,9 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * Plans the hook that takes the guest's cgroups (v1) back from its root, to whom lxc gives them. The kernel cannot
- * limit how many v1 cgroups a guest creates. The hook runs before the guest's first process. Afterwards only the host
- * can create cgroups in these cgroups, or move processes.
+ * Plans the hook that takes away the write access to the guest's v1 cgroups, which lxc gives to the guest's root. The
+ * kernel cannot limit how many v1 cgroups a guest creates. The hook runs before the guest's first process. Afterwards
+ * only the host can create cgroups in these cgroups, or move processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)

@@ -8,11 +8,11 @@ export interface ConnectPlan {
   readonly create: readonly string[]
   /** Commands in the guest's network namespace. */
   readonly inside: readonly string[]
-  /** Last command on the host. In one atomic step, it gives the complete interface the guest's device name. */
+  /** Last command on the host: in one atomic step, it renames the interface, adds it to the bridge and sets it up. */
   readonly join: string
 }
 
-/** Temporary name of the host's end. The anti-spoofing rules treat it like the device of an unknown guest. */
+/** Temporary name of a guest's host-side interface. The anti-spoofing rules treat it like that of an unknown guest. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }

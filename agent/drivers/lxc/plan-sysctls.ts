@@ -65,8 +65,8 @@ const wanted: readonly Sysctl[] = [
 ]
 
 /**
- * Plans which kernel settings to raise. No setting is lowered. Settings that `has` lacks are included. The list
- * `wanted` was found by starting 100 guests with systemd at once. It agrees with LXD's list for production hosts.
+ * Plans which kernel settings to raise: those in `wanted` whose value in `has` is lower or missing. The values in
+ * `wanted` were found by starting 100 guests with systemd at once. They agree with LXD's list for production hosts.
  */
 export function planSysctls(has: ReadonlyMap<string, number>): Sysctl[] {
   return wanted.filter(({ name, value }) => (has.get(name) ?? -1) < value)

@@ -31,7 +31,7 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum reads of the pivot group. A reboot may have five processes in it in turn, and a read may miss each. */
+/** Maximum number of reads of the pivot group. A reboot runs five processes in it in turn, and reads may miss each. */
 const mostLooks = 5
 /** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
 const executingMs = 10
@@ -55,8 +55,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the names of all guests that have a cgroup or are rebooting. A rebooting guest leaves its cgroup and returns
-   * later, so the cgroups are listed before and after the rebooting guests.
+   * Lists the names of all guests that have a cgroup or are rebooting. A rebooting guest has no cgroup for a while. The
+   * cgroups are therefore listed both before and after the search for rebooting guests.
    */
   listNames(prefix: string): string[] {
     const group = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
@@ -90,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // A rebooting guest gets a new monitor. It may have appeared after the first search.
+    // Searches for the monitor again. A guest that is rebooting may have got a new one since the first search.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
@@ -117,10 +117,10 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the processes in the pivot group. The monitor of an ended guest moves to this group, removes its own cgroup,
-   * runs the stop hook and ends. The hook may leave a process that restarts the guest. Guests have no processes in this
-   * group, so its command lines are trustworthy. A process that ends during a read may have a new child: the read is
-   * repeated.
+   * Lists the processes in the pivot group, a cgroup for cleanup. The monitor of an ended guest moves to it, removes
+   * its own cgroup, runs the stop hook and ends. The hook may leave a process that starts the guest again. A guest's
+   * own processes are never in this group, so its command lines are trustworthy. If a process ends during a read, the
+   * list may lack its new child. The group is then read again.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {

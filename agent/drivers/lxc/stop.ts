@@ -6,7 +6,6 @@ import type { LxcPaths } from './paths.js'
 import { isRuntimeGone, type LxcRuntime, type LxcRuntimeReader } from './runtime.js'
 import { isSoWithin, waitUntil } from '../common/wait.js'
 
-/** Names of the guest and of its interface on the host. */
 export interface StopTarget {
   readonly name: string
   readonly device: string

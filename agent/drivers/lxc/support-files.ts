@@ -115,7 +115,7 @@ export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** Returns a value that differs for other arguments of `namespaceFor`. It marks the monitors started with them. */
+/** Returns a hash of the limits and filter of new guests. A monitor shows the hash with which its guest was started. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }

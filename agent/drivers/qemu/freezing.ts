@@ -37,7 +37,7 @@ export class FileSystemFreezer {
     const run = this.options.runOf(name)
     if (!(await this.options.listens(name))) return false
     if (this.#thaws.has(name) || existsSync(run.frozen)) return false // the last freeze has not been thawed yet
-    clearTimeout(this.#retries.get(name)) // a retry that is still planned is for an earlier run of the guest
+    clearTimeout(this.#retries.get(name)) // this thaw was planned for an earlier run of the guest
     return freezeInside(run, timeoutMs)
   }
 

@@ -104,7 +104,7 @@ export class Machines {
 
   forget(name: string): void {
     const machine = this.#machines.get(name)
-    this.#machines.delete(name) // deleted first: the handler of the close event checks the guest
+    this.#machines.delete(name) // before `close()`, whose event calls `#check`
     machine?.monitor?.close()
   }
 
@@ -132,7 +132,7 @@ export class Machines {
     return monitor
   }
 
-  /** Notes a shutdown before this connection. If the query fails, the next connection repeats it. */
+  /** Checks whether the guest shut down before this connection. If this fails, the next connection checks it. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
@@ -195,7 +195,7 @@ export class Machines {
     await this.monitor(name)
   }
 
-  /** Reports the guest's end if its QEMU has ended or the guest shut down. A lost connection does not prove it. */
+  /** Reports that the guest ended, if QEMU has ended or the guest has shut down. A lost connection proves neither. */
   async #examineStopped(name: string, uuid: string, machine: Machine | undefined): Promise<void> {
     const { paths } = this.options
     if (existsSync(paths.runOf(name).ended)) return this.#end(name, uuid, 'guest')
@@ -203,7 +203,9 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /** Ends QEMU and reports the end. If the agent is killed meanwhile, a file reports a shutdown to the next agent. */
+  /**
+   * Ends QEMU and reports the guest's end. If the agent is killed meanwhile, the next one reads a shutdown from a file.
+   */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })

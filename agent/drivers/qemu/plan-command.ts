@@ -39,7 +39,7 @@ const enlightenments = [
   'ipi',
 ].map((name) => `hv-${name}`)
 
-/** Names of devices and nodes in commands to QEMU. */
+/** Names that commands to QEMU use for its devices and block nodes. */
 export const parts = { ...diskParts, balloon: 'balloon0', nic: 'nic0' } as const
 
 /** Number of processors that a guest sees: its limit, rounded up. */

@@ -3,7 +3,7 @@ import type { DiskSystem } from './disk-system.js'
 import { diskOf, firmwareVarsOf } from './paths.js'
 import { throttleLimits } from './plan-throttle.js'
 
-/** Names of nodes and devices in commands to QEMU. */
+/** Names that commands to QEMU use for its devices and block nodes. */
 export const diskParts = { disk: 'disk', diskDevice: 'disk0', throttle: 'throttle0' } as const
 
 /** A file that launch-machine.pl opens for QEMU. */

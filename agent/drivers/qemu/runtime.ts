@@ -34,7 +34,6 @@ export class QemuRuntimeReader {
     return readGroupPids(this.#groupOf(name))
   }
 
-  /** Returns the path of `cgroup.procs` in a guest's cgroup. */
   procsOf(name: string): string {
     return `${this.#groupOf(name)}/cgroup.procs`
   }

@@ -38,7 +38,8 @@ const settleTimeoutMs = 30_000
 /**
  * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. If a killed agent has left a
  * launch-machine.pl that is about to start the guest, the function waits for this program.
- * @throws {BerthError} `guest_start_failed` with QEMU's own reason; errors of `connected`, but the guest then runs
+ * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
+ * then runs.
  */
 export async function startMachine(
   context: QemuStartContext,
@@ -60,7 +61,7 @@ export async function startMachine(
   if (connecting.status === 'rejected') throw connecting.reason
 }
 
-/** Launches QEMU and runs `connected`, whose failure is only returned. @throws {BerthError} `guest_start_failed` */
+/** Launches QEMU and runs `connected`. Returns the outcome of `connected`. @throws {BerthError} `guest_start_failed` */
 async function launch(
   context: QemuStartContext,
   machine: Machine,
@@ -76,7 +77,7 @@ async function launch(
     const reason = readReason(paths.runOf(name).log)
     machines.forget(name)
     await clearMachine(context, name)
-    void context.acceleration.look() // the start may have failed because the acceleration changed
+    void context.acceleration.look() // the reason may be that kvm no longer works
     throw new BerthError('internal', 'guest_start_failed', `start of ${name} failed: ${reason}`, { cause })
   }
 }

@@ -115,7 +115,7 @@ export class ConnectionDiagnosis {
       outside: way,
       running: pid !== undefined && (!isContainer || listeners !== undefined),
       ...(blockedBy && { blockedBy }),
-      // The host connects to an address of its own here. The kernel then uses the same address as the source.
+      // `hostOutside`: the host connects to its own address. The kernel then uses this address as the source, too.
       drops: { caller: drops(source), hostInside: drops(gateway), hostOutside: drops(way?.address ?? '') },
     }
   }

@@ -10,7 +10,7 @@ export interface ConnectionFacts {
   readonly running: boolean
   /** Listening sockets; undefined if the host cannot see them, for example those of a virtual machine. */
   readonly listeners: readonly ListeningSocket[] | undefined
-  /** Address at which clients reach the port: the guest's public one or a mapping's. `isThere`: the host has it. */
+  /** Address for clients: the guest's public address, or a mapping's. `isThere`: the host has this address. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
    * True if the guest's firewall drops packets from the client (`caller`), or from the host itself when it connects to
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection attempt through the mapping proves something: nothing else is known that would make it fail. */
+/** True if a connection through the mapping should be tried: nothing is known yet that would make it fail. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

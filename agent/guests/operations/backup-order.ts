@@ -14,7 +14,7 @@ export interface TargetInput {
   target: string
 }
 
-/** Returns the subject of a guest's backup operations. They run one after another, and never block a start or stop. */
+/** Returns the subject by which a guest's backup operations wait for each other, but not for its starts and stops. */
 export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: string): Subject {
   const id = parseUuid('uuid', uuid)
   const known = store.find(id)
@@ -31,7 +31,7 @@ export function parseBackupTarget(targets: TargetVault, about: string, target: B
   return { targetId: target.id, target: targets.seal(about, target) }
 }
 
-/** Decrypts the target. @param guest owner of the backups; default: `about`, the guest that stores the target */
+/** Decrypts a target. @param about id that it was encrypted for @param guest owner of the backups; default: `about` */
 export function repositoryOf(targets: TargetVault, about: string, { target }: TargetInput, guest = about): Repository {
   return { target: targets.open(about, target), guest }
 }

@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Plans which backups to delete: only some at the schedule's target, although all backups count towards the limit. */
+/** Plans which backups to delete. Only those at the schedule's target can be, although all count towards the limit. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length
@@ -133,8 +133,7 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
 
 /**
  * Returns the scheduled backups that exceed the retention.
- * @param kept backups at the target, oldest first; the agent's own list would lack backups that a failed run could not
- * delete
+ * @param kept backups that the target lists, oldest first; the agent's own list lacks those that it failed to delete
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {
   const scheduled = kept.filter((backup) => backup.scheduled)

@@ -48,7 +48,7 @@ export function createKind(
         const isStarted = input.start && !isStoppedBySuspension(context.store.get(id))
         settled(context.store, id, isStarted ? 'running' : 'stopped')
       } else if (outcome.status === 'failed' && !outcome.undone) broken(context.store, id, outcome.message)
-      else context.store.remove(id) // nothing of the guest is left on the host
+      else context.store.remove(id) // no step ran, or all of them were undone
     },
     answer: ({ subject, status, error }) => {
       const guest = context.store.find(subject.id)

@@ -35,8 +35,8 @@ export class DisksFirst {
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // frees its slot meanwhile, then waits for another slot
-      await nextTurn() // meanwhile, creations with a new slot or between two steps call `prepare`
+      await yieldWhile(Promise.allSettled(this.#inWork)) // other operations may use this slot meanwhile
+      await nextTurn() // creations that just got a slot or ended a step now call `prepare`
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

@@ -41,7 +41,7 @@ export function migrateKind(
             throw conflict('guest_moving', 'the host and the gateway know different owners of the container')
         },
       })
-      // The hash excludes the ticket, because a gateway that repeats the order sends a new ticket.
+      // The hash identifies repeated orders. It excludes the ticket: a gateway that repeats an order sends a new one.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
     },
     steps: [

@@ -18,7 +18,7 @@ export function checkBackupFits(
   { sizeBytes, virtualization: kind }: Pick<BackupSize, 'sizeBytes' | 'virtualization'>,
 ): void {
   if (kind !== undefined && kind !== virtualization) throw otherKind(kind, virtualization)
-  // Rounds down, because a disk has whole GiB, and the other files of a virtual machine only have some MiB.
+  // Rounding down gives the disk size: it is in whole GiB, and the backup's other files only have some MiB.
   const neededGb = Math.floor(sizeBytes / gib)
   if (virtualization === 'kvm' && neededGb > limits.diskGb) throw diskTooSmall(neededGb)
 }

@@ -6,15 +6,15 @@ const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
 /**
- * Returns the bytes of used disk space that a backup records. The counted bytes include snapshots and may exceed the
- * disk. The result is at most the disk size, because all data of the backup fits on a disk of this size.
+ * Returns the used disk space in bytes that is recorded with a backup. `countedBytes` includes snapshots and may exceed
+ * the disk size. The result is at most the disk size, because the data of a backup always fits on the disk.
  */
 export function planUsedBytes(countedBytes: number, record: { limitBytes: number; extraBytes: number }): number {
   const usedBytes = Math.max(0, countedBytes - record.extraBytes)
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns the bytes that the backed-up disk used, or more: older backups may also count its snapshots. */
+/** Returns the bytes that the backed-up disk used. Older backups may also count snapshots and give a higher number. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }
@@ -27,9 +27,9 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the additional bytes that a restore needs while it moves shared data. For older backups, an estimate. */
+/** Returns the bytes that a restore needs temporarily to make files share data again. Estimated for older backups. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
-  const originalBytes = Math.min(sizeBytes, usedBytes) // with snapshots, `usedBytes` may exceed `sizeBytes`
+  const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` may also count snapshots
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
 }
 
@@ -44,8 +44,8 @@ export interface RestoredUse {
 
 /**
  * Returns the bytes by which the guest's disk limit stays raised after a restore. Restored data may count more than it
- * did for the backed-up guest, for example because this host lacks the image with which that guest shared data. The
- * raise gives the guest as much free space as that guest had. The raised limit is at most twice the disk size.
+ * did for the backed-up guest, for example because this host lacks the image with which the data was shared. The raise
+ * gives the guest as much free space as the backed-up guest had. The raised limit is at most twice the disk size.
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {

@@ -10,8 +10,8 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /*
  * This file contains the steps that replace a guest's volume with one from a template (reinstall) or a snapshot
- * (restore). The old disk is retained as a hidden snapshot until the new one works, and restored if a step fails
- * before.
+ * (restore). The old disk is retained as a hidden snapshot until the new disk works. If a step fails before that, the
+ * old disk is restored.
  */
 
 /** Id of the hidden snapshot of the old disk. */
@@ -82,7 +82,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      // The snapshot `kept` contains the old disk. If it was deleted, the new disk works and stays.
+      // `kept` is the hidden snapshot of the old disk. If it was deleted, the new disk has proved to work, and stays.
       const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept)
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),

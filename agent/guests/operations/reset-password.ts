@@ -17,8 +17,8 @@ interface ResetInput {
 }
 
 /**
- * Sets root's password, first in the guest and then in the state database. The SSH key stays. A blocked guest is
- * accepted, but a suspended one is refused.
+ * Sets root's password, first in the guest and then in the state database. The SSH key stays. A suspended guest is
+ * refused. A guest that is blocked for another reason is accepted.
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { logins } = context

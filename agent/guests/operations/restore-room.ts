@@ -22,7 +22,7 @@ interface WantedRoom {
 }
 
 /**
- * Raises the guest's disk limit so that a backup fits in addition to the disk. One of the two is deleted later.
+ * Raises the guest's disk limit, so that a restored backup fits next to the old disk until one of them is deleted.
  * @throws {BerthError} `backup_too_large`, `storage_full`
  */
 export async function makeRoom(
@@ -62,7 +62,7 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context.machines, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context.volumes, uuid)) - boundBytes)
-  // An earlier operation may have reserved more space and still need it.
+  // Never lowers `fetchedBytes`: an earlier operation may still need the space that it reserved.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }
@@ -103,8 +103,8 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 /**
  * Lowers the disk limit when the kernel has freed the discarded volume. If this takes long, the reconciler lowers the
  * limit later. If the limit were lowered at once, a running guest would find its disk full.
- * @param change new `extraBytes` of the guest. A decrease is added to `fetchedBytes`, so that the limit stays the same
- * until the volume is freed.
+ * @param change new `extraBytes` of the guest. If it is lower, the difference is added to `fetchedBytes`, so that the
+ * disk limit stays the same until the volume is freed.
  */
 export async function endRoom(
   context: DiskContext,

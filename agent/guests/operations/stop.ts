@@ -38,14 +38,14 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
   }
 }
 
-/** Keeps a suspended guest stopped after its suspension if a user stops it. Joins the caller's transaction. */
+/** After a stop by a user, the guest does not start when its suspension ends. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** True if the stop must still happen. It must not if the agent itself ordered it and the guest may run by now. */
+/** False if the agent itself ordered the stop of a blocked guest, and the guest is allowed to run again by now. */
 function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

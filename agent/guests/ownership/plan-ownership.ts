@@ -52,7 +52,7 @@ export function mayStart({ role }: Ownership): boolean {
   return role === 'owner'
 }
 
-/** Returns the next state and the effect. `undefined`: the event is not valid in this state and changes nothing. */
+/** Returns the new ownership and the effect of the event. `undefined`: the event is invalid now and changes nothing. */
 export function planOwnership(known: Ownership, event: OwnershipEvent): OwnershipChange | undefined {
   switch (event.kind) {
     case 'leave':

@@ -60,8 +60,8 @@ export function checkAllowed(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses to start a guest that may not run. Only for starts by the agent itself, for example after a reboot of the
- * host: a guest that is suspended in mode `network` is also started.
+ * Refuses a start by the agent itself, for example after a reboot of the host, if the guest may not run. A guest that
+ * is suspended in mode `network` may run.
  * @throws {BerthError} `policy_blocked`
  */
 export function checkAllowedToRun(judged: PolicyFacts): void {
@@ -69,7 +69,7 @@ export function checkAllowedToRun(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a blocked guest. If `mayLift` is true, a block only for abuse is lifted. Joins the caller's transaction.
+ * Refuses a blocked guest. With `mayLift`, lifts a block that is only for abuse. Joins the caller's transaction.
  * @throws {BerthError} `policy_blocked`
  */
 export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boolean): void {
@@ -84,7 +84,7 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** Returns the guest's present network rates, which are lower while it is throttled. `cut`: the guest is blocked. */
+/** Returns the guest's network rates, and lower ones while it is throttled. `cut` is true if the guest is blocked. */
 export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0

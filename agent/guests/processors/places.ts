@@ -1,7 +1,7 @@
 import type { GuestRecord } from '../record/record.js'
 import { countOf, planMove, planPlace, shareOf, type Place } from './plan-places.js'
 
-/** Maximum number of guests that are moved at once. */
+/** Maximum number of guests that one call of `balance` moves to spread the load. */
 const movesAtOnce = 16
 
 type PlacedGuest = Pick<GuestRecord, 'uuid' | 'wanted'> & {
@@ -58,8 +58,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Moves guests to balance the load of the processors, after guests or the host's processors changed.
-   * @returns guests that moved
+   * Moves guests between processors to balance the load. Called after guests or the host's processors changed.
+   * @returns uuids of the moved guests
    */
   balance(): string[] {
     const moved = new Set(this.#followHost())
@@ -73,8 +73,8 @@ export class ProcessorPlaces {
   }
 
   /**
-   * If the usable processors changed, chooses new ones for guests that use an offline one or may use more now.
-   * @returns these guests
+   * Chooses other processors for guests that have an offline one, or that may now use another number of processors.
+   * @returns uuids of these guests
    */
   #followHost(): string[] {
     const online = this.readOnline()

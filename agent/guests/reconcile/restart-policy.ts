@@ -29,7 +29,7 @@ export class RestartPolicy {
 
   /**
    * Returns the time in ms to wait before an ended guest is started; 0: none. The wait doubles with each start in the
-   * last ten minutes. While the cause of the end is not known, it lasts at least until the driver's report is due.
+   * last ten minutes. Until the cause of the end is known, the wait lasts at least until the driver should report it.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

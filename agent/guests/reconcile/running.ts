@@ -64,7 +64,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // Sets a list of addresses only once per run of the guest: the guest's root may have refused or removed them.
+    // The same addresses are set only once per run of the guest, because its root may have refused or removed them.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))
@@ -97,7 +97,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   return resized.changed
 }
 
-/** Identifies the guest's state. If a setting is rolled back, only the revision shows that something changed. */
+/** Describes the guest's state, including its revision. A value that was changed and rolled back looks unchanged. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

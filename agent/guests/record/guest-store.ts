@@ -219,7 +219,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Reads a record. Inside a transaction it is not cached, because a revision is used again after a rollback. */
+  /** Reads a record. In a transaction it is not cached: after a rollback, another change may get the same revision. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept

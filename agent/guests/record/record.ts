@@ -161,11 +161,11 @@ export interface GuestDocument {
   /** Bytes by which the volume's limit is raised while a backup is fetched. */
   fetchedBytes: number
   /**
-   * Bytes by which the volume's limit is raised because a restored volume contains copies of data that it shared with
-   * an image or among its files before.
+   * Bytes by which the volume's limit is raised after a restore. The restored volume contains separate copies of data
+   * that the backed-up volume shared with an image or among its files.
    */
   extraBytes: number
-  /** Value of `extraBytes` for the volume that a restore prepares. It applies once this volume is the guest's disk. */
+  /** Value that `extraBytes` gets when the volume that an unfinished restore prepares becomes the guest's disk. */
   nextExtraBytes: number
   /** Changes that the running guest gets at its next start; empty for a stopped guest. */
   atNextStart: readonly PendingChange[]

@@ -14,7 +14,7 @@ export interface StoredGuestRow {
   uuid: string
   id: number
   name: string
-  /** A `StoredGuest` as JSON. */
+  /** The guest's spec and document (`StoredGuest`) as JSON. */
   spec: string
   status: GuestStatus
   status_reason: string
@@ -71,7 +71,7 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }
 
-/** Returns the columns that an update writes. Fields in `spec` keep their order: equal values have equal JSON. */
+/** Returns the columns that an update writes. Fields of `spec` stay in order, so that equal specs have equal JSON. */
 export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
   const { status, statusReason, wanted, login, limits, templateId } = update
   const document = {

@@ -29,7 +29,7 @@ export function checkCapacity(
   )
 }
 
-/** Checks changed limits. The host may have shrunk below the others. @throws {BerthError} `resource_exhausted` */
+/** Checks only changed limits. Others may exceed a host that has shrunk. @throws {BerthError} `resource_exhausted` */
 export function checkCapacityChange(
   before: RequestedLimits,
   wanted: RequestedLimits,

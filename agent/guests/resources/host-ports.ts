@@ -27,15 +27,15 @@ export interface HostPortsParts {
 
 export class HostPorts {
   /**
-   * Ports that a setting in progress has freed in the state database. No other guest gets them until the host has
-   * applied the setting: it may be rolled back, and packets may still reach the old guest.
+   * Ports that a change in progress has taken from a guest in the state database. They stay reserved until the change
+   * is applied on the host: it may be rolled back, and packets to these ports may still reach the old guest.
    */
   readonly #held = new Set<PortSpan>()
 
   constructor(private readonly parts: HostPortsParts) {}
 
   /**
-   * Adds freed ports to `#held`, so that no other guest gets them.
+   * Reserves ports that a change in progress has freed, so that no other guest gets them.
    * @returns a function that releases the ports and may be called repeatedly
    */
   hold(span: PortSpan): () => void {
@@ -57,7 +57,7 @@ export class HostPorts {
     return chooseMappings(this.openChoice(listening), wanted)
   }
 
-  /** Returns an object that chooses free ports, but none that a setting in progress has just freed (`#held`). */
+  /** Returns an object that chooses free ports. Ports that `hold` reserves do not count as free. */
   openChoice(listening: ReadonlySet<string>): PortChoice {
     const { store, config } = this.parts
     const { db } = store.changes
@@ -131,7 +131,7 @@ function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping
   return choice.tryTake(spanOf(same)) ? same : wanted
 }
 
-/** Picks host ports for all mappings. Mappings of the same protocol, address and length share one search. */
+/** Picks host ports. One search serves all mappings with the same protocol, host address and number of ports. */
 function pickAlike(choice: PortChoice, wanted: readonly CheckedMapping[]): Map<string, number[]> {
   const free = new Map<string, number[]>()
   for (const mapping of wanted) {

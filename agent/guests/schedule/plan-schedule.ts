@@ -14,7 +14,7 @@ export interface ScheduleChange {
 
 /** Delay in ms after which a run counts as missed: the host or its agent was off, or its clock was wrong. */
 export const missedAfterMs = 15 * 60_000
-/** A missed run is made up for within this time in ms. Each guest has its own delay, so that runs do not coincide. */
+/** Maximum delay in ms of a run that makes up for a missed one. Guests have different delays, to spread their runs. */
 export const catchUpWithinMs = 30 * 60_000
 /** Largest jump of the local time in ms when its offset from UTC changes. */
 const clockChangeMs = 24 * hourMs
@@ -59,8 +59,8 @@ export interface LookAt {
 }
 
 /**
- * Plans the next step of an enabled schedule. A single run makes up for all missed runs. There is no additional run if
- * the next regular run comes earlier.
+ * Plans the next step of an enabled schedule. If runs were missed, one additional run makes up for all of them. It is
+ * left out if the next regular run comes earlier.
  */
 export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time: TimeFormat): Look {
   const { nextRunMs } = schedule

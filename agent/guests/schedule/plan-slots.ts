@@ -12,7 +12,7 @@ type Grid = Pick<SnapshotSchedule, 'intervalHours' | 'time' | 'firstDay'>
 
 export const hourMs = 3_600_000
 
-/** Returns the first run after `afterMs`, which may be any time, even before the first day. */
+/** Returns the time of the first run after `afterMs`. `afterMs` may also be before the schedule's first day. */
 export function nextSlotMs(grid: Grid, afterMs: number, time: TimeFormat): number {
   const stepMs = grid.intervalHours * hourMs
   const originMs = Date.parse(`${grid.firstDay}T${grid.time}:00Z`)
@@ -34,7 +34,7 @@ function wallMs(ms: number, time: TimeFormat): number {
   return Date.parse(`${time.format(ms).replace(' ', 'T')}Z`)
 }
 
-/** Returns the times at which the clocks show `wall`. @param twice whether to include the second time, if it exists */
+/** Returns the times at which the clocks show `wall`. @param twice includes the second time, if there are two */
 function instantsOf(wall: number, twice: boolean, time: TimeFormat): number[] {
   const first = time.parse(new Date(wall).toISOString().slice(0, 19)) ?? Infinity
   return twice && wallMs(first + hourMs, time) === wall ? [first, first + hourMs] : [first]

@@ -21,7 +21,7 @@ export interface ScheduledKind {
   readonly move: (record: GuestRecord, nextRunMs: number) => void
   /** Subjects that the run needs, such as the guest. The run waits while one of them has an unfinished operation. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
-  /** Creates the order of a run. @param run `nextRunMs`, the time of the next run, is stored together with the order */
+  /** Creates the order of a run. @param run `nextRunMs`: time of the following run, which is stored with the order */
   readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission
 }
 
@@ -138,7 +138,9 @@ function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }
 
-/** Returns `offsetMs` of a guest. It is always the same for a guest, and evenly distributed over all guests. */
+/**
+ * Returns the delay in ms with which a guest makes up for missed runs: constant, and evenly distributed over guests.
+ */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }

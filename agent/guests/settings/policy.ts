@@ -77,7 +77,7 @@ export class PolicySettings {
     return () => this.context.store.update(uuid, { suspension, wanted })
   }
 
-  /** Changes the guest, then calls `judge`, which locks the guest's mutex, too. The change must have ended then. */
+  /** Changes the guest, then calls `judge`. Both lock the guest's mutex, so they run one after the other. */
   async #change(target: Target, change: SettingChange): Promise<GuestRecord> {
     await changeGuest(this.context, target, change)
     await this.keeper.judge(target.uuid)

@@ -124,7 +124,7 @@ export class PortMappings {
 
   #put({ record, replaced, position, listening }: Place, wanted: CheckedMapping): void {
     const { store } = this.context
-    // Host ports that stay the same are not checked: their address or the permitted range may have changed since.
+    // An unchanged host port is kept without a check. The host's addresses or permitted ports may have changed since.
     if (replaced && isAtSameHostPorts(replaced, wanted))
       return store.putMapping(record.uuid, position, mappingAt(wanted, replaced.hostPort))
     const hasIpv6 = record.ipv6Addresses.length > 0
@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // no other guest has its host ports: they were reserved until now
+    store.putMapping(uuid, position, mapping) // host ports are still free: they were reserved meanwhile
   }
 }
 

@@ -65,7 +65,7 @@ async function takeRaised(context: DiskContext, record: GuestRecord, id: string)
   return taken
 }
 
-/** Deletes a snapshot. The retained bytes decrease by its exclusive bytes, if the quotas report these. */
+/** Deletes a snapshot. The retained bytes of the guest decrease by those that only this snapshot used, if known. */
 export function deleteCounted(context: DiskContext, uuid: string, id: string): Promise<void> {
   return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }
@@ -135,8 +135,8 @@ function hasNothing(record: GuestRecord): boolean {
 }
 
 /**
- * True if the record already contains these numbers. Numbers that were never measured are estimates. They count as
- * different unless nothing is retained.
+ * True if the record already contains these numbers. If the space of its snapshots was never measured, its numbers are
+ * estimates. The function then returns false, unless no bytes are retained.
  */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0

@@ -162,7 +162,7 @@ export class QmpConnection {
     this.#answered(id)?.resolve(value)
   }
 
-  /** Finds the command that an answer belongs to. Counts an answer to no command, and then returns undefined. */
+  /** Returns the command that waits for this answer. If there is none, counts the answer as unrequested. */
   #answered(id: number): Pending | undefined {
     const pending = this.#settle(id)
     if (!pending) this.#countUnasked()
