@@ -52,9 +52,7 @@ export class HeldConsole {
   /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: those of them that earlier users have typed. */
   #owed = 0
   #owedBefore = 0
-  /**
-   * `#taken`: bytes of the present user's input that the terminal accepted. `#noted`: bytes acknowledged to the user.
-   */
+  /** `#taken`: bytes of the present user's input that the terminal accepted. `#noted`: those that were acknowledged. */
   #taken = 0
   #noted = 0
   #lastSentMs = 0

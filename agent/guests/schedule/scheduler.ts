@@ -138,9 +138,7 @@ function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }
 
-/**
- * Returns the delay in ms with which a guest makes up for missed runs: constant, and evenly distributed over guests.
- */
+/** Returns the delay in ms with which a guest makes up for missed runs: constant, and spread evenly over guests. */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }
