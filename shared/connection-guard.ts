@@ -60,7 +60,7 @@ export class ConnectionGuard {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** Ends the connection with the first of these keys. @param keys keys of `#unproven`, the oldest first */
+  /** Ends the oldest of these connections. @param keys their keys in `#unproven`, the oldest connection first */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)
@@ -70,7 +70,7 @@ export class ConnectionGuard {
 
   #forget(key: string, socket: Socket | undefined): void {
     const found = this.#unproven.get(key)
-    // A newer connection may have the same address and port, and must stay.
+    // Keeps the entry of a newer connection that has the same address and port.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
     this.#unproven.delete(key)

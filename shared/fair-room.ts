@@ -5,7 +5,7 @@
 
 /** The caller that occupies one console or stream. */
 export interface Holding {
-  /** Whom the console or stream counts for: a caller, or a limited API key with all keys that descend from it. */
+  /** The caller that the console or stream counts for. A limited API key and all keys created from it count as one. */
   readonly share: string
   /** True if the caller is unlimited. Such callers may use the reserve, and `perShare` does not limit them. */
   readonly unlimited: boolean
@@ -16,8 +16,8 @@ export interface Room {
   /** Maximum number of consoles or streams for each share of limited callers. */
   readonly perShare: number
   /**
-   * The part of `most` that is kept free for unlimited callers, until they use it. A limited caller without any console
-   * or stream may use half of it: otherwise other limited callers could lock it out.
+   * Part of `most` that stays free until unlimited callers use it. A limited caller that has no console or stream yet
+   * may use half of it, because otherwise other limited callers could lock out this caller.
    */
   readonly reserve: number
 }

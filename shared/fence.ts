@@ -9,7 +9,7 @@ import { BerthError } from './errors.js'
 export interface Fence {
   /** Name of the lease that protects the work. */
   readonly work: string
-  /** Number of the take-over of the lease, at least 1. Each take-over has a higher number. */
+  /** Number that rises each time a gateway takes over the lease; at least 1. */
   readonly epoch: number
 }
 

@@ -4,7 +4,7 @@ import type { Firewall, FirewallRule } from './firewall-rules.js'
 /** A TCP connection from a client to a guest. */
 export interface Arrival {
   readonly family: AddressFamily
-  /** Address of the client. Empty: a client whose address no rule names. */
+  /** Address of the client. Empty: an address that is in no rule's `sourceIp`. */
   readonly source: string
   /** Port of the guest. */
   readonly port: number

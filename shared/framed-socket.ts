@@ -107,7 +107,7 @@ export class FramedSocket {
 /** Time in ms for which a successful check of the peer's certificate is not repeated. */
 const peerCheckMs = 100
 
-/** Wraps a check, so that calls run it at most every 100 ms. After a failure of the check, every call runs it. */
+/** Wraps a check. After a success, it is not repeated for 100 ms. After a failure, the next call repeats it. */
 export function sparingly(check: () => void): () => void {
   let passedAtMs = -Infinity
   return () => {

@@ -86,7 +86,7 @@ function serviceError(of: GrpcStatus): ServiceError {
 /**
  * Converts the failure of a call to an agent. If the failure concerns the request, the agent's code is passed on. If
  * the agent rejects the gateway itself, has a bug or sends a malformed status, the code becomes `agent_error`.
- * @param call.left true if the call was sent: the agent may have executed it even if it did not answer
+ * @param call.left true if the call was sent, so that the agent may have executed it without an answer
  */
 export function fromServiceError(error: unknown, { step, left }: { step: string; left: boolean }): BerthError {
   if (error instanceof BerthError) return error
@@ -125,7 +125,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // At most 12 digits: the gateway goes on from this epoch, and a hostile agent must not use up the 15 digits.
+    // The gateway's next epoch is higher than this one. With 12 of 15 digits, a hostile agent cannot use up all epochs.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

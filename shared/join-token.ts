@@ -87,7 +87,7 @@ function invalidToken(why: string, cause?: unknown): BerthError {
   return new BerthError('invalid', 'join_token_invalid', `join token: ${why}`, { cause })
 }
 
-/** Error for a token of the other kind. */
+/** For each expected kind of token: the audience of the other kind, and the error if such a token is given. */
 const otherAudience: Readonly<Record<JoinAudience, { readonly audience: JoinAudience; readonly message: string }>> = {
   [joinAudience]: { audience: gatewayJoinAudience, message: 'it is for a gateway: use it with berth-gateway join' },
   [gatewayJoinAudience]: { audience: joinAudience, message: 'it is for a host: use it with berth-agent join' },

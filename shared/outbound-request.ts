@@ -206,14 +206,14 @@ class Exchange {
         message.destroy(new OutboundError('answer_cut', 'the connection ended in the middle of the answer'))
       )
     this.#message = message
-    message.on('error', () => undefined) // without a listener, Node throws; a reader gets the error, too
+    message.on('error', () => undefined) // Node would throw without it; whoever reads the body gets the error, too
     socket.prependOnceListener('close', cut) // runs before Node's own handler, which would report "aborted"
     message.once('close', () => socket.off('close', cut))
     this.#watch(message, socket.bytesRead)
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /** Fails a body that stops arriving. The time during which a slow reader has unread bytes does not count. */
+  /** Fails a body of which no more bytes arrive. Waits as long as the caller has unread bytes. */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {

@@ -22,7 +22,7 @@ export interface WantedMapping {
   readonly description: string
 }
 
-/** A checked mapping. If the agent chooses the first port of a range (0), the end of the range is 0, too. */
+/** A checked mapping. A first port of 0 means that the agent chooses the ports. The last port is then 0, too. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
   /** Number of mapped ports, at least 1. */
@@ -48,8 +48,8 @@ export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping
 type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
 
 /**
- * Applies the sent fields to a stored mapping. If a first port is sent without an end, its range moves and keeps its
- * length. If an end is sent for one side, both ranges get the new length.
+ * Applies the sent fields to a stored mapping. A new first port without a last port moves the range, which keeps its
+ * length. A new last port of one range changes the length of both ranges.
  */
 export function changePortMapping(
   stored: WantedMapping,
@@ -64,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Changes the end of each range so that it keeps its length. If the agent chooses the first port (0), the end is 0. */
+/** Computes the last port of each moved range, which keeps its length. If its first port is 0, so is the last one. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)
@@ -80,7 +80,7 @@ export function checkHostIp(field: string, text: string): string {
   return address.text
 }
 
-/** Returns the common length of both ranges. A range without an end has the length of the other. */
+/** Returns the length of both ranges, which must be equal. A range without a last port is as long as the other one. */
 function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)

@@ -43,12 +43,12 @@ export class SteadyClock {
     return this.#jump ? monotonicMs + this.#offsetMs : wallMs
   }
 
-  /** Returns the earlier of wall clock and steady time. Earlier times have certainly passed. */
+  /** Returns the earlier of wall clock and steady time. A time before it has certainly passed. */
   earliest(): number {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** Returns the later of wall clock and steady time. Later times have certainly not come yet. */
+  /** Returns the later of wall clock and steady time. A time after it has certainly not come yet. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }
@@ -76,7 +76,7 @@ export class SteadyClock {
     if (mark.bootId === bootId && sameOffset) this.trust()
   }
 
-  /** Treats the clock as settled without a wait of 5 minutes. Call it if no earlier record contradicts the clock. */
+  /** Treats the clock as settled without the wait of 5 minutes. Call it if no earlier `ClockMark` exists. */
   trust(): void {
     this.#watchedFromMs = -Infinity
   }

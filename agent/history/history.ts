@@ -53,7 +53,7 @@ const seriesInTurn = 5
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** For each series: the hour, counted since 1970, up to which its hours and days are aggregated. */
+  /** For each series: number of the hour (since 1970) at which ended hours and days were last aggregated. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
   #recorded = 0
@@ -94,7 +94,7 @@ export class UsageHistory {
     await this.#write(this.parts.now())
   }
 
-  /** Takes the readings with which the first minute begins. */
+  /** Reads the counters at the start of recording. The first recorded minute is the difference to these readings. */
   look(): void {
     const { store, sampleGuest, sampleHost } = this.parts
     this.#note(hostSeries, sampleHost())
@@ -108,7 +108,7 @@ export class UsageHistory {
     return before
   }
 
-  /** Records a minute at its end. Failures are only logged, and leave a gap in the history. */
+  /** Called at the end of each minute: records the minute's usage. A failure is only logged and leaves a gap. */
   tick(): Promise<void> {
     if (this.#closed) return this.#recording.settled()
     return this.#recording.run(() =>

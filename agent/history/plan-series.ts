@@ -154,7 +154,7 @@ export interface History {
 
 const unknown = figuresOf({})
 
-/** Returns the history from the first known step to the present one; for minutes, to the last complete one. */
+/** Returns the history from the first step with data to the present hour or day, or to the last ended minute. */
 export function planHistory(series: Buffer, range: Range, nowMs: number): History {
   const tier = tiers[range]
   const end = indexAt(tier, nowMs) + (range === 'day' ? 0 : 1)
@@ -170,8 +170,8 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Adds steps to a copy of the file: ended hours and days that are not written yet, and the present hour and day up to
- * now. They replace the oldest steps, which no longer belong to the range.
+ * Adds to a copy of the file the ended hours and days that are not written yet, and the present hour and day until now.
+ * Each added step replaces the oldest one in its ring, which no longer belongs to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {

@@ -55,7 +55,7 @@ export class Images {
     return template
   }
 
-  /** Returns `id`. For a virtual machine, it returns the template with the same system if `id` is a container's. */
+  /** Replaces a container's template by a virtual machine's with the same system, if `virtualization` is `kvm`. */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id

@@ -16,7 +16,7 @@ export interface DescriptionParts extends DriversDescription {
 
 const gib = 1024 ** 3
 
-/** Description of the host without fields that may change: its id (by a new join), and those that upgrades change. */
+/** The host's description without its id, which a new join changes, and without the fields that upgrades change. */
 export type FixedDescription = Omit<HostDescription, 'hostId' | 'features' | 'previousVersion'>
 
 export function describeHost(parts: DescriptionParts): FixedDescription {

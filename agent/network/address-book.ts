@@ -90,7 +90,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Converges IPv4 and IPv6, each even if the other one fails. @throws the first failure */
+  /** Converges IPv4 and IPv6. A failure of one does not stop the other. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
@@ -159,7 +159,7 @@ export class HostAddressBook implements AddressBook {
     await this.#ipv4.remove(guest.publicIpv4s)
   }
 
-  /** @returns a copy of the guest with only its former addresses that it has lost */
+  /** Returns a copy of the guest. Its public IPv4 and IPv6 addresses are only those that the guest has just lost. */
   #findLost(guest: GuestNetwork): GuestNetwork {
     const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>

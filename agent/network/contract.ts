@@ -87,7 +87,7 @@ export interface Network {
   /**
    * Plans the sources of guests' IPv6 addresses. If there are none, the plan contains the reason.
    * @param configured prefixes set through the API; default: those in the agent's database
-   * @param held found prefixes in use (addresses/held-prefixes.ts); default: those in the agent's database
+   * @param held found prefixes that guests use (addresses/held-prefixes.ts); default: those in the agent's database
    */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends processes and background work; the host keeps its configuration. */

@@ -6,7 +6,7 @@ export class Drift {
   #noted = true
   #lookedAtMs = -Infinity
 
-  /** @param everyMs longest time between full reads. Use 0 without a netlink watch: each read is then full */
+  /** @param everyMs longest time between full reads. 0, for callers without a netlink watch, makes every read full */
   constructor(private readonly everyMs: number) {}
 
   note(): void {

@@ -31,7 +31,7 @@ export class HostNetwork implements Network {
   }
 
   async attach(guest: WantedNetwork, parts = everything): Promise<void> {
-    const cutsFirst = guest.cut === true && parts.includes('rates') // blocks the traffic first: `rules` may fail
+    const cutsFirst = guest.cut === true && parts.includes('rates') // the traffic is cut even if `rules` fails later
     if (cutsFirst) await this.shaper.apply(guest)
     if (parts.includes('rules')) await this.rules.attach(guest)
     if (parts.includes('addresses')) await this.addresses.attach(guest)

@@ -29,7 +29,7 @@ export class KnownGuests {
     else this.#guests.delete(uuid)
   }
 
-  /** Takes over the guests from the agent's database, without the detached ones. @returns the new list */
+  /** Replaces the list by the guests of the agent's database, except detached ones. @returns the new list */
   replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
     const uuids = new Set(journaled.map(({ uuid }) => uuid))
     for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)

@@ -115,8 +115,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks runs of ports from a list of all free ports. A single run is found wherever it fits. If several runs are
-   * requested, one may take the only place where another would fit, and then the call fails.
+   * Picks runs of adjacent ports from all free ports. One run is found whenever it fits anywhere. If several are
+   * requested, one may take the only place in which another would fit. The call then fails.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })

@@ -42,9 +42,9 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Operation
 }
 
 /**
- * Records the end of an operation even if `settle` throws, which is a bug in the definition. Otherwise, later
- * operations of the subject would wait forever. The operation then counts as failed, and `settle` is called for the
- * failure. If that throws, too, only the end is recorded.
+ * Records the end of an operation even if the definition's `settle` throws, which is a bug. Without the end, later
+ * operations of the subject would wait forever. After such a bug, the operation counts as failed, and `settle` is
+ * called again with the failure. If this throws, too, only the end is recorded.
  * @throws if the state database cannot be written now
  */
 export function commitEndAnyway(

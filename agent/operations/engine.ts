@@ -155,7 +155,7 @@ export class OperationEngine {
     return this.#scheduler.tasks(subject).map(({ id }) => id)
   }
 
-  /** True if a forward-only operation of the subject is pending or running: the subject is going to be deleted. */
+  /** True if an operation that is never undone, such as a deletion, is pending or running for the subject. */
   leaving(subject: SubjectRef): boolean {
     return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)
   }
@@ -256,8 +256,8 @@ export class OperationEngine {
   }
 
   /**
-   * Gives up an operation whose end cannot be written. Waiting callers get the error, and the next start of the agent
-   * continues the operation.
+   * Stops handling an operation whose end cannot be written to the database. Waiting callers get the error. The agent's
+   * next start continues the operation.
    */
   #abandon(task: Task, err: unknown): void {
     this.options.log.error(

@@ -41,7 +41,7 @@ export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** True if the step at the stored index has the stored name in this version of the agent. */
+  /** True if the stored step exists in this version of the agent: the same name at the same index. */
   readonly #known: boolean
   #progress: number
   /** The running step, if it is cancelable. */
@@ -173,7 +173,7 @@ export class Execution {
     canceled: AbortSignal,
   ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    // A combined signal stays registered with the agent's own signal, so only steps that can be canceled get one.
+    // `AbortSignal.any` leaves a registration at the agent's signal. So it is only used if the step can be canceled.
     const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,

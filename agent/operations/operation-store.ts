@@ -41,7 +41,7 @@ export interface OperationInsert {
   createdAtMs: number
 }
 
-/** An operation with the data that its run needs in addition to its record. */
+/** A stored operation: its record, its input, and the step that it has reached. */
 export interface JournaledOperation extends SubmittedOperation {
   /** Input of the operation; `{}` if it cannot be read. */
   input: unknown
@@ -221,8 +221,8 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before `endedBeforeMs`. If `endedBeforeMs` is Infinity, removes the
-   * oldest operations of the subjects that have the most operations.
+   * Removes at most `limit` operations that ended before `endedBeforeMs`. If that is Infinity, it removes `limit` ended
+   * operations, first those of subjects with the most operations, the oldest of each.
    * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {

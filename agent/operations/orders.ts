@@ -8,16 +8,16 @@ export type OrderName = WireOrder['$case']
 export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }>['value']
 
 /**
- * One kind of operation. It checks orders (`accept`), defines the steps and the end, and answers the submission
- * (`answer`). `Guest` is the type of a guest in the answer.
+ * One kind of operation. It checks orders, which are requests for an operation (`accept`), defines the steps and the
+ * end, and builds the response to an order (`answer`). `Guest` is the type of a guest in the response.
  */
 export interface OperationKind<Name extends OrderName, Input, Guest = never> extends OperationDefinition<Input> {
   /** Checks the order. It returns a promise if the check has to read the host. */
   accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
-   * Returns the parts of an order's answer besides the task. A repeated order gets the same parts, whatever the outcome
-   * of the operation.
-   * @param input undefined if the operation was removed
+   * Returns what the response to an order contains in addition to the task. A repeated order gets the same content,
+   * even if its operation failed.
+   * @param input input of the operation; undefined if the operation was removed
    */
   answer?(operation: OperationRecord, input: Input | undefined): OrderAnswer<Guest>
 }
@@ -39,11 +39,11 @@ export interface OrderContext {
 
 /** An order that passed all checks except those in `reserve`. */
 export interface AcceptedOrder<Input> {
-  /** The subject that the operation locks. */
+  /** The guest or other subject of the operation. Other operations on it wait until this one ends. */
   readonly subject: Subject
   /** Input for the steps, which is stored in the state database: plain JSON without secrets. */
   readonly input: Input
-  /** Value whose hash tells a repeated order from another one with the same id. Default: `input`. */
+  /** Value that is equal in all repetitions of an order, and is compared by its hash. Default: `input`. */
   readonly hashOf?: unknown
   /**
    * Makes checks and reservations in the transaction that stores the operation. An error rejects the order. Not called
@@ -87,7 +87,7 @@ export class Orders<Guest> {
   }
 
   /**
-   * Submits an order of the agent itself. The kind must accept it synchronously.
+   * Submits an order of the agent itself. The `accept` of the order's kind must not return a promise.
    * @throws {BerthError} the same errors as `submit`
    */
   submitNow(order: Order): OperationRecord {

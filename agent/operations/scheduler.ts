@@ -87,7 +87,7 @@ export class Scheduler {
     }
   }
 
-  /** Starts no new tasks, and waits for running ones. Paused tasks get a slot immediately, so that they can end. */
+  /** Starts no new tasks and waits until the begun ones end. Paused ones get a slot at once when they continue. */
   async close(): Promise<void> {
     this.#closed = true
     for (const turn of this.#ready) if (this.#active.has(turn.task)) turn.go()

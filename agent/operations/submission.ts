@@ -22,7 +22,7 @@ export interface Submission {
   subject: Subject
   /** Input for the steps, as plain JSON. */
   input: unknown
-  /** Value whose hash tells a repeated request from another one with the same id. Default: `input`. */
+  /** Value that is equal in all repetitions of a request, and is compared by its hash. Default: `input`. */
   hashOf?: unknown
   requestedBy: string
   /** Makes checks and reservations in the transaction that writes the operation. An error rejects the operation. */
@@ -38,7 +38,7 @@ export interface EngineStats {
   canceled: number
 }
 
-/** Returns the record of a repeated request. @throws {BerthError} `operation_conflict` for another request */
+/** Answers a request with a known operation id. @throws {BerthError} `operation_conflict` if the request differs */
 export function repeated(known: SubmittedOperation, requestHash: string): OperationRecord {
   if (known.requestHash === requestHash) return known.record
   throw conflict('operation_conflict', 'this operation id belongs to another request')

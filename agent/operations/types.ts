@@ -59,7 +59,7 @@ export interface Step<Input> {
 export type OperationOutcome =
   | { status: 'done' }
   | { status: 'canceled' }
-  /** `undone` is false if an undo failed too. */
+  /** `undone` is false if undoing a step failed, too, so that a part of the change may be left. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
 /** The data of an operation that the functions of its definition get. */

@@ -5,7 +5,7 @@ import { toServiceError } from '../../shared/grpc-errors.js'
 import { createSigningRequest, installCertificate } from '../enrollment/renewal.js'
 import type { AgentTls } from './tls.js'
 
-/** Implements CertificateService: renewal steps run one at a time. New connections use a new certificate at once. */
+/** Serves the renewal of the agent's certificate, one call at a time. New connections use a new certificate at once. */
 export function certificateService(identityDir: string, tls: AgentTls): CertificateServiceServer {
   const mutex = new Mutex()
   const inTurn = <T>(work: () => Promise<T>, callback: sendUnaryData<T>): void => {

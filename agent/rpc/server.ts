@@ -64,7 +64,7 @@ export async function serve(
   { listen, identityDir, tls, fences }: ServeOptions,
   services: AgentServices,
 ): Promise<() => Promise<void>> {
-  // Fences are checked after the credentials (an interceptor, too), so that only the gateway can raise an epoch.
+  // The credentials' interceptor runs before that of the fences. So only the gateway can raise an epoch.
   const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
   server.addService(BackupServiceService, services.backups)
   server.addService(GuestServiceService, services.guests)
@@ -134,8 +134,8 @@ export async function bind(
 }
 
 /**
- * Ends an injector (gRPC's source of connections) after the grace period. grpc-js (1.14.7) then destroys all
- * connections of the injector, even new ones, so new connections need another injector.
+ * Ends an injector, which passes connections to gRPC, after the grace period. grpc-js (1.14.7) then destroys all
+ * connections of the injector, even those added meanwhile. So new connections need another injector.
  */
 function retire(injector: ConnectionInjector): void {
   injector.drain(graceMs)

@@ -43,7 +43,7 @@ export interface AgentTls {
   readonly credentials: ServerCredentials
   /** Returns options for new connections: TLS 1.3, with client certificates that are checked against the private CA. */
   options(): TlsOptions
-  /** Registers a listener that is called after `reload`, because `options` may then return something else. */
+  /** Registers a listener that is called after `reload`: the result of `options` may have changed. */
   onReplaced(listener: () => void): void
   /** @throws {BerthError} `bad_certificate` unless this is a certificate of the gateway and is valid now */
   checkPeer(certificate: PeerCertificate | undefined): void

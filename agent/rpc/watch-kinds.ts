@@ -63,7 +63,7 @@ export function watchKinds({ guests, operations, images, alerts }: WatchStores):
   }
 }
 
-/** True if watchers see the guest. While a guest arrives from another host, the other host reports it. */
+/** True if watchers get the guest. While a guest is moving to this host, only its former host reports it. */
 function isShown({ ownership }: GuestRecord): boolean {
   return ownership.role !== 'arriving'
 }

@@ -88,7 +88,7 @@ export class Changes {
   }
 
   onChange(listener: (change: Change) => void): () => void {
-    const own = (change: Change): void => listener(change) // so that the same function can be registered twice
+    const own = (change: Change): void => listener(change) // a new function, so that one listener can be added twice
     this.#listeners.add(own)
     return () => void this.#listeners.delete(own)
   }

@@ -75,8 +75,8 @@ const migrations: readonly string[] = [
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
-  // Guests are initialized when they are created. An unreleased version did this at a guest's first start. Its guests
-  // that have not started yet stay uninitialized.
+  // Guests are now initialized when they are created. An unreleased version initialized a guest at its first start.
+  // Guests of that version that were never started stay uninitialized.
   `ALTER TABLE guests DROP COLUMN initialized;`,
   // UNIQUE cannot express that mappings overlap by range and by address, so network/ports.ts checks this.
   `ALTER TABLE guests ADD COLUMN firewall TEXT;          -- JSON; null: switched off
@@ -205,8 +205,8 @@ const migrations: readonly string[] = [
 ]
 
 /**
- * After the rollback of an upgrade, an older agent finds a database of the present version. Agents whose own database
- * has at least this version can use it. A migration that does more than add must raise the number:
+ * After the rollback of an upgrade, an older agent finds a database of this version. It can use the database if its own
+ * database version is at least this number. A migration that does more than add must raise the number:
  * docs/design/delivery.md.
  */
 const readableSince = 11
@@ -304,7 +304,7 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Stores the oldest version whose programs can use this database. Readers ignore it after another migration. */
+/** Stores the oldest version whose programs can use this database. The note is valid until the next migration. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)

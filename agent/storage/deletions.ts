@@ -9,7 +9,7 @@ import type { Pool } from './pool.js'
  */
 export class Deletions {
   readonly #pool: Pool
-  /** For each guest: ids of deleted subvolumes whose space was not free at the last check, perhaps of other guests. */
+  /** For each guest: ids of deleted subvolumes that may belong to it and were not yet freed at the last check. */
   readonly #pending = new Map<string, readonly number[]>()
   #noted = 0
 

@@ -28,10 +28,10 @@ export class Trash {
   readonly #waiting: string[] = []
   readonly #emptying = new Coalescer(() => this.#emptyAll())
   #deletions = 1
-  /** Value of `#deletions` when qgroups were last removed completely. A higher value makes another removal due. */
+  /** Value of `#deletions` when all stale qgroups were last removed. If `#deletions` is higher, new ones may exist. */
   #cleared = 0
   readonly #clearing = new SingleFlight()
-  /** Error output of the last attempt to clear qgroups. Empty if a subvolume was deleted after that attempt. */
+  /** Error output of the last attempt to remove stale qgroups. Each deletion of a subvolume resets it to ''. */
   #qgroupErrors = ''
 
   constructor(pool: Pool, log: Logger) {
@@ -42,7 +42,7 @@ export class Trash {
   /** Moves a subvolume to the trash and deletes it later. A failed deletion is logged; the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name) // added before the entry exists, so that a sweep skips the entry
+    this.#inWork.add(name) // before the subvolume is in the trash, so that a sweep does not delete it, too
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
     } catch (error) {
@@ -75,7 +75,7 @@ export class Trash {
 
   /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // copied before `readdir`, because entries may leave `#inWork` meanwhile
+    const before = new Set(this.#inWork) // `#inWork` may change during `readdir`, so it is read before and after
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
     // Claims all these subvolumes before it deletes the first one, so that another sweep skips them.

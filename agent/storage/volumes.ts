@@ -219,9 +219,9 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Corrects every limit that differs from `limits`, since a power loss may have undone the latest change. Starts no
-   * process if no limit differs.
-   * @param inTurn locks the guest's mutex and calls `set` with the guest's present limit
+   * Sets every limit on the host that differs from `limits`: a power loss may have undone the last change of a limit.
+   * Starts no process if no limit differs.
+   * @param inTurn must lock the guest's mutex, and then call `set` with the limit that the guest has at that time
    * @returns the guests whose limit was wrong
    */
   async ensureLimits(
@@ -239,7 +239,7 @@ export class Volumes extends VolumePlaces {
   /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // also read after `list`, because work may begin or end meanwhile
+    const inWork = [...this.#inWork.keys()] // `#inWork` may change during `list`, so it is read before and after
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
@@ -283,7 +283,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Runs `work`. Meanwhile, `sweep` keeps the guest's quota group. An error shows whether the pool is full. */
+  /** Runs `work` and protects the guest's quota group from `sweep` meanwhile. @throws the result of `storageError` */
   async #working<T>(guest: string, what: string, work: () => Promise<T>): Promise<T> {
     this.#inWork.set(guest, (this.#inWork.get(guest) ?? 0) + 1)
     try {

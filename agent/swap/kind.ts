@@ -38,13 +38,13 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
-    settle: () => void ended++, // `reserve` then refuses changes that were planned before this end
+    settle: () => void ended++, // changes planned before this end are outdated, and `reserve` refuses them
   }
 }
 
 /**
- * Plans a change. Returns a refusal instead of throwing it, because only new requests are refused, by `reserve`. A
- * repeated request gets the recorded answer.
+ * Plans a change. Returns a refusal instead of throwing it: `reserve` throws it for a new request. A repeated request
+ * must get the recorded answer, even if the change is not possible any more.
  */
 async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
   try {

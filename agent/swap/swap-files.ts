@@ -34,7 +34,7 @@ import { storageError } from '../storage/errors.js'
 import type { HostSwap, SwapSlot, SwapFile, SwapState } from './contract.js'
 import { unitFilesOf, unitTextOf } from './plan-unit.js'
 
-/** Bytes in addition to the requested size: more than the page that the kernel uses for the header. */
+/** Bytes that are added to the requested size, because the kernel uses the first page of the file as header. */
 const headerBytes = 64 * 1024
 /** Type of btrfs in statfs(2). */
 const btrfsMagic = 0x9123683e

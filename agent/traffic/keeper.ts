@@ -16,7 +16,7 @@ import { TrafficStore } from './traffic-store.js'
 /** Time in ms after which the stop of a guest that still runs is requested again. */
 const stopAgainMs = 60_000
 
-/** While no guest has a quota: number of ticks in a row that skip the reading of counters. */
+/** Number of checks in a row that do not read the counters, while no guest has a quota. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -43,7 +43,7 @@ export class TrafficKeeper implements PolicyKeeper {
   readonly #stopped = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   readonly #counting = new SingleFlight<string[]>()
-  /** Number of ticks since the counters were read. */
+  /** Number of timer ticks since the counters were last read. */
   #ticks = 0
   readonly #judging = new KeyedSingleFlight<string>()
   /** Guests that ran at the last reading. Before the first reading: those that ran when the last agent ended. */
@@ -228,7 +228,7 @@ export class TrafficKeeper implements PolicyKeeper {
     log.info({ guest: record.uuid }, 'suspension ended')
   }
 
-  /** Stops a guest that must not run. As after a user's stop, it stays stopped when it is allowed to run again. */
+  /** Stops a guest that must not run. The guest stays stopped even after it is allowed to run again. */
   #stopBlocked(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())
@@ -236,7 +236,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest that was stopped only because the clock was wrong. The guest's expiry is still in the future. */
+  /** Starts a guest that was stopped because a wrong clock showed its expiry time, which is still in the future. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
@@ -262,19 +262,19 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 }
 
-/** The time and counters from which one round computes all counts. `counted`: the counters could be read. */
+/** Time and counters that one count uses for all guests. `counted` is true if the counters could be read. */
 interface Look {
   readonly nowMs: number
   readonly counted: boolean
   readonly of: (uuid: string) => CountLook
 }
 
-/** Returns the uuids of guests that are not stopped. A stopped guest's counters may grow, but no packet reaches it. */
+/** Returns uuids of guests that are not stopped. Counters of stopped guests may grow, but no packet reaches them. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }
 
-/** True if the guest's quota and expiry are enforced: unless the guest is broken or being deleted. */
+/** True if the guest's quota and expiry are enforced. False while the guest is broken or being deleted. */
 function isJudged({ status }: GuestRecord): boolean {
   return status !== 'deleting' && status !== 'error'
 }

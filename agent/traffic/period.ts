@@ -25,7 +25,7 @@ export function periodStart(nowMs: number, resetDay: number, time: TimeFormat): 
   return start <= today ? start : resetDate(year, month - 1, resetDay)
 }
 
-/** Returns the first day of the next period. If the reset day has changed, the present period ends on the old one. */
+/** Returns the first day of the next period. Uses the reset day with which the period began (see `resetDayOf`). */
 export function nextPeriodStart(start: string, resetDay: number): string {
   const [year, month] = parseDate(start)
   return resetDate(year, month + 1, resetDayOf(start, resetDay))
@@ -44,10 +44,10 @@ export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
 }
 
 /**
- * Advances the period of a traffic count to the present clock and reset day. Each new period resets the count once. If
- * the clock goes back by up to a month, the period stays until its end. If it goes back further, it was wrong before or
- * is wrong now. Then the period follows the clock without a reset, and a later return to the former period does not
- * reset the count either. A change of the reset day moves the period without a reset.
+ * Advances the period of a traffic count to the present clock and reset day. A new period resets the count once. If the
+ * clock goes back by up to a month, the period stays until its end. If the clock goes back further, it is wrong now or
+ * was wrong before. The period then follows the clock, but neither this nor a later return to the former period resets
+ * the count. A change of the reset day moves the period, also without a reset.
  * @param counted the stored period; undefined: nothing was counted yet
  * @param startOf returns the first day of the present period for a reset day
  */
@@ -70,8 +70,8 @@ export function advancePeriod(
 }
 
 /**
- * Returns the reset day with which a period began: the present one if a period with it begins on this day, otherwise
- * the day of the month on which the period began.
+ * Returns the reset day with which a period began. It is `resetDay` if a period with this reset day can begin on
+ * `start`, otherwise the day of the month in `start`.
  */
 function resetDayOf(start: string, resetDay: number): number {
   const [year, month, day] = parseDate(start)

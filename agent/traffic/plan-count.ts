@@ -13,14 +13,14 @@ export interface TrafficCount extends CountedPeriod {
   readonly counterTx: number
 }
 
-/** One reading of a guest's counters, and the periods at the time of the reading. */
+/** A reading of a guest's counters, and a function that computes the traffic period at the time of the reading. */
 export interface CountLook {
   readonly epoch: string
   /** The guest's counters. Undefined: they could not be read. */
   readonly counters: ByteCounters | undefined
   /**
-   * True if the guest has probably not run since the last reading. Then received bytes count only if the guest has sent
-   * something.
+   * True if the guest was probably stopped since the last reading. If it has sent nothing, its received bytes are then
+   * not counted.
    */
   readonly off?: boolean
   /** Returns the first day of the present period, for guests with this reset day. */

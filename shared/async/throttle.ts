@@ -1,6 +1,6 @@
 export interface ThrottleOptions {
   readonly intervalMs: number
-  /** True: the first request after a pause runs at once. By default it runs an interval later, together with others. */
+  /** True: a request after a pause runs the work at once. Default: the work runs an interval after such a request. */
   readonly leading?: boolean
 }
 
@@ -28,7 +28,7 @@ export class Throttle {
     else this.hold()
   }
 
-  /** Makes all requests wait for an interval that begins now. */
+  /** Makes requests wait until an interval from now has passed. */
   hold(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {

@@ -8,7 +8,7 @@ const gzipMagic = Buffer.of(0x1f, 0x8b)
 
 /**
  * Decodes the encodings that editors and clients apply: base64, gzip, UTF-16, a byte order mark.
- * @param isKnown returns true if a text already has a known form and must not be decoded as base64
+ * @param isKnown returns true for a text in a recognized form of user data, which must not be decoded as base64
  */
 export function decodeText(sent: string, isKnown: (text: string) => boolean): string {
   const text = decodeSent(sent, isKnown)

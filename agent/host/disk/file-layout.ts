@@ -23,7 +23,7 @@ const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 
 
 /** Facts from which the space for a restore is computed. */
 export interface LayoutSpace {
-  /** How many bytes less than their lengths all large files together occupy. */
+  /** Total length of the large files, less the bytes that they occupy on the disk. */
   readonly savedBytes: number
   /** Additional bytes that a restore needs temporarily, because it moves data that several files share. */
   readonly movedBytes: number
@@ -50,11 +50,11 @@ export async function readLayout(
 }
 
 export interface LayoutSource {
-  /** Path of a file that `readLayout` wrote. Undefined: zeros become holes, and equal files share their data. */
+  /** Path of the layout that `readLayout` wrote. Undefined: makes holes from all zeros, and equal files share data. */
   readonly layout: string | undefined
   /** Directory of an unpacked image on the same file system. Equal files of the tree and the image share their data. */
   readonly image: string | undefined
-  /** Large files that `applyToFetched` has already handled, by their indexes in the layout. */
+  /** Indexes in the layout of large files that `applyToFetched` has already handled. */
   readonly apart: readonly number[]
 }
 

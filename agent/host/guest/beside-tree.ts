@@ -4,7 +4,7 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 export const treeName = 'volume'
 
 /**
- * Runs a program in the directory `place`, where it sees the tree as `treeName`. Other processes do not see it there.
+ * Runs a program in the directory `place`. There it sees the directory `tree` as `treeName`, and no other process does.
  * @throws {CommandError} like `run`
  */
 export function runBesideTree(

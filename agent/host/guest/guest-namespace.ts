@@ -22,8 +22,8 @@ export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): str
 }
 
 /**
- * Returns a hash of bounds and filter. The environment of a guest's monitor contains the hash of those with which the
- * guest was started. Only root can change this environment.
+ * Returns a hash of a guest's limits and system call filter. The hash with which the guest was started is in the
+ * environment of its monitor process, which only root can change.
  */
 export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
   return createHash('sha256').update(JSON.stringify(bounds)).update(filter).digest('hex').slice(0, 16)

@@ -98,7 +98,7 @@ function start({ program, args, env }: TerminalCommand, fd: number): ChildProces
   return child
 }
 
-/** Connects the listener to the program (perl/guest-terminal.pl). If its stdin is closed, it closes the terminal. */
+/** Connects the listener to the program perl/guest-terminal.pl, which closes the terminal when its stdin is closed. */
 function showOn(fd: number, child: ChildProcess, listener: TerminalListener): Pty {
   const [sizes, errors] = [child.stdin!, child.stderr!]
   const setSize = ({ columns, rows }: TerminalSize): void =>

@@ -30,8 +30,8 @@ export interface FlowFilter {
 }
 
 /**
- * Roles of addresses in a flow: who opened it, which address the opener asked for, which address really answers (after
- * a mapping), and the destination of the answers.
+ * Roles of the addresses of a flow: its opener, the address to which it was opened (`asked`), the address that answers
+ * (another one if a mapping applies), and the address to which the answers go.
  */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 

@@ -23,7 +23,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // Not `link show`: after it, ip shows no addresses for the rest of the batch.
+    // `link show` cannot be the marker: after it, ip shows no addresses for the rest of the batch.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)
@@ -78,7 +78,7 @@ export class Ip {
     return this.#pipe.close()
   }
 
-  /** Sends a command. If the kernel refuses `ip neighbour`, ip ends (ipneigh.c), and its last output is the answer. */
+  /** Sends a command. If the kernel refuses `ip neighbour`, the tool ends (ipneigh.c). Its last output is returned. */
   async #send(command: string): ReturnType<ToolPipe['send']> {
     if (!allowed.test(command)) throw new CommandError('ip', 1, '', 'the command for ip contains a forbidden character')
     try {

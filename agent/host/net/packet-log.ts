@@ -5,7 +5,7 @@ import { start } from '../process/process.js'
 /** Pause in ms before the listening process is started again. Each failure to listen doubles the pause. */
 const restartMs = { first: 1000, longest: 60_000 }
 
-/** Logged packets of one guest with the same values in all other fields. `count`: how many since the last report. */
+/** Packets of one guest since the last report that are equal in all logged fields. `count` is their number. */
 export type PacketSample =
   | {
       readonly kind: 'opened' | 'refused'

@@ -24,7 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // Not `qdisc show`, which walks all devices, or lists only the last queried one (iproute2 6.1).
+    // `qdisc show` cannot be the marker: it lists all devices, or in iproute2 6.1 only the last one queried.
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

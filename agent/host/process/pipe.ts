@@ -40,7 +40,7 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Last use of each tool process, by pid. Ended ones stay for a while, for late reports of the netlink watch. */
+/** Time of each tool process's last use, by pid. Ended tools stay for a while: the netlink watch may report late. */
 const toolPids = new Map<number, number>()
 /** Time in ms for which a pid is remembered: a little longer than a tool may run. */
 const pidKeptMs = timeoutMs + 5_000
@@ -130,7 +130,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // Earlier output on the tool's other stream may not be read yet. It is read before `setImmediate` runs.
+      // Earlier output on the tool's other stream may still be unread. Node reads it before it runs `setImmediate`.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

@@ -76,7 +76,7 @@ export function openPty(
 }
 
 /**
- * Sets the size of a terminal. May wait for a program that uses the terminal.
+ * Sets a terminal's size. Blocks while a program holds the terminal's lock, which a hostile one can do for long.
  * @param fd descriptor of the master
  * @throws {Error} if it is not a terminal
  */

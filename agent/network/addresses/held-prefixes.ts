@@ -5,12 +5,12 @@ import { ipv6NetworkOf, type Ipv6Prefix } from './pool.js'
 import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-tables.js'
 
 /*
- * A held prefix was found on an interface, and guests have addresses of it. While it exists, new addresses still come
- * from it, even if other interfaces and routes appear. If it disappears, guests keep their addresses. Once an operator
- * sets prefixes through the API, no prefix is held any more.
+ * A held prefix is an IPv6 prefix that was found on an interface of the host and from which guests have addresses.
+ * While the host has it, guests get new addresses from it, even if other interfaces and routes appear. If the host
+ * loses it, guests keep their addresses. Once an operator sets prefixes through the API, none is held any more.
  */
 
-/** Records as held those found prefixes that contain these addresses. Runs inside the caller's transaction. */
+/** Records the found prefixes that contain one of `addresses` as held. Runs inside the caller's transaction. */
 export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: readonly string[]): void {
   const held = readHeldPrefixes(db)
   const chosen = new Set(addresses.map((address) => findSource(sources, address)))

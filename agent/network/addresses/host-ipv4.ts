@@ -125,7 +125,7 @@ function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** @returns `found`, plus the addresses in `all` on other interfaces, which count as not added by this agent */
+/** Returns `found` and, as not added by this agent, the addresses of those interfaces that have no entry in it. */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

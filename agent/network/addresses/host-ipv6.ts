@@ -33,8 +33,8 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * The state in which `#release` has restored all unneeded IPv6 settings: `none` if no guest had an address, otherwise
-   * `some` with the proxied interfaces. Undefined: `#release` must search for unneeded settings again.
+   * Needs of the guests when `#release` last restored all other IPv6 settings: `none` without guests' addresses,
+   * otherwise `some` and the proxied interfaces. Undefined: `#release` must search for unneeded settings again.
    */
   #released: string | undefined
 
@@ -79,7 +79,7 @@ export class HostIpv6 {
     await this.ip.remove([...(await this.#readProxies())].map(planProxyRemoval))
   }
 
-  /** Makes the ip process read these interfaces again, because it caches interfaces by name. */
+  /** Makes the ip process read the bridge and the proxied interfaces again: it caches interfaces by name. */
   async #refreshDevices(of: readonly GuestIpv6[]): Promise<void> {
     const devices = new Set([this.place.bridge, ...of.map(({ proxyOn }) => proxyOn).filter(Boolean)])
     for (const device of devices) await this.ip.findInterface(device)

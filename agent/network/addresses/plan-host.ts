@@ -175,12 +175,12 @@ export function planIpv6Settings(
 }
 
 /**
- * True if the path is one of `planIpv6Settings` and no guest needs the setting any more.
+ * True if `planIpv6Settings` may have changed the setting at this path, and no guest needs it any more.
  * @param needed the settings that guests need now
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
   if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path)) return false
-  // As long as a guest needs forwarding, interfaces with routes from router advertisements need accept_ra = 2.
+  // accept_ra = 2 is needed while the host forwards for any guest: otherwise the host would lose its default routes.
   if (path.endsWith('/accept_ra')) return needed.length === 0
   return needed.every((setting) => setting.path !== path)
 }

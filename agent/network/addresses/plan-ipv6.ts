@@ -30,7 +30,7 @@ export interface Ipv6Facts {
   readonly configured: readonly Ipv6Prefix[]
   /** Prefixes found earlier and used by guests (held-prefixes.ts), oldest first. Preferred to newly found ones. */
   readonly held: readonly Ipv6Prefix[]
-  /** Returns true if a guest has an address of the prefix. Only called for prefixes in `held` that the host lost. */
+  /** True if a guest has an address from the prefix. Only called for prefixes in `held` that the host no longer has. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
   /** All addresses of the host; `undefined` if its kernel has no IPv6. */
   readonly addresses: readonly InterfaceIpv6[] | undefined
@@ -78,9 +78,7 @@ export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   return { sources: [...sources, ...held], reason: [reason, ...describeGone(held)].join('; ') }
 }
 
-/**
- * Plans a prefix that guests already use (held-prefixes.ts). `isMissing`: its interface has no address of it any more.
- */
+/** Plans a held prefix (held-prefixes.ts). Sets `isMissing` if its interface no longer has an address in it. */
 function planHeld(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const isThere = addresses.some(

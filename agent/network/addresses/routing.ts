@@ -54,7 +54,7 @@ export interface RoutingChange {
 }
 
 interface Replacement extends RoutingChange {
-  /** For a rollback: the prefixes of interfaces that guests used before the change (held-prefixes.ts). */
+  /** Only for a rollback: the held prefixes (see held-prefixes.ts) that the agent had before the change. */
   readonly heldPrefixes?: readonly Ipv6Prefix[] | undefined
 }
 
@@ -178,7 +178,7 @@ export class Routing {
     }
   }
 
-  /** Leaves out the private network of NAT66: callers may send it back, because `getRouting` lists it as a prefix. */
+  /** Removes NAT66's private network from the list. `getRouting` shows it as a prefix, so callers may send it back. */
   #withoutPrivate(prefixes: readonly Ipv6Prefix[]): readonly Ipv6Prefix[] {
     const own = this.options.book.readIpv6().sources.find(({ mode }) => mode === 'nat66')?.prefix
     return prefixes.filter(({ prefix, prefixLen }) => prefix !== own?.prefix || prefixLen !== own.prefixLen)
@@ -203,8 +203,8 @@ export class Routing {
   }
 
   /**
-   * Restores each earlier list in its own transaction. This fails, and the new list stays, if a guest has meanwhile got
-   * an address or port of the new list, which it would lose.
+   * Restores the earlier lists of addresses and ports, each in its own transaction. A list is not restored if a guest
+   * has meanwhile got an address or port from the new list: the guest would lose it.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
@@ -223,11 +223,11 @@ export class Routing {
     replacePool(db, items)
   }
 
-  /** @param held for a rollback: the prefixes of interfaces that guests used before the change (held-prefixes.ts) */
+  /** @param held only for a rollback: the held prefixes (see held-prefixes.ts) that the agent had before the change */
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // Leaves out prefixes that the host has lost: guests lose nothing if such a prefix is replaced.
+    // Addresses of a prefix that the host has lost do not work anyway, so such a prefix may be replaced.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)

@@ -1,7 +1,7 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** Keeps tables in nft that disconnect guests while the agent's rules are missing. They end with its nft process. */
+/** Keeps nft tables that block guests while the agent's rules are missing. They disappear with the guard's process. */
 export class Guard {
   readonly #owner: Nft
 
@@ -15,8 +15,8 @@ export class Guard {
   }
 
   /**
-   * Creates the guard unless it exists, even if another agent created it. Call it after the agent's own tables were
-   * created, because the guard drops all packets that they have not marked.
+   * Creates the guard's tables, unless they exist already, possibly from another agent. Call it after the agent's own
+   * tables were created, because the guard drops all packets without their marks.
    */
   async ensure(): Promise<void> {
     const have = await this.nft.readTable('inet', guardTable(this.plan.table))

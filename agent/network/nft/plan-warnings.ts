@@ -36,7 +36,7 @@ function parseChains(text: string): Chains {
   )
 }
 
-/** Direction of a packet, named by the match of the bridge: `iifname` from guests, `oifname` to guests. */
+/** Direction of a packet, as the nft match of the bridge's name: `iifname` from guests, `oifname` to guests. */
 type Way = 'iifname' | 'oifname'
 /** Fate of a packet in a chain. `none`: the chain neither accepts nor drops it. */
 type Verdict = 'accept' | 'drop' | 'none'
@@ -130,8 +130,8 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 }
 
 /**
- * Describes the effect of bridge-nf-call-iptables, which makes bridged packets pass the IP hooks. A guest's packet to
- * its own mapped port would have to leave by the bridge port on which it came, and a bridge never does this.
+ * Describes the effect of bridge-nf-call-iptables: bridged packets pass the IP hooks. A guest's packet to its own
+ * mapped port then stays on the bridge, and would have to leave by the port on which it came. A bridge never does this.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

@@ -67,8 +67,8 @@ class HostRules implements Rules {
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Purges stale flows in the background after a pause of changes, so that most changes need not wait for it. Only an
-   * attach that reuses an address waits.
+   * Purges stale flows in the background, once no more changes are made. So most changes do not wait for it. Only an
+   * attach waits, if old flows could reach the wrong guest.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
@@ -134,7 +134,7 @@ class HostRules implements Rules {
           const stale = await this.#change((index) => index.planAttach(guest))
           return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
-          // The caller treats the guest as not attached. So a later repair must not attach the guest either.
+          // The attach failed, so the caller treats the guest as not attached. Then a later repair must not attach it.
           this.#known.putBack(guest.uuid, before)
           throw cause
         }
@@ -207,7 +207,7 @@ class HostRules implements Rules {
     return done
   }
 
-  /** Finds flows that an earlier agent did not purge, because it ended after it had removed their guests' elements. */
+  /** Finds flows to former addresses of guests. An earlier agent left them if it ended before it purged them. */
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Creates the note chains of firewalls (observed.ts) in the background, but before any later call, because it queues
-   * for the mutex at once. A firewall whose note failed counts as changed at the next read of the tables.
+   * Creates the note chains of firewalls (observed.ts) in the background. It queues for the mutex at once, so it runs
+   * before any later call. If it fails, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)
@@ -257,22 +257,22 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // else the next agent process sets these firewalls again
+    await this.#tables.noteFirewalls().catch(() => undefined) // without notes, the next agent sets the firewalls again
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
 }
 
 /**
- * True if stale flows could reach the wrong guest, so that they must be purged before the change returns. Others can
- * wait: flows of a removed mapping reach its former guest for a moment longer, and UDP flows that are older than a
- * mapping of their port reach no guest.
+ * True if stale flows could reach the wrong guest. They must then be purged before the change returns. Other stale
+ * flows can wait: those of a removed mapping still reach its former guest for a moment, and UDP flows that are older
+ * than a mapping of their port reach no guest.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** True if no address of the guest is new. Flows of a former guest may still exist for a new address. */
+/** True if the guest has no new address. A new address may still have flows of the guest that had it before. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

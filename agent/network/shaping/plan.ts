@@ -64,7 +64,7 @@ export function planLink({ device, cut = false }: GuestRates, isUp: boolean): st
   return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]
 }
 
-/** Returns a set in which qdiscs are looked up. It contains "DEVICE HANDLE" and "DEVICE below PARENT" of each. */
+/** Returns a set for quick checks. For each qdisc it contains the texts "DEVICE HANDLE" and "DEVICE below PARENT". */
 export function placesOf(qdiscs: readonly Qdisc[]): ReadonlySet<string> {
   return new Set(qdiscs.flatMap(({ dev, handle, parent }) => [`${dev} ${handle}`, `${dev} below ${parent}`]))
 }
@@ -102,7 +102,7 @@ interface Filter {
 }
 
 /**
- * Parses the rate of a class in kbit/s. tc prints `leaf` for a class with the agent's queue, not with the default one.
+ * Parses a class's rate in kbit/s. Requires the word `leaf`, which tc prints only if the class has the agent's queue.
  */
 function parseClass(lines: readonly string[], id: string): number | undefined {
   const line = lines.find((text) => text.startsWith(`class htb ${id} `))

@@ -49,7 +49,7 @@ class TcShaper implements HostShaper {
   readonly #devices: RegExp
   /** Knows whether the rates on the host may have changed, so that all of them must be compared again. */
   readonly #drift: Drift
-  /** Array from the last `ensure` that found all rates correct. Undefined once an interface was added or removed. */
+  /** List that `ensure` got when it last found all rates correct. Undefined after interfaces were added or removed. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })
@@ -131,7 +131,7 @@ class TcShaper implements HostShaper {
     return [...strays.map((ifb) => `${ifb} removed`), ...mended]
   }
 
-  /** Finds guests without their shaping. `thorough` adds all guests with a limit, because their rates may be wrong. */
+  /** Finds guests without the shaping that they need. `thorough` adds all limited guests: their rates may be wrong. */
   async #findSuspects(present: readonly GuestRates[], thorough: boolean): Promise<readonly GuestRates[]> {
     if (present.length === 0) return []
     const places = placesOf(await this.#tc.listQdiscs())
@@ -226,7 +226,7 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
   return downMbps > 0 || upMbps > 0 || cut
 }
 
-/** Plans whether a guest's interface is up or down. Returns [] if the interface does not exist. */
+/** Plans commands that set a guest's interface up or down. [] if it is correct or does not exist. */
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))

@@ -11,9 +11,9 @@ export interface FirewallChains {
 }
 
 /*
- * Fields by which a rule matches, by direction. They belong to the tracked flow, so packets in both directions, and
- * errors about the flow, match like its first packet. The address is the remote one, before any mapping. The port is
- * the guest's port after the mapping (in), or the port to which the guest connected (out).
+ * Fields that a firewall rule compares, by the direction in which the flow was opened. They belong to the tracked flow,
+ * so all its packets, and ICMP errors about it, match like its first packet. `address` is the remote side's, before any
+ * mapping. `port` is the guest's port after the mapping (in), or the port to which the guest connected (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },

@@ -11,16 +11,16 @@ export const guestSets = {
   guests: 'bridge',
   /** Set of `device . mac . ipv6`: sources that a guest may use. */
   guests6: 'bridge',
-  /** Set of `device . mac`, with the MAC as a number: the only MAC that a guest's neighbour solicitation may name. */
+  /** Set of `device . mac` (as a number). A neighbour solicitation from the device may contain no other MAC. */
   solicitors: 'bridge',
-  /** Maps a guest's address to a firewall chain of the guest: `in` for flows that others opened, `out` for its own. */
+  /** Maps of guests' addresses to firewall chains: `in` for flows that others opened, `out` for the guest's flows. */
   firewall_in: 'inet',
   firewall_out: 'inet',
   firewall_in6: 'inet',
   firewall_out6: 'inet',
   /** Set of the MACs of guests that may connect to port 25 of other machines. */
   mailers: 'inet',
-  /** Maps a guest's address to the number of the guest. */
+  /** Maps a guest's address to the guest's number, which `numberOf` derives from its private IPv4 address. */
   owners: 'inet',
   owners6: 'inet',
   /** Counters of bytes. The keys of `received` are guests' numbers, and those of `sent` are MACs. */
@@ -29,13 +29,13 @@ export const guestSets = {
   /** `public_in` maps a public address to its guest's address, and `public_out` a guest's address to a public one. */
   public_in: 'ip',
   public_out: 'ip',
-  /** Set of `source . destination`, both of one guest: flows of the guest to itself through an address of the host. */
+  /** Set of `source . destination` of one guest, for flows that the guest opens to itself through the host. */
   self: 'ip',
   /** Maps `protocol . host port` to a guest's `address . port`. */
   ports: 'ip',
   /** Maps `host address . protocol . host port` to a guest's `address . port`. */
   host_ports: 'ip',
-  /** Maps `host addresses . protocol . range of host ports` to a guest's address, on which the ports are the same. */
+  /** Maps `host addresses . protocol . range of host ports` to a guest's address. Port numbers stay unchanged. */
   port_ranges: 'ip',
   self6: 'ip6',
   ports6: 'ip6',

@@ -30,9 +30,9 @@ const sides = [
 ] as const
 
 /**
- * Closes destinations to guests, above all a cloud's metadata service: it gives the host's user data and credentials to
- * anyone who uses the host's address, as guests do. DNS stays open for guests' name servers. If a closed destination
- * opens a flow to a guest, the guest's replies may pass.
+ * Plans rules that stop guests from connecting to `closed` destinations. The most important one is a cloud's metadata
+ * service: guests use the host's address, so the service would give them the host's user data and credentials. Port 53
+ * of guests' name servers stays open. Guests may reply to a flow that such a destination has opened.
  */
 export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
   const reaching = 'ct direction original'

@@ -16,10 +16,10 @@ export interface FilterTablePlan extends ClosedPlan {
 }
 
 /**
- * Maximum number of tracked connections of one guest in each direction, over all its addresses. It prevents a guest
- * from filling the host's table (262,144 by default). `ct count` takes milliseconds, because it walks all connections
- * that it counts. So only one of `sampling` new connections is counted. Once a guest is over the limit, all its new
- * connections are dropped for a second.
+ * Maximum number of tracked connections of one guest in each direction, over all its addresses. Without it, a guest
+ * could fill the host's table of connections (262,144 by default). `ct count` takes milliseconds, because it walks all
+ * connections that it counts. So only one of `sampling` new connections is counted. Once a guest exceeds the limit, all
+ * its new connections are dropped for a second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16
@@ -171,7 +171,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     // The kernel sends redirects for packets that leave by the interface on which they arrived, as between guests.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches addresses only: for a packet that a mapping has changed, this hook still shows the former device.
+    // Matches addresses, not devices: if a mapping has changed a packet, this hook still shows its former device.
     rule('output', 'jump firewall_to'),
   ]
 }
@@ -213,8 +213,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
 }
 
 /**
- * The priority of a packet. Rules put the number of the guest with the target address into it, because nft can count by
- * a field of the packet, but not by a map's value. No queue on the packet's way uses the priority.
+ * The priority field of a packet, used as a variable: rules store the number of the receiving guest in it, because nft
+ * can count by a field, but not by a value from a map. No queue on the packet's way uses the priority.
  */
 const owner = 'meta priority'
 
@@ -231,11 +231,11 @@ type Connections = 'outbound' | 'inbound'
 interface Bound {
   /** Condition of an nft rule: the packet opens a connection. */
   readonly match: string
-  /** Field by which connections are counted: it has the same value for all connections of one guest. */
+  /** Field of the packet that identifies the guest. Connections are counted for each value of the field. */
   readonly guest: string
 }
 
-/** Plans a limit of connections. Dropped packets count in the set `limited` only if the guest itself has sent them. */
+/** Plans a guest's limit of connections. Only dropped packets that the guest sent are counted in the set `limited`. */
 function boundConnections(chainName: string, name: Connections, { match, guest }: Bound): Item[] {
   const dropped = name === 'outbound' ? `update @limited { ${guest} } ` : ''
   const count = `ct count over ${connectionsPerGuest / sampling}`

@@ -16,7 +16,7 @@ type Hook = 'prerouting' | 'input' | 'output' | 'forward' | 'postrouting'
 
 export const set = (name: string, body: string): Item => ({ set: name, body })
 
-/** For each type of key: a key for the element that `packetSetCommands` adds to a new set and removes at once. */
+/** A key of each type, for the temporary element that `packetSetCommands` adds to a new set. */
 const zeroKeys = {
   ether_addr: '00:00:00:00:00:00',
   ifname: '"none"',
@@ -46,13 +46,12 @@ export const rule = (chainName: string, text: string): Item => ({ rule: text, ch
 /** Bits of the packet mark. They exist only within the host, because packets lose their mark between namespaces. */
 export const marks = {
   /**
-   * Marks packets from one guest to another through a port mapping, after the filter for routed packets has accepted
-   * them. The bridge table must accept marked packets, too: if net.bridge.bridge-nf-call-iptables is set, as Docker and
-   * Kubernetes do for all bridges, the kernel runs IP hooks on bridged frames, and then forwards such a packet on the
-   * bridge without routing it.
+   * Marks packets that the filter for routed packets has accepted from one guest to another, through a port mapping.
+   * The bridge table must accept them, too. If net.bridge.bridge-nf-call-iptables is set, as by Docker and Kubernetes,
+   * the kernel runs IP hooks on bridged frames. It then forwards such a packet on the bridge, without routing it.
    */
   hairpin: '0x8000000',
-  /** Marks packets that passed the bridge table (bridged) or filter table (filtered). The guard drops all others. */
+  /** Marks of packets that have passed the bridge table or the filter table. The guard drops packets without them. */
   bridged: '0x4000000',
   filtered: '0x2000000',
 } as const
@@ -80,9 +79,9 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 }
 
 /**
- * Returns commands that create a set which packets fill. A new set takes memory for its full size (2 MB), which the
- * kernel scans each second (0.13 ms), until the first element is removed. So these commands add an element and remove
- * it at once.
+ * Returns commands that create a set to which packets add elements. A new set takes 2 MB, for its maximum size, and the
+ * kernel scans it every second (0.13 ms). This ends when an element is first removed. So the commands add an element
+ * and remove it at once.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

@@ -137,8 +137,8 @@ function planToGuest(): Item[] {
 }
 
 /**
- * Chains that sample packets, by kind of sample. For each kind and address family, a guest has a limit, and all guests
- * together have the limit `all` in packets per second. The sum of the limits is 3,000 packets per second.
+ * Chains that sample packets. For each chain and address family, one guest may have `perSecond` samples per second, and
+ * all guests together may have `all`. The limits of all guests add up to 3,000 samples per second.
  */
 const sampled = [
   { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },

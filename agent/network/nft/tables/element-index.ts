@@ -28,13 +28,13 @@ const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** Ids of the elements that contain a guest's device, MAC or address, by this device, MAC or address. */
+  /** For each device, MAC and address of a guest: ids of the elements that contain it. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
   /**
-   * Guests whose elements are still those of their last attach, by device, MAC and address. Any other change of a
-   * guest's elements deletes the guest's entries.
+   * Guests whose elements have not changed since their last attach, under each device, MAC and address of the guest. A
+   * change other than an attach deletes the guest's entries.
    */
   readonly #attached = new Map<string, GuestNetwork>()
   /** For each change from `planAttach`: the guest that it attaches. */
@@ -92,7 +92,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Plans the removal of all elements that contain the guest's device, or an address that no other device has. */
+  /** Plans the removal of elements of a guest's device, and of its MAC and addresses if no other device has them. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -119,8 +119,8 @@ export class ElementIndex {
   }
 
   /**
-   * Returns the desired elements of the guest (`want`) and its existing ones (`mine`), except elements of mappings that
-   * have not changed since the last attach: a guest may have a thousand mappings.
+   * Returns the elements that the guest should have (`want`) and has (`mine`). Leaves out mappings that have not
+   * changed since the last attach, because a guest may have a thousand of them.
    */
   #compare(guest: GuestNetwork): { want: GuestPlan; mine: ElementId[] } {
     const tokens = tokensOfGuest(guest)
@@ -198,7 +198,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists a guest's elements without jumps to its firewall: to add a jump, nft would read all guests' chains. */
+/** Lists a guest's elements, except jumps to its firewall: if one is added, nft reads the chains of all guests. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }

@@ -4,7 +4,7 @@ import type { ElementId } from './plan-guest.js'
 /** The host ports of an nft element that belongs to a mapping. */
 export interface MappedPorts {
   readonly set: string
-  /** Host address or network in the element's key; '' in a set whose keys contain none. */
+  /** Host address or network in the key of the element. '' if keys in this set have no address. */
   readonly host: string
   readonly protocol: string
   readonly first: number

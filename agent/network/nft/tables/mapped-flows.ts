@@ -6,7 +6,7 @@ export interface MappedFlows {
   readonly hostPort: number
   /** Last port of a range. For a single port it equals `hostPort`. */
   readonly hostPortEnd: number
-  /** Address of the guest to which the mapping leads, of the same family as the flows' addresses. */
+  /** Address of the guest to which the mapping leads. If the flows are IPv6, it is the guest's IPv6 address. */
   readonly target: string
 }
 
@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** True if one of `flows` may use a port of `mapping`, but lead to another guest than the mapping does. */
+/** True if `flows` may contain flows to a host port of `mapping` that reach another guest than `mapping` does. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&

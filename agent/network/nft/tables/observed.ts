@@ -13,15 +13,15 @@ import { countingSets, families } from '../ruleset/guest-sets.js'
 
 export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
-  /** Hash of the plan and of the tables as nft prints them now, without the elements and chains of guests. */
+  /** Hash of the planned rules and of nft's present output for the tables, without guests' elements and chains. */
   readonly fingerprint: string
-  /** Fingerprint at the creation of the tables, which is noted in nft. Undefined: there is no note. */
+  /** Fingerprint from when the tables were created, as stored in nft. Undefined: nft contains none. */
   readonly noted: string | undefined
   /** Bytes that each element has counted, in the sets that count traffic. */
   readonly counted: ReadonlyMap<ElementId, number>
   /**
-   * Returns the name that the note chain of each firewall must have, by device. Leaves out devices without a firewall.
-   * @param planned hashes of the planned firewalls, by device
+   * Returns by device the correct name of its firewall's note chain. Leaves out devices without a firewall.
+   * @param planned hashes of the rules from which the firewalls were created, by device
    */
   notesOf(planned: ReadonlyMap<string, string>): Map<string, string>
 }
@@ -96,7 +96,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** Reads each device's firewall. `planned` is '' if its chains do not match the hash in its note chain's name. */
+/** Finds the firewall of each device. `planned` is '' if the firewall's chains differ from the hash in the note. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

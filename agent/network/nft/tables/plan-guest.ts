@@ -46,7 +46,7 @@ function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: Gu
   ]
 }
 
-/** Plans the elements of one IPv6 address of a guest. The guest's mappings lead to its `first` address. */
+/** Plans the nft elements of one IPv6 address of a guest. `first` is the address to which its port mappings lead. */
 function planIpv6(
   { device, mac, ipv4, ipv6Addresses: [first = ''], cut = false }: GuestNetwork,
   ipv6: string,

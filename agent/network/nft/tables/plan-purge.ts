@@ -15,7 +15,7 @@ export interface StaleFlows {
   readonly publicAddresses: readonly string[]
   /** Removed or changed mappings with their former targets. */
   readonly mappings: readonly MappedFlows[]
-  /** New UDP mappings. conntrack tracks each client's datagrams as one flow, which would bypass a new mapping. */
+  /** New UDP mappings. A client's datagrams belong to one flow, and a flow from before the mapping would bypass it. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
@@ -47,8 +47,8 @@ export function findStaleFlows(
 }
 
 /**
- * Finds flows to addresses that no guest has. They exist if an earlier agent ended after it removed elements, but
- * before it purged their flows.
+ * Finds flows to addresses that no guest has. They exist if an earlier agent ended after it removed a guest's elements,
+ * but before it purged the guest's flows.
  */
 export function findAbandoned(
   flows: readonly TrackedFlow[],
@@ -98,8 +98,8 @@ const isPublic = (id: ElementId): boolean => setOf(id) === 'public_in'
 const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)6? /.test(id)
 
 /**
- * True if clients of a new mapping could reach another guest, because conntrack may still have flows to it on the same
- * port. For an address that has lost its guest, every port counts: its former mappings are unknown.
+ * True if clients of a new mapping could reach another guest, because conntrack may have stale flows on its host port.
+ * Stale flows to an address that lost its guest may have any port, as its former mappings are unknown.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

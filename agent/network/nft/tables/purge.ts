@@ -3,14 +3,14 @@ import { forgetFlows, type FlowFilter } from '../../../host/net/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
-/** Matches flows to this address that the host itself answers, because they began before the mapping of their port. */
+/** Matches flows to this address that the host answers itself: they began before their port was mapped to a guest. */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
 
 /**
  * Maximum number of new port ranges whose flows are purged one by one. If there are more, all UDP flows to the host are
- * purged. The next packet of a flow in use recreates it.
+ * purged. Flows that are still in use are recreated by their next packet.
  */
 const maxSingle = 16
 
@@ -45,7 +45,7 @@ function listDatagrams(mappings: readonly MappedFlows[], hostAddresses: readonly
   )
 }
 
-/** Lists the host addresses at which clients reach a mapping, in the same family as the mapping's target. */
+/** Lists the host addresses at which clients reach a mapping: IPv4 addresses if its target is IPv4, otherwise IPv6. */
 function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly string[]): string[] {
   if (hostIp !== '') return [hostIp]
   return hostAddresses.filter((address) => address.includes(':') === target.includes(':'))
@@ -65,7 +65,7 @@ export class StaleFlowQueue {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
   }
 
-  /** True if a client of these mappings could reach the wrong guest, because its packets still follow a queued flow. */
+  /** True if packets to these mappings could still follow a queued flow, which leads them to the wrong guest. */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
     return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }

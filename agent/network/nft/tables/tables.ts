@@ -21,7 +21,7 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the noted fingerprint may be wrong: another program may have changed the tables before it was noted. */
+  /** True if another program may have changed the tables before their fingerprint was stored, so that it is wrong. */
   #doubted = false
   #index: ElementIndex | undefined
   /** Bytes that each element had counted at the last read. Rebuilt tables continue to count from these values. */
@@ -45,8 +45,8 @@ export class Tables {
   }
 
   /**
-   * Must be called when another program has changed the tables. If this happens within `doubtMs` after their creation,
-   * the noted fingerprint may include the change. Then the tables are created again.
+   * Must be called when another program has changed the tables. Within `doubtMs` after the tables were created, their
+   * stored fingerprint may already include the change. The tables are then created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
@@ -81,8 +81,8 @@ export class Tables {
   }
 
   /**
-   * Creates the note chains (observed.ts) of the firewalls that `change` has set. It is a separate method, because it
-   * takes as long as `change` itself. A firewall without a note chain counts as changed and is set again.
+   * Creates the note chains (observed.ts) of the firewalls that `change` has set. This takes as long as `change`
+   * itself, so it is a separate method. If it is not called, the firewalls count as changed and are set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
@@ -187,7 +187,7 @@ export class Tables {
   }
 }
 
-/** Replaces jumps to a firewall whose rules the agent does not know by `drop`: the new tables lack its chains. */
+/** Replaces jumps to missing chains by `drop`: the new tables have no chains for firewalls with unknown rules. */
 function withoutLostFirewalls(elements: Map<ElementId, string>, { setFirewalls }: TableChange): TableChange['add'] {
   const made = new Set(setFirewalls.flatMap(({ device }) => [`jump in_${device}`, `jump out_${device}`]))
   return new Map(
