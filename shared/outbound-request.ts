@@ -206,7 +206,7 @@ class Exchange {
         message.destroy(new OutboundError('answer_cut', 'the connection ended in the middle of the answer'))
       )
     this.#message = message
-    message.on('error', () => undefined) // Node would throw without it; whoever reads the body gets the error, too
+    message.on('error', () => undefined) // without a listener, Node would throw; readers of the body get the error
     socket.prependOnceListener('close', cut) // runs before Node's own handler, which would report "aborted"
     message.once('close', () => socket.off('close', cut))
     this.#watch(message, socket.bytesRead)

@@ -85,7 +85,7 @@ export class GuestSampler {
     return { ...(this.#last.get(uuid)?.usage ?? none), diskBytes: this.diskBytes(uuid) ?? 0 }
   }
 
-  /** Returns the guest's usage, as `usage` does. Here, the disk usage is at most two seconds old. */
+  /** Like `usage`, but with a disk usage that is at most two seconds old. */
   async freshUsage(record: GuestRecord): Promise<GuestUsage> {
     const nowMs = performance.now()
     let fresh = this.#fresh.get(record.uuid)

@@ -15,7 +15,7 @@ export function createTransferService(parts: ReceiverParts): TransferService {
   const open = new Map<string, TLSSocket>()
   return {
     serve: (socket, tls) => {
-      socket.on('error', () => undefined) // Node would throw without it; whoever reads the socket gets the error
+      socket.on('error', () => undefined) // without a listener, Node would throw; readers of the socket get the error
       try {
         const { moveId, fromHostId, guestUuid: uuid } = tls.readTicket(socket.getPeerCertificate())
         const transfer = { moveId, fromHostId, uuid }

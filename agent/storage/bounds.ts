@@ -14,7 +14,7 @@ const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
  */
 export class Bounds {
   readonly #pool: Pool
-  /** Id of the subvolume that is each guest's present volume, by guest. Only used with classic quotas. */
+  /** For each guest: id of the subvolume that is its present volume. Only used with classic quotas. */
   readonly #subvolumeIds = new Map<string, number>()
 
   constructor(pool: Pool) {

@@ -58,7 +58,7 @@ export function planAddressRemoval({ address, interface: device }: PlacedIpv4): 
 
 /** The kernel's entries for guests' IPv6 addresses, as read from the host. */
 export interface ObservedIpv6 {
-  /** Addresses with a route of this agent to the bridge. */
+  /** Guests' addresses for which this agent has added a route to the bridge. */
   readonly routes: ReadonlySet<string>
   /** MACs of permanent neighbours on the bridge, by address. */
   readonly neighbours: ReadonlyMap<string, string>

@@ -16,9 +16,9 @@ export interface ScannedAddress {
 export interface ScanFacts {
   /** Interface, prefix length and gateway of all addresses of the scan. */
   readonly segment: Omit<PoolAddress, 'address'>
-  /** Addresses that a guest can never get (`PoolRules.ownAddresses`), with their interface. */
+  /** The host's own addresses, which a guest can never get (`PoolRules.ownAddresses`), each with its interface. */
   readonly own: ReadonlyMap<string, string>
-  /** Addresses on the host's interfaces with the interface of each, except those in `own`. */
+  /** All other addresses on the host's interfaces, each with its interface. */
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>

@@ -185,8 +185,9 @@ export class Routing {
   }
 
   /**
-   * Replaces the lists inside the caller's transaction. @returns the previous lists. @throws {BerthError} like
-   * `setRouting`
+   * Replaces the lists that are given, inside the caller's transaction.
+   * @returns the previous lists
+   * @throws {BerthError} like `setRouting`
    */
   #replace({ ipv4Pool, ipv6Prefixes, nat4Ports, heldPrefixes }: Replacement): Replacement {
     const { db } = this.options.changes

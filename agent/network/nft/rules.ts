@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** Last array that `ensure` got. If it gets the same array again, it plans nothing. Undefined after other changes. */
+  /** List that `ensure` got last. If it gets the same object again, it plans nothing. Undefined after other changes. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined

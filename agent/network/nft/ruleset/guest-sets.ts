@@ -11,7 +11,7 @@ export const guestSets = {
   guests: 'bridge',
   /** Set of `device . mac . ipv6`: sources that a guest may use. */
   guests6: 'bridge',
-  /** Set of `device . mac` (as a number). A neighbour solicitation from the device may contain no other MAC. */
+  /** Set of `device . mac`, the MAC as a number. A neighbour solicitation from the device may contain no other MAC. */
   solicitors: 'bridge',
   /** Maps of guests' addresses to firewall chains: `in` for flows that others opened, `out` for the guest's flows. */
   firewall_in: 'inet',

@@ -241,7 +241,7 @@ function deviceIn(id: ElementId): string {
   return keyOf(id).split(' . ')[0]!.replaceAll('"', '')
 }
 
-/** For each set: the part of an element that identifies the guest that owns the element. */
+/** For each set: the part of its elements from which their guest is found. */
 const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number' | 'verdict' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',

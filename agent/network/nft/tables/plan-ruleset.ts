@@ -3,7 +3,7 @@ import { planBridgeTable, type BridgeTablePlan } from '../ruleset/plan-bridge-ta
 import { planFilterTable, type FilterTablePlan } from '../ruleset/plan-filter-table.js'
 import { planNatTables, type NatTablesPlan } from '../ruleset/plan-nat-tables.js'
 
-/** Parameters of the tables except the guests. All of them are validated configuration. */
+/** Parameters of the tables, without guests' data. All values come from the checked configuration. */
 export type RulesetPlan = BridgeTablePlan & FilterTablePlan & NatTablesPlan
 
 /*
