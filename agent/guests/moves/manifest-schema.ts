@@ -4,6 +4,7 @@ import { limits, maxUserDataLength, timeOfDayPattern } from '../../../shared/gue
 import { networkLimits } from '../../../shared/network-limits.js'
 import { suspensionTextPattern } from '../../../shared/suspension-rules.js'
 import { lastTimeMs } from '../parse-settings.js'
+import type { GuestDocument } from '../record/record.js'
 
 /* Schema of a manifest from another host. Each number has the range that its field has in a setting of the guest. */
 
@@ -78,7 +79,12 @@ const firewallRule = Type.Object({
   description: text,
 })
 
-const document = Type.Object({
+/** Fields of a guest's document that do not move with the guest: they belong to the host or to operations. */
+type StayingField = 'boot' | 'fetchedBytes' | 'nextExtraBytes' | 'atNextStart'
+/** The part of a guest's document that moves with the guest. */
+export type MovedDocument = Omit<GuestDocument, StayingField>
+
+const documentFields = {
   hasPassword: Type.Boolean(),
   firewall: Type.Object({
     enabled: Type.Boolean(),
@@ -119,7 +125,8 @@ const document = Type.Object({
     target: Type.Literal(''),
   }),
   extraBytes: bytes,
-})
+} satisfies Record<keyof MovedDocument, TSchema>
+export const movedFields = Object.keys(documentFields) as (keyof MovedDocument)[]
 
 const guestLimits = Type.Object({
   vcpuMilli: within(limits.vcpuMilli),
@@ -179,7 +186,7 @@ const portMapping = Type.Object({
 })
 
 export const manifestSchema = Type.Object({
-  document,
+  document: Type.Object(documentFields),
   limits: guestLimits,
   login: nullable(login),
   backupTarget: nullable(backupTarget),

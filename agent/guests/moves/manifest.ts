@@ -6,34 +6,13 @@ import { checkFirewall } from '../../../shared/firewall-rules.js'
 import { checkPortMapping } from '../../../shared/port-mapping-rules.js'
 import type { Login } from '../../drivers/machine.js'
 import type { BackupContext } from '../context.js'
-import type { GuestDocument, GuestRecord, PortMapping } from '../record/record.js'
+import type { GuestRecord, PortMapping } from '../record/record.js'
 import { noBackupSchedule, type SnapshotSchedule } from '../record/snapshots-and-backups.js'
 import { checkLimits } from '../resources/limits.js'
 import { planAllowance, planRetained } from '../snapshots/plan-snapshot-space.js'
-import { manifestSchema } from './manifest-schema.js'
+import { manifestSchema, movedFields, type MovedDocument } from './manifest-schema.js'
 import { parseMessage } from './messages.js'
 import type { MovedTraffic } from './move-input.js'
-
-/** The fields of a guest's document that move with the guest. The others belong to the host or to operations. */
-const movedFields = [
-  'hasPassword',
-  'firewall',
-  'traffic',
-  'expiresAtMs',
-  'policy',
-  'suspension',
-  'security',
-  'devices',
-  'os',
-  'snapshotLimit',
-  'snapshots',
-  'snapshotSchedule',
-  'snapshotSpace',
-  'backups',
-  'backupSchedule',
-  'extraBytes',
-] as const satisfies readonly (keyof GuestDocument)[]
-type MovedDocument = Pick<GuestDocument, (typeof movedFields)[number]>
 
 /** Everything that belongs to a guest, except its disk. It contains secrets, and is only sent between agents. */
 export interface Manifest {
