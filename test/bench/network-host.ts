@@ -151,7 +151,7 @@ function guestAt(
     portMappings: ports.map(storedMapping),
     firewall: checkedFirewall(rules, index),
     policy: { expired: false, overQuota: false },
-  } as Parameters<GuestStore['insert']>[0]
+  }
 }
 
 function storedMapping(hostPort: number): PortMapping {

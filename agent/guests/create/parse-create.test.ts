@@ -1,14 +1,12 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { PortMapping, TrafficLimit, type GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSpec, PortMapping, TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { CreateOrder } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { BerthError } from '../../../shared/errors.js'
 import { parseCreate } from './parse-create.js'
 
-const spec: GuestSpec = {
+const spec = GuestSpec.create({
   virtualization: 'lxc',
-  userData: '',
-  devices: [],
   templateId: 'debian-12',
   limits: {
     vcpuMilli: 500,
@@ -22,17 +20,9 @@ const spec: GuestSpec = {
   assignNat: true,
   portMappings: [PortMapping.create({ containerPort: 22, protocol: 'tcp' })],
   sshAuthMode: 'auto_password',
-  sshPassword: '',
-  sshPublicKey: '',
   start: true,
-  ipv4Count: 0,
-  publicIpv4s: [],
-  ipv6Count: 0,
-  ipv6Addresses: [],
-  expiresAtMs: 0,
-  traffic: undefined,
   snapshotLimit: 5,
-}
+})
 
 const request: CreateOrder = {
   id: 1,

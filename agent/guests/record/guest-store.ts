@@ -2,7 +2,7 @@ import type { Statement } from 'better-sqlite3'
 import { KeyedMutex } from '../../../shared/async/keyed-mutex.js'
 import { conflict, notFound } from '../../../shared/errors.js'
 import type { Changes } from '../../state/changes.js'
-import type { GuestRecord, PortMapping } from './record.js'
+import type { GuestDocument, GuestRecord, PortMapping } from './record.js'
 import {
   columnsOf,
   documentOf,
@@ -14,29 +14,12 @@ import {
   type GuestUpdate,
 } from './rows.js'
 
-export type GuestInsert = Omit<
-  GuestRecord,
-  | 'revision'
-  | 'statusReason'
-  | 'policy'
-  | 'suspension'
-  | 'security'
-  | 'devices'
-  | 'boot'
-  | 'os'
-  | 'snapshots'
-  | 'snapshotLimit'
-  | 'snapshotSchedule'
-  | 'snapshotSpace'
-  | 'backups'
-  | 'backupSchedule'
-  | 'fetchedBytes'
-  | 'extraBytes'
-  | 'nextExtraBytes'
-  | 'atNextStart'
-  | 'ownership'
-> &
-  Partial<Pick<GuestRecord, 'snapshotLimit' | 'snapshotSpace' | 'os' | 'devices'>>
+type RequiredField = 'hasPassword' | 'firewall' | 'traffic' | 'expiresAtMs'
+
+/** A new guest. Omitted fields of its document get the values of `documentDefaults`. */
+export type GuestInsert = Omit<GuestRecord, 'revision' | 'statusReason' | 'ownership' | keyof GuestDocument> &
+  Pick<GuestDocument, RequiredField> &
+  Partial<Omit<GuestDocument, RequiredField>>
 
 const insertMapping = `INSERT INTO port_mappings
    (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)

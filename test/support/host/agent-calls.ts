@@ -1,7 +1,7 @@
 import { Metadata, status, type CallOptions, type ServiceError } from '@grpc/grpc-js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PortMapping, type Guest, type GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { GuestSpec, PortMapping, type Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type {
   ChangeSettingRequest,
   Firewall,
@@ -39,9 +39,8 @@ export function wireMapping(fields: Partial<PortMapping>): PortMapping {
   return PortMapping.create({ protocol: 'tcp', ...fields })
 }
 
-export const plainSpec: GuestSpec = {
+export const plainSpec: GuestSpec = GuestSpec.create({
   virtualization: 'lxc',
-  userData: '',
   templateId: 'debian-12',
   limits: {
     vcpuMilli: 1000,
@@ -55,18 +54,9 @@ export const plainSpec: GuestSpec = {
   assignNat: true,
   portMappings: [wireMapping({ containerPort: 22, description: 'ssh' })],
   sshAuthMode: 'auto_password',
-  sshPassword: '',
-  sshPublicKey: '',
   start: true,
-  ipv4Count: 0,
-  publicIpv4s: [],
-  ipv6Count: 0,
-  ipv6Addresses: [],
-  expiresAtMs: 0,
-  traffic: undefined,
   snapshotLimit: 5,
-  devices: [],
-}
+})
 
 export interface CreateRequest extends CreateOrder {
   readonly operationId: string
