@@ -1,12 +1,11 @@
-import { BerthError, conflict, notFound, toBerthError } from '../../shared/errors.js'
-import type { AgentFeature } from '../../shared/agent-features.js'
+import { conflict, notFound, toBerthError } from '../../shared/errors.js'
 import { StaleEpochError, type Fence } from '../../shared/fence.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import { isSilent, upgradeStateOf, type HostUpgrade } from '../join/host-upgrade.js'
 import type { AgentClient, HostUpgrades, HostView, UpgradeRequest } from './contract.js'
-import { cannotMove } from './placement/plan-placement.js'
 import type { HostRecord } from './host-record.js'
 import type { JoinTokens } from './join-tokens.js'
+import { requireFeature } from './require-feature.js'
 import type { FleetState } from './view.js'
 import type { WatchedHosts } from './watched-hosts.js'
 
@@ -133,23 +132,4 @@ function previousOf({ name, description }: HostView): string {
   const previous = description?.previousVersion ?? ''
   if (previous !== '') return previous
   throw conflict('no_previous_version', `${name} retains no packages of a previous version`)
-}
-
-/** Features that a request can require. `fence` is never required, because agents without it just ignore fences. */
-type RequiredFeature = Exclude<AgentFeature, 'fence'>
-
-const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
-  move: cannotMove,
-  upgrade: (name) =>
-    conflict(
-      'upgrade_unsupported',
-      `the gateway cannot upgrade ${name}: its agent was not installed with the command of this gateway, or is too old. ` +
-        'Run the command of POST /hosts/ID/join-token on the host once. If the host has its own gateway, or Berth runs from ' +
-        'a checkout, upgrade Berth on the host itself',
-    ),
-}
-
-/** @throws {BerthError} for a host whose agent does not declare the feature */
-function requireFeature({ name, description }: HostView, feature: RequiredFeature): void {
-  if (!description?.features.includes(feature)) throw missing[feature](name)
 }

@@ -1,0 +1,23 @@
+import type { AgentFeature } from '../../shared/agent-features.js'
+import { conflict, type BerthError } from '../../shared/errors.js'
+import type { HostView } from './contract.js'
+import { cannotMove } from './placement/plan-placement.js'
+
+/** Features that a request can require. `fence` is never required, because agents without it just ignore fences. */
+type RequiredFeature = Exclude<AgentFeature, 'fence'>
+
+const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
+  move: cannotMove,
+  upgrade: (name) =>
+    conflict(
+      'upgrade_unsupported',
+      `the gateway cannot upgrade ${name}: its agent was not installed with the command of this gateway, or is too old. ` +
+        'Run the command of POST /hosts/ID/join-token on the host once. If the host has its own gateway, or Berth runs from ' +
+        'a checkout, upgrade Berth on the host itself',
+    ),
+}
+
+/** @throws {BerthError} for a host whose agent does not declare the feature */
+export function requireFeature({ name, description }: HostView, feature: RequiredFeature): void {
+  if (!description?.features.includes(feature)) throw missing[feature](name)
+}
