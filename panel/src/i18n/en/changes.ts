@@ -42,6 +42,8 @@ export const changes = {
   'change.sub_user.update': 'Customer changed',
   'change.sub_user.delete': 'Customer deleted',
   'change.sub_user.rotate_password': 'Customer password replaced',
+  'change.gateway.invite': 'Gateway invited',
+  'change.gateway.remove': 'Gateway removed',
   'change.console.open': 'Console opened',
   'change.console.close': 'Console closed',
   'change.console.ticket': 'Console ticket created',

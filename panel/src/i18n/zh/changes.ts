@@ -43,6 +43,8 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.sub_user.update': '修改客户',
   'change.sub_user.delete': '删除客户',
   'change.sub_user.rotate_password': '更换客户密码',
+  'change.gateway.invite': '邀请网关',
+  'change.gateway.remove': '移除网关',
   'change.console.open': '打开控制台',
   'change.console.close': '关闭控制台',
   'change.console.ticket': '申请控制台',
