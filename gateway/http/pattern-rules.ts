@@ -10,6 +10,7 @@ export const keyNamePattern = '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 export const webhookNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 /** Pattern of names of network interfaces. Empty: the default interface. */
 export const interfacePattern = '^[^\\s/\\u0000-\\u001f]{0,15}$'
+export const gatewayNamePattern = '^[A-Za-z0-9][A-Za-z0-9-]{0,49}$'
 export const sessionIdPattern = '^[0-9a-f]{32}$'
 
 const templateId = 'must be an id of lower-case letters, digits, "." and "-"'
@@ -31,6 +32,7 @@ const rules: Readonly<Record<string, string>> = {
   [keyNamePattern]: `${printableLine}, with at least one visible character`,
   [webhookNamePattern]: printableLine,
   [interfacePattern]: 'must be the name of an interface, at most 15 characters',
+  [gatewayNamePattern]: 'must be 1 to 50 letters, digits and "-", starting with a letter or digit',
   [sessionIdPattern]: 'must be 32 hexadecimal digits in lower case',
 }
 

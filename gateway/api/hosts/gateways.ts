@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { gatewayStates, type Gateways, type GatewayView } from '../../gateways/gateways.js'
 import { trimmed } from '../../http/normalize.js'
+import { gatewayNamePattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 
@@ -47,7 +48,7 @@ const InviteBodySchema = Type.Object(
     name: Type.Optional(
       Type.String({
         ...trimmed,
-        pattern: '^[A-Za-z0-9][A-Za-z0-9-]{0,49}$',
+        pattern: gatewayNamePattern,
         description: 'Unique name. Default: the host name of the machine, when it joins.',
       }),
     ),
