@@ -100,6 +100,7 @@ export function createAccess(options: AccessOptions): Access {
     addresses: new RequestLimits(limits.address, 'this address', log),
     audit,
     idempotency,
+    shared: { current: () => store.current(), visibleEverywhere: () => store.visibility.everywhere() },
     keys,
     grants: new CallerGrants(cache, sessions),
     accounts,

@@ -123,18 +123,18 @@ async function startParts(
     log,
     onRemoved: onRemoved ?? (() => undefined),
   })
-  store.start()
-  onClose(() => store.close())
-  access.start()
-  onClose(() => access.close())
   const describe = createDescribe(time)
   const view = new FleetState()
   const journal = new EventJournal({ path: join(config.run_dir, 'events'), log })
   const events = new EventHub({ view, describe, journal })
   view.resume(journal.former?.hosts.values() ?? [])
   const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets, gateways })
+  store.start()
+  onClose(() => store.close())
+  access.start()
+  onClose(() => access.close())
   onClose(async () => {
-    events.close() // // ends in the same turn of the event loop as the fleet, so that the journal misses no change
+    events.close() // ends in the same turn of the event loop as the fleet, so that the journal misses no change
     await fleet.close()
   })
   const securityAudit = new SecurityAudit({ view: fleet.view, audit: access.audit, store, log })

@@ -13,8 +13,6 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** Time in ms for which cached keys may be used after the store confirmed that it had reported all changes. */
-const leaseMs = 2000
 /** Longer keys are rejected before their digest is computed. */
 const maxKeyLength = 128
 
@@ -75,11 +73,11 @@ export class CallerAuthenticator implements Authenticator {
     return caller
   }
 
-  /** Ensures that cached keys are current. If the store has not confirmed it recently, waits for pending reports. */
+  /** Ensures that cached keys are current. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate a caller')
-    if (performance.now() - store.confirmedAtMs() > leaseMs) await store.ping()
+    await store.current()
   }
 
   async #find(key: string): Promise<ResolvedKey> {

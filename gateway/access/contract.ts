@@ -129,6 +129,20 @@ export interface Idempotency {
   release(claim: IdempotencyClaim): Promise<void>
 }
 
+/** Caches of the state that all gateways share in the store. */
+export interface SharedCaches {
+  /**
+   * Waits until this gateway has applied all changes that any gateway acknowledged before this call.
+   * @throws {BerthError} `store_unavailable`
+   */
+  current(): Promise<void>
+  /**
+   * Resolves when all changes in the store before this call are visible at all gateways. Never rejects. Await it before
+   * a change is acknowledged.
+   */
+  visibleEverywhere(): Promise<void>
+}
+
 /** The parts of access control that the processing of requests needs. */
 export interface AccessControl {
   readonly authenticator: Authenticator
@@ -139,6 +153,7 @@ export interface AccessControl {
   readonly addresses: RequestLimits
   readonly audit: AuditLog
   readonly idempotency: Idempotency
+  readonly shared: SharedCaches
 }
 
 /** Health of the store, for `/readyz` and metrics. */

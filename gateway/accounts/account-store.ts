@@ -71,7 +71,7 @@ export class AccountStore {
 
   /**
    * Changes an account in one transaction. The change is in force at this gateway when the promise resolves, and at the
-   * others a moment later. `plan` runs again if an account of this kind changes in the meantime.
+   * others before the request is answered, see `Visibility`. `plan` runs again if an account of this kind changes in the meantime.
    * @throws {BerthError} `not_found`, `store_unavailable`, and errors of `plan`
    */
   async change<K extends AccountKind>(

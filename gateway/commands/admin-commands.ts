@@ -49,6 +49,7 @@ export async function withStore<T>(
   try {
     await store.connected(connectTimeoutMs)
     await work(parts)
+    await store.visibility.everywhere()
   } finally {
     await store.close()
   }

@@ -27,7 +27,7 @@ import { ownVoice, screenVoice, terminalVoice } from './voice.js'
 
 export interface ConsoleUpgradeParts {
   readonly fleet: Fleet
-  readonly access: Pick<Access, 'addresses' | 'audit' | 'grants'>
+  readonly access: Pick<Access, 'addresses' | 'audit' | 'grants' | 'shared'>
   readonly policies: AccessPolicies
   readonly openSockets: Pick<OpenSockets, 'forget'>
   readonly settings: Pick<PanelSettings, 'websshOrigins'>
@@ -71,6 +71,8 @@ export class ConsoleUpgrades {
   async answer(request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> {
     connection.on('error', () => undefined) // the client has disconnected
     this.parts.openSockets.forget(request.socket)
+    // While the store is down, the last known access policy applies.
+    await this.parts.access.shared.current().catch(() => undefined)
     const judgement = this.parts.policies.judge(originOf(request))
     const exchange = openExchange(request, judgement)
     const asked: UpgradeRequest = { request, connection, head, exchange }

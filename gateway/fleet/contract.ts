@@ -279,7 +279,8 @@ export interface Fleet {
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**
    * Waits until the view contains this revision of the host's journal, the host goes offline, or the call timeout has
-   * passed. A caller can then read the result of its own change in the view.
+   * passed. Also waits for the views of other gateways, about a second at most. A caller can then read the result of its
+   * own change at any gateway.
    */
   reached(hostId: string, revision: number): Promise<void>
 }

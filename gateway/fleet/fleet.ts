@@ -4,6 +4,7 @@ import type { Gateways } from '../gateways/gateways.js'
 import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
 import type { Store } from '../store/store.js'
+import type { HostRevision } from '../store/visibility.js'
 import { AgentConnector } from './agents/agent-connector.js'
 import { CertificateKeeper } from './certificates.js'
 import { ClockCheck } from './agents/clock-check.js'
@@ -44,7 +45,7 @@ import { FleetState } from './view.js'
 import { WatchedHosts } from './watched-hosts.js'
 
 const hourMs = 3_600_000
-/** Interval in ms for reading changes of hosts by other gateways. */
+/** Interval in ms for reading the hosts, in case a notification of a change was not processed. */
 const pollHostsMs = 2000
 /** Maximum time in ms that the start waits for reports of hosts. */
 const settleMs = 2000
@@ -171,9 +172,10 @@ export class GatewayFleet implements Fleet {
       reached: (hostId, revision) => this.reached(hostId, revision),
     })
     this.#unlisted = new UnlistedOperations({ view, log, watched })
+    store.visibility.onShowing((revision) => this.#shows(revision))
   }
 
-  /** Opens the fleet without starting it. Creates the private CA if it does not exist yet. */
+  /** Opens the fleet without starting it. Creates the private CA if it does not exist yet. Call it before `store.start()`. */
   static async open(options: FleetOptions): Promise<GatewayFleet> {
     const { config } = options
     const authority = await ensureAuthority(`${config.state_dir}/pki`, config.certificates.ca_days)
@@ -338,6 +340,13 @@ export class GatewayFleet implements Fleet {
   }
 
   async reached(hostId: string, revision: number): Promise<void> {
+    await Promise.all([
+      this.#shows({ hostId, revision }),
+      this.options.store.visibility.shownEverywhere({ hostId, revision }),
+    ])
+  }
+
+  async #shows({ hostId, revision }: HostRevision): Promise<void> {
     const isOver = (): boolean => {
       const host = this.view.findState(hostId)
       return !host?.online || host.revision >= revision

@@ -31,6 +31,14 @@ export class HostStore {
     if (this.store.needsConfirmation) this.store.on('up', listener)
   }
 
+  /**
+   * Calls the listener after each change of hosts by any gateway. The change counts as visible when the returned promise
+   * resolves. Call it before `store.start()`.
+   */
+  onChange(listener: () => Promise<void>): void {
+    for (const key of [this.#hosts, this.#removed]) this.store.onInvalidate(key, listener)
+  }
+
   async list(): Promise<HostList> {
     const [all, removed] = await this.store.run('read hosts', (client) =>
       client.multi().hVals(this.#hosts).hKeys(this.#removed).exec(),

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { Coalescer } from '../../shared/async/coalescer.js'
 import { notFound } from '../../shared/errors.js'
 import type { CertificateIdentity } from '../../shared/identity.js'
 import type { GrpcAgentClient } from './agents/agent-client.js'
@@ -38,7 +39,8 @@ export class WatchedHosts {
   /** Hosts that were removed from the fleet. A list that was read before the removal must not add them again. */
   readonly #removed = new Set<string>()
   #complete = false
-  #polling = false
+  #stopped = false
+  readonly #polls = new Coalescer(() => this.#pollOnce())
   /** True after `onNewServer` until a list of hosts is applied: the store may be another server now. */
   #isNewServer = false
   /** Monotonic time in ms at which this gateway began to serve clients. It limits how long callers wait for hosts. */
@@ -48,6 +50,7 @@ export class WatchedHosts {
   constructor(private readonly options: WatchedHostsOptions) {
     this.#watcherOptions = { ...options.watcherOptions, expectedMs: (hostId) => this.#expectedMs(hostId) }
     options.store.onNewServer(() => (this.#isNewServer = true))
+    options.store.onChange(() => this.poll())
   }
 
   /** True if the list of hosts has been read from the store. */
@@ -84,6 +87,7 @@ export class WatchedHosts {
   }
 
   stop(): void {
+    this.#stopped = true
     for (const watcher of this.#watchers.values()) watcher.stop()
   }
 
@@ -138,16 +142,16 @@ export class WatchedHosts {
     await Promise.race([all, first.then(timeout, () => all)])
   }
 
-  async poll(): Promise<void> {
-    if (this.#polling) return
-    this.#polling = true
-    try {
-      await this.#applyList()
-    } catch (error) {
-      this.options.log.debug({ error }, 'reading the hosts from the store failed')
-    } finally {
-      this.#polling = false
-    }
+  /** Applies the hosts in the store. Never rejects. */
+  poll(): Promise<void> {
+    return this.#polls.run()
+  }
+
+  async #pollOnce(): Promise<void> {
+    if (this.#stopped) return
+    await this.#applyList().catch((error: unknown) =>
+      this.options.log.debug({ error }, 'reading the hosts from the store failed'),
+    )
   }
 
   async #applyList(): Promise<void> {

@@ -54,6 +54,8 @@ export function createApp(options: AppOptions): Koa {
   app.use(async (ctx, next) => {
     tidyHeaders(ctx.req.headers)
     ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
+    // While the store is down, the last known access policy applies.
+    await options.access.shared.current().catch(() => undefined)
     const origin = originOf(ctx.req)
     const judgement = options.policies.judge(origin)
     options.openSockets.note(ctx.req.socket, origin)

@@ -26,7 +26,8 @@ describe('a request with an Idempotency-Key', () => {
       release: end('released'),
     }
     const fail = (error: unknown): never => expect.fail(String(error))
-    const access = { idempotency } as unknown as Parameters<typeof runWrite>[0]
+    const shared = { visibleEverywhere: () => Promise.resolve() }
+    const access = { idempotency, shared } as unknown as Parameters<typeof runWrite>[0]
     for (const bytes of [maxKeptBytes, maxKeptBytes + 1]) {
       const reply = { status: 200, headers: {}, body: 'x'.repeat(bytes) }
       await runWrite(access, write, () => Promise.resolve({ reply, target: '', detail: '' }), fail)

@@ -38,7 +38,7 @@ export interface HandlerOutcome {
 /** Handles a write. It never rejects: the outcome of a failure contains its response. */
 export type WriteHandler = (operationId: string) => Promise<HandlerOutcome>
 
-type Access = Pick<AccessControl, 'audit' | 'idempotency'>
+type Access = Pick<AccessControl, 'audit' | 'idempotency' | 'shared'>
 
 /**
  * Runs a write once for each Idempotency-Key. The audit entry is begun before the write, and completed after it.
@@ -77,6 +77,7 @@ async function runClaimed(
   }
 }
 
+/** Runs a write. When the promise resolves, the change is visible at all gateways. */
 async function runAudited(
   access: Access,
   write: Write,
@@ -84,12 +85,20 @@ async function runAudited(
   report: (error: unknown) => void,
 ): Promise<HandlerOutcome> {
   const { action, caller, address, requestId, target } = write
-  if (action === undefined) return handle()
+  if (action === undefined) return runUnaudited(access, handle)
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
+  const visible = access.shared.visibleEverywhere()
   // The answer may contain the only copy of a password, so it is sent even if `finish` fails. The audit log then adds
   // the outcome to the entry later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
+  await visible
+  return handled
+}
+
+async function runUnaudited({ shared }: Access, handle: () => Promise<HandlerOutcome>): Promise<HandlerOutcome> {
+  const handled = await handle()
+  await shared.visibleEverywhere()
   return handled
 }
 

@@ -48,43 +48,51 @@ export interface StoreConnection {
   readonly exclusive: StoreClient
   /** Connection for `Confirmations`, if the server has replicas that confirm. */
   readonly confirming: StoreClient | undefined
+  /**
+   * Connection that receives changes of keys and messages of other gateways. Redis closes a connection with a
+   * subscription if much data waits to be read. Large answers therefore use other connections.
+   */
+  readonly listening: StoreClient
   destroy(): void
 }
 
-export interface ConnectionListeners {
+/** Messages for the connection `listening`, and their listeners. */
+export interface Subscriptions {
+  /** Prefixes of keys whose changes are reported. */
+  readonly tracked: readonly string[]
+  /** Channel of the messages of all gateways on the store. */
+  readonly channel: string
   readonly onInvalidate: (key: string | null) => void
+  readonly onMessage: (message: string) => void
   /** Called at most once, when one of the connections breaks. */
   readonly onLost: (cause: unknown) => void
 }
 
 /**
- * Connects. Before any other command, requests invalidation messages for keys that begin with one of `tracked`.
+ * Connects. Before any other command, requests invalidation messages and subscribes to the channel.
  * @throws the error of the server or the socket
  * Source: https://redis.io/docs/latest/commands/client-tracking/ (BCAST)
  */
-export async function connectStore(
-  server: StoreServer,
-  tracked: readonly string[],
-  { onInvalidate, onLost }: ConnectionListeners,
-): Promise<StoreConnection> {
-  const [main, exclusive] = [makeClient(server), makeClient(server)]
+export async function connectStore(server: StoreServer, subscriptions: Subscriptions): Promise<StoreConnection> {
+  const [main, exclusive, listening] = [makeClient(server), makeClient(server), makeClient(server)]
   const confirming = server.confirms ? makeClient(server) : undefined
-  const clients = [main, exclusive, ...(confirming ? [confirming] : [])]
+  const clients = [main, exclusive, listening, ...(confirming ? [confirming] : [])]
   const connection: StoreConnection = {
     main,
     exclusive,
     confirming,
+    listening,
     destroy: () => clients.forEach((client) => client.destroy()),
   }
   let connected = false
   for (const client of clients)
     client.on('error', (cause: unknown) => {
-      if (connected) onLost(cause)
+      if (connected) subscriptions.onLost(cause)
       connected = false
     })
-  main.on('invalidate', (key: Buffer | string | null) => onInvalidate(key === null ? null : key.toString()))
   try {
-    await withTimeout(server.connectTimeoutMs, prepare(clients, tracked, server.mustBeMaster))
+    await withTimeout(server.connectTimeoutMs, prepare(clients, server.mustBeMaster))
+    await withTimeout(server.connectTimeoutMs, subscribe(listening, subscriptions))
   } catch (cause) {
     connection.destroy()
     throw cause
@@ -93,16 +101,20 @@ export async function connectStore(
   return connection
 }
 
-async function prepare(clients: readonly StoreClient[], tracked: readonly string[], mustBeMaster: boolean) {
-  const [main] = clients
+async function prepare(clients: readonly StoreClient[], mustBeMaster: boolean): Promise<void> {
   await Promise.all(clients.map((client) => client.connect()))
-  // Turns off the tracking of `emitInvalidate`, which only reports keys that this connection has read. The gateway
-  // needs the changes of all keys with the prefixes.
+  // Turns off the tracking of `emitInvalidate`, which only reports keys that a connection has read. The gateway needs
+  // the changes of all keys with the prefixes.
   await Promise.all(clients.map((client) => client.sendCommand(['CLIENT', 'TRACKING', 'OFF'])))
-  const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
-  if (tracked.length > 0) await main!.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])
-  await main!.ping() // fails while the server loads its data
+  await clients[0]!.ping() // fails while the server loads its data
   if (mustBeMaster) await Promise.all(clients.map(checkMaster))
+}
+
+async function subscribe(client: StoreClient, { tracked, channel, onInvalidate, onMessage }: Subscriptions) {
+  client.on('invalidate', (key: Buffer | string | null) => onInvalidate(key === null ? null : key.toString()))
+  const prefixes = tracked.flatMap((prefix) => ['PREFIX', prefix])
+  if (tracked.length > 0) await client.sendCommand(['CLIENT', 'TRACKING', 'ON', 'BCAST', ...prefixes])
+  await client.subscribe(channel, onMessage)
 }
 
 /** @throws {Error} if the connection leads to a replica, for example to a former master that has come back */

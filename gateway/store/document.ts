@@ -29,8 +29,8 @@ export class StoredDocument<T> {
   constructor(private readonly options: DocumentOptions<T>) {
     const { store, name } = options
     this.#key = store.key(name)
-    store.onInvalidate(this.#key, () => void this.#reload())
-    store.on('up', () => void this.#reload(true))
+    store.onInvalidate(this.#key, () => this.#reload())
+    store.on('up', () => this.#reload(true))
   }
 
   /** The document's value. `undefined`: the store has not been reached yet. */

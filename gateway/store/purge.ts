@@ -20,7 +20,12 @@ export async function purgeStore(options: ServerOptions, prefix: string): Promis
   const ignore = (): void => undefined
   const finder = new ServerFinder(options)
   try {
-    const connection = await connectStore(await finder.find(), [], { onInvalidate: ignore, onLost: ignore })
+    const listeners = { onInvalidate: ignore, onMessage: ignore, onLost: ignore }
+    const connection = await connectStore(await finder.find(), {
+      tracked: [],
+      channel: `${prefix}visibility`,
+      ...listeners,
+    })
     try {
       await checkUnused(connection.main, prefix)
       return await removeKeys(connection.main, prefix)

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { WatchError } from 'redis'
-import { Mutex } from '../../shared/async/mutex.js'
+import { SingleFlight } from '../../shared/async/single-flight.js'
 import { describeError } from '../../shared/errors.js'
 import { Confirmations, confirmTimeoutMs } from './confirmations.js'
 import {
@@ -13,8 +12,12 @@ import {
   type StoreConnection,
 } from './connection.js'
 import { detectWrites } from './detect-writes.js'
+import { Invalidations, type InvalidationListener } from './invalidations.js'
+import { trustMs } from './plan-visibility.js'
 import { parseReplication, type Replication } from './replication.js'
 import { ServerFinder, type ServerOptions } from './server-finder.js'
+import { Transactions } from './transactions.js'
+import { Visibility } from './visibility.js'
 
 export type { StoreClient } from './connection.js'
 
@@ -25,7 +28,8 @@ export interface StoreOptions extends ServerOptions {
   serverProblem?: () => string
 }
 
-type InvalidationListener = (key: string | null) => void
+/** If it returns a promise, writes count as visible at this gateway when the promise resolves. */
+type Listener = () => unknown
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
@@ -33,7 +37,8 @@ const pingTimeoutMs = 1200
 const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause between attempts to connect. With Sentinels, this pause prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
-const transactionAttempts = 25
+/** Maximum number of exchanges with the server until it has answered fast enough to use the caches. */
+const trustAttempts = 3
 
 interface ActiveConnection extends StoreConnection {
   /** Absent: writes need no confirmation. */
@@ -50,17 +55,27 @@ export class Store {
   readonly #server: ServerFinder
   #connection: ActiveConnection | undefined
   #unconfirmed = 0
-  #confirmed = 0
+  /** Time (performance.now()) up to which this process has applied all changes in the server. */
+  #confirmed = -Infinity
+  #applied = Promise.resolve()
+  readonly #renewals = new SingleFlight()
   #why = 'not connected yet'
   #closed = false
   #loop: Promise<void> | undefined
   readonly #stop = new AbortController()
-  readonly #tracked = new Map<string, InvalidationListener>()
-  readonly #listeners = { up: new Set<() => void>(), down: new Set<() => void>() }
-  readonly #transactions = new Mutex()
+  readonly #invalidations = new Invalidations()
+  /** Tells when a write is visible at all gateways. */
+  readonly visibility: Visibility
+  readonly #listeners = { up: new Set<Listener>(), down: new Set<Listener>() }
+  readonly #transactions = new Transactions(() => this.#connection)
 
   constructor(private readonly options: StoreOptions) {
     this.#server = new ServerFinder(options)
+    this.visibility = new Visibility({
+      publish: (message) => this.#connected().listening.publish(this.#channel, message),
+      applied: () => this.#invalidations.applied(),
+      log: options.log,
+    })
   }
 
   /** Complete name of a key: the prefix, and the parts separated by colons. */
@@ -94,22 +109,35 @@ export class Store {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
-  /** Time (performance.now()) for which the server confirmed that it reported all earlier changes. 0: it is down. */
+  /** Time (performance.now()) up to which this process has applied all changes in the server. -Infinity: it is down. */
   confirmedAtMs(): number {
-    return this.#connection ? this.#confirmed : 0
+    return this.#connection ? this.#confirmed : -Infinity
   }
 
-  on(event: 'up' | 'down', listener: () => void): void {
+  /**
+   * Waits until this process has applied all writes that any gateway acknowledged before this call. Usually it knows
+   * this already. After a pause, it may not have read all reported changes yet.
+   * @throws {BerthError} `store_unavailable`
+   */
+  async current(): Promise<void> {
+    for (let attempt = 0; performance.now() - this.confirmedAtMs() > trustMs; attempt++) {
+      if (attempt === trustAttempts) throw storeUnavailable('the server answers too slowly')
+      await this.#renewals.run(() => this.ping().then(() => this.#applied))
+    }
+  }
+
+  on(event: 'up' | 'down', listener: Listener): void {
     this.#listeners[event].add(listener)
   }
 
   /**
    * Reports each change, by any client, of keys that start with `prefix` (which must include the store's own prefix,
    * see `key`). `null`: any of them may have changed. Call it before `start`. Drop cached data at the event `down`:
-   * changes that happen while the store is down are not reported.
+   * changes that happen while the store is down are not reported. Writes count as visible at this gateway when the
+   * promises of the listeners resolve.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
-    this.#tracked.set(prefix, listener)
+    this.#invalidations.listen(prefix, listener)
   }
 
   /** Connection for commands whose writes need no confirmation. @throws {BerthError} `store_unavailable` */
@@ -168,7 +196,8 @@ export class Store {
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {
-    const { result, confirmations } = await this.#transactions.run(() => this.#attempt(step, commands))
+    const { result, connection } = await this.#transactions.run(step, commands)
+    const { confirmations } = connection
     if (confirmations) await this.#confirm(confirmations, step)
     return result
   }
@@ -177,8 +206,10 @@ export class Store {
   async ping(): Promise<void> {
     const connection = this.#connection
     const sent = performance.now()
-    await this.run('ping', (client) => withTimeout(pingTimeoutMs, client.ping()))
-    if (connection === this.#connection) this.#confirmed = sent
+    await this.run('ping', (client) => withTimeout(pingTimeoutMs, this.#exchange(client)))
+    this.#applied = this.#invalidations.applied().then(() => {
+      if (connection === this.#connection) this.#confirmed = Math.max(this.#confirmed, sent)
+    })
   }
 
   async close(): Promise<void> {
@@ -186,11 +217,23 @@ export class Store {
     this.#stop.abort()
     const connection = this.#connection
     if (connection) {
-      await withTimeout(pingTimeoutMs, connection.main.ping()).catch(() => undefined) // all earlier commands are answered before the ping
+      // All earlier commands are answered before the ping.
+      const last = Promise.all([connection.main.ping(), this.visibility.leave()])
+      await withTimeout(pingTimeoutMs, last).catch(() => undefined)
       this.#drop(connection, 'closed')
     }
     await this.#loop
     this.#server.close()
+  }
+
+  get #channel(): string {
+    return this.key('visibility')
+  }
+
+  /** Pings the server on the connections that reads and messages use. */
+  async #exchange(main: StoreClient): Promise<void> {
+    const { listening } = this.#connected()
+    await Promise.all([main.ping(), this.visibility.serve(), listening.ping()])
   }
 
   #connected(): ActiveConnection {
@@ -201,26 +244,6 @@ export class Store {
   async #confirm(confirmations: Confirmations, step: string): Promise<void> {
     await confirmations.confirm(step)
     this.#server.noteConfirmed()
-  }
-
-  async #attempt<T>(
-    step: string,
-    commands: (client: StoreClient) => Promise<T>,
-  ): Promise<{ result: T; confirmations: Confirmations | undefined }> {
-    for (let attempt = 1; ; attempt++) {
-      if (!this.#connection) throw storeUnavailable(step)
-      const { exclusive: client, confirmations } = this.#connection
-      try {
-        return { result: await commands(client), confirmations }
-      } catch (cause) {
-        if (cause instanceof WatchError && attempt < transactionAttempts) {
-          await delay(Math.random() * attempt) // random delays prevent another collision of transactions
-          continue
-        }
-        if (client.isReady) await client.unwatch().catch(() => undefined)
-        throw toStoreError(cause, step)
-      }
-    }
   }
 
   async #keepConnected(): Promise<void> {
@@ -239,9 +262,11 @@ export class Store {
 
   async #open(): Promise<ActiveConnection> {
     const server = await this.#server.find()
-    const sent = performance.now()
-    const clients: StoreConnection = await connectStore(server, [...this.#tracked.keys()], {
-      onInvalidate: (key) => this.#invalidate(key),
+    const clients: StoreConnection = await connectStore(server, {
+      tracked: this.#invalidations.prefixes,
+      channel: this.#channel,
+      onInvalidate: (key) => this.#invalidations.report(key),
+      onMessage: (message) => this.visibility.receive(message),
       onLost: (cause) => this.#drop(connection, describeError(cause)),
     })
     const connection = { ...clients, confirmations: this.#confirmationsOf(clients) }
@@ -251,10 +276,11 @@ export class Store {
     }
     this.#connection = connection
     this.#server.use(server)
-    this.#confirmed = sent
+    this.#confirmed = -Infinity
+    this.visibility.connected()
     const { at } = server
     this.options.log.info(typeof at === 'string' ? {} : { master: `${at.host}:${at.port}` }, 'store: connected')
-    this.#listeners.up.forEach((listener) => listener())
+    this.#listeners.up.forEach((listener) => this.#invalidations.add(listener()))
     return connection
   }
 
@@ -267,7 +293,7 @@ export class Store {
   async #watch(connection: ActiveConnection): Promise<void> {
     while (this.#connection === connection) {
       await this.#pause(pingEveryMs)
-      if (this.#connection !== connection) return
+      if (this.#connection !== connection || this.#closed) return
       const answered = this.ping().catch((cause: unknown) => this.#drop(connection, describeError(cause)))
       const checked = this.#server.check().then((why) => why !== '' && this.#drop(connection, why))
       await Promise.all([answered, checked])
@@ -295,10 +321,6 @@ export class Store {
     this.#listeners.down.forEach((listener) => listener())
     connection.destroy() // rejects pending commands
     if (!this.#closed) this.options.log.error({ why }, 'store: the connection was lost')
-  }
-
-  #invalidate(key: string | null): void {
-    for (const [prefix, listener] of this.#tracked) if (key === null || key.startsWith(prefix)) listener(key)
   }
 
   #noteFailure(cause: unknown, failures: number): void {

@@ -29,6 +29,7 @@ class HeldStore extends Store {
   override async ping(): Promise<void> {
     this.pings++
     await super.ping()
+    this.outOfTouch = false
   }
 
   #hold(client: StoreClient): StoreClient {
@@ -162,6 +163,7 @@ describe('the cache of API keys', () => {
     store.outOfTouch = true
     await ask()
     expect(store.pings).to.be.greaterThan(before)
+    store.outOfTouch = true
     process.kill(await redis.pid(), 'SIGSTOP')
     const failure = await ask().catch((error: unknown) => error)
     process.kill(await redis.pid(), 'SIGCONT')

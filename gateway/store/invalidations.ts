@@ -1,0 +1,33 @@
+/** `null`: all keys may have changed. The promise of a listener resolves when the change is in force in this process. */
+export type InvalidationListener = (key: string | null) => unknown
+
+/** Listeners for changes of keys, and their work in progress. */
+export class Invalidations {
+  readonly #listeners = new Map<string, InvalidationListener[]>()
+  readonly #running = new Set<Promise<unknown>>()
+
+  get prefixes(): string[] {
+    return [...this.#listeners.keys()]
+  }
+
+  listen(prefix: string, listener: InvalidationListener): void {
+    this.#listeners.set(prefix, [...(this.#listeners.get(prefix) ?? []), listener])
+  }
+
+  report(key: string | null): void {
+    for (const [prefix, listeners] of this.#listeners)
+      if (key === null || key.startsWith(prefix)) listeners.forEach((listener) => this.add(listener(key)))
+  }
+
+  /** Adds work that `applied` waits for. */
+  add(work: unknown): void {
+    if (!(work instanceof Promise)) return
+    const running: Promise<unknown> = work.catch(() => undefined).finally(() => this.#running.delete(running))
+    this.#running.add(running)
+  }
+
+  /** Resolves when all changes reported before this call are in force in this process. Never rejects. */
+  async applied(): Promise<void> {
+    await Promise.all(this.#running)
+  }
+}

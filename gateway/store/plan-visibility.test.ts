@@ -1,0 +1,61 @@
+import { expect } from 'chai'
+import { distrustMs, isVisible, planAnswers } from './plan-visibility.js'
+
+const nowMs = 10_000
+/** Connected for so long that all other gateways were heard. */
+const long = 0
+
+describe('planAnswers, which decides whose answers make a write visible at all gateways,', () => {
+  for (const [name, { trusted = {}, others, connectedMs = long }, from, count, untilMs] of [
+    ['needs no answers if no other gateway exists', { others: 0 }, [], 0, nowMs],
+    [
+      'needs the answers of all known gateways',
+      { trusted: { a: 10_100, b: 10_300 }, others: 2 },
+      ['a', 'b'],
+      0,
+      10_300,
+    ],
+    ['needs no answer of a gateway that has been silent for long', { trusted: { a: 9_999 }, others: 1 }, [], 0, nowMs],
+    [
+      'needs the answer of a gateway that may not have noticed yet that its connection was closed',
+      { trusted: { a: 10_100 }, others: 0 },
+      ['a'],
+      0,
+      10_100,
+    ],
+    [
+      'needs the answers of unknown gateways soon after it has connected',
+      { trusted: { a: 10_100 }, others: 2, connectedMs: nowMs - 100 },
+      ['a'],
+      2,
+      nowMs - 100 + distrustMs,
+    ],
+    [
+      'needs no further answers soon after it has connected if it knows all gateways',
+      { trusted: { a: 10_100 }, others: 1, connectedMs: nowMs - 100 },
+      ['a'],
+      0,
+      10_100,
+    ],
+    [
+      'stops waiting after some time for subscribers that are not gateways',
+      { others: 3, connectedMs: nowMs - distrustMs },
+      [],
+      0,
+      nowMs,
+    ],
+  ] as const)
+    it(name, () => {
+      const trustedUntilMs = new Map(Object.entries<number>(trusted))
+      expect(planAnswers({ trustedUntilMs, others, nowMs, connectedMs })).to.deep.equal({ from, count, untilMs })
+    })
+})
+
+describe('isVisible', () => {
+  it('requires the answers of the named gateways, and the number of answers', () => {
+    const needed = { from: ['a'], count: 2, untilMs: 0 }
+    const verdicts = [['a'], ['b', 'c'], ['a', 'b']].map((ids) => isVisible(needed, new Set(ids)))
+    expect(verdicts).to.deep.equal([false, false, true])
+    expect(isVisible({ from: [], count: 0, untilMs: 0 }, new Set())).to.equal(true)
+  })
+})

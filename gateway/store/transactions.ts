@@ -1,0 +1,44 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { WatchError } from 'redis'
+import { Mutex } from '../../shared/async/mutex.js'
+import { storeUnavailable, toStoreError, type StoreClient } from './connection.js'
+
+const maxAttempts = 25
+
+/** Runs transactions one at a time, because WATCH applies to the whole connection. */
+export class Transactions<Connection extends { readonly exclusive: StoreClient }> {
+  readonly #mutex = new Mutex()
+
+  /** @param connection returns the present connection. undefined: the store is down */
+  constructor(private readonly connection: () => Connection | undefined) {}
+
+  /**
+   * Runs `commands` until no watched key changes meanwhile.
+   * @returns the result, and the connection on which it was made
+   * @throws {BerthError} `store_unavailable`, or the error of `commands`
+   */
+  run<T>(
+    step: string,
+    commands: (client: StoreClient) => Promise<T>,
+  ): Promise<{ readonly result: T; readonly connection: Connection }> {
+    return this.#mutex.run(() => this.#attempt(step, commands))
+  }
+
+  async #attempt<T>(step: string, commands: (client: StoreClient) => Promise<T>) {
+    for (let attempt = 1; ; attempt++) {
+      const connection = this.connection()
+      if (!connection) throw storeUnavailable(step)
+      const { exclusive: client } = connection
+      try {
+        return { result: await commands(client), connection }
+      } catch (cause) {
+        if (cause instanceof WatchError && attempt < maxAttempts) {
+          await delay(Math.random() * attempt) // random delays prevent another collision of transactions
+          continue
+        }
+        if (client.isReady) await client.unwatch().catch(() => undefined)
+        throw toStoreError(cause, step)
+      }
+    }
+  }
+}

@@ -1,0 +1,165 @@
+import { randomUUID } from 'node:crypto'
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { KeyedCondition } from '../../shared/async/keyed-condition.js'
+import { distrustMs, isVisible, planAnswers } from './plan-visibility.js'
+
+/** Revision of the data that a host's agent reports to all gateways. */
+export interface HostRevision {
+  readonly hostId: string
+  readonly revision: number
+}
+
+export interface VisibilityOptions {
+  /**
+   * Publishes a message on the connection that receives the messages of all gateways and all changes of keys.
+   * @returns the number of receivers
+   */
+  readonly publish: (message: string) => Promise<number>
+  /** Resolves when all changes of keys that were reported to this gateway are in force. */
+  readonly applied: () => Promise<void>
+  readonly log: Logger
+}
+
+/**
+ * `serving`: the gateway may use its caches from now on. `leaving`: it no longer uses them. `question`: have all
+ * changes been applied that were reported before this message, and are these revisions shown? `answer`: yes.
+ */
+type Message = { readonly from: string } & (
+  | { readonly kind: 'serving' }
+  | { readonly kind: 'leaving' }
+  | { readonly kind: 'question'; readonly round: number; readonly shown: readonly HostRevision[] }
+  | { readonly kind: 'answer'; readonly round: number; readonly to: string }
+)
+
+type Question = Extract<Message, { readonly kind: 'question' }>
+
+/**
+ * Knows when a write is visible at all gateways on the store: when each of them has applied it, or may no longer use
+ * its caches, because it has not been heard for some time. See docs/design/several-gateways.md.
+ */
+export class Visibility {
+  readonly #id = randomUUID()
+  readonly #trustedUntilMs = new Map<string, number>()
+  readonly #answers = new Map<number, Set<string>>()
+  readonly #answered = new KeyedCondition()
+  #round = 0
+  #connectedMs = 0
+  #next: Promise<void> | undefined
+  #shown: HostRevision[] = []
+  #shows = (_: HostRevision): Promise<void> => Promise.resolve()
+
+  constructor(private readonly options: VisibilityOptions) {}
+
+  /** Call it as soon as messages are received. */
+  connected(): void {
+    this.#connectedMs = performance.now()
+  }
+
+  /** Reports that this gateway uses its caches. Call it before each time in which it does. */
+  async serve(): Promise<void> {
+    await this.#publish({ kind: 'serving', from: this.#id })
+  }
+
+  /** Reports that this gateway no longer uses its caches, so that others do not wait for it. */
+  async leave(): Promise<void> {
+    await this.#publish({ kind: 'leaving', from: this.#id })
+  }
+
+  /**
+   * Resolves when all writes that the store has acknowledged before this call are visible at all gateways. Calls in one
+   * turn of the event loop share a question. Never rejects.
+   */
+  everywhere(): Promise<void> {
+    this.#next ??= nextTurn().then(() => {
+      const shown = this.#shown
+      this.#shown = []
+      this.#next = undefined
+      return this.#ask(++this.#round, shown)
+    })
+    return this.#next
+  }
+
+  /**
+   * Sets the function that other gateways wait for: it resolves when this gateway shows the revision of the host, or
+   * receives no data of the host.
+   */
+  onShowing(shows: (revision: HostRevision) => Promise<void>): void {
+    this.#shows = shows
+  }
+
+  /** Resolves when all gateways that this gateway knows show the revision, after about a second at most. */
+  shownEverywhere(revision: HostRevision): Promise<void> {
+    if (this.#trustedUntilMs.size === 0) return Promise.resolve()
+    this.#shown.push(revision)
+    return this.everywhere()
+  }
+
+  receive(text: string): void {
+    const message = parseMessage(text)
+    if (!message || message.from === this.#id) return
+    const { from } = message
+    switch (message.kind) {
+      case 'serving':
+        return void this.#trustedUntilMs.set(from, performance.now() + distrustMs)
+      case 'leaving':
+        return void this.#trustedUntilMs.delete(from)
+      case 'question':
+        return void this.#answer(from, message)
+      case 'answer':
+        if (message.to === this.#id) this.#note(from, message.round)
+    }
+  }
+
+  async #ask(round: number, shown: readonly HostRevision[]): Promise<void> {
+    const answers = new Set<string>()
+    this.#answers.set(round, answers)
+    try {
+      const receivers = await this.#publish({ kind: 'question', from: this.#id, round, shown })
+      await this.#wait(round, answers, receivers - 1)
+    } catch {
+      await delay(distrustMs) // the connection was lost: after this time no gateway uses older data
+    } finally {
+      this.#answers.delete(round)
+    }
+  }
+
+  async #wait(round: number, answers: ReadonlySet<string>, others: number): Promise<void> {
+    const [nowMs, connectedMs] = [performance.now(), this.#connectedMs]
+    const needed = planAnswers({ trustedUntilMs: this.#trustedUntilMs, others, nowMs, connectedMs })
+    const isOver = (): boolean => isVisible(needed, answers)
+    await this.#answered.wait(String(round), needed.untilMs - nowMs, isOver)
+    if (isOver()) return
+    for (const id of needed.from) if (!answers.has(id)) this.#forgetSilent(id, needed.untilMs)
+  }
+
+  /** Forgets a gateway if it may not use its caches after `untilMs`: it was not heard meanwhile. */
+  #forgetSilent(id: string, untilMs: number): void {
+    if ((this.#trustedUntilMs.get(id) ?? Infinity) > untilMs) return
+    this.#trustedUntilMs.delete(id)
+    this.options.log.warn({ gateway: id }, 'store: another gateway is silent; writes no longer wait for it')
+  }
+
+  async #answer(to: string, { round, shown }: Question): Promise<void> {
+    await Promise.all([this.options.applied(), ...shown.map((revision) => this.#shows(revision))])
+    await this.#publish({ kind: 'answer', from: this.#id, to, round }).catch(() => undefined)
+  }
+
+  #note(from: string, round: number): void {
+    this.#answers.get(round)?.add(from)
+    this.#answered.notify(String(round))
+  }
+
+  #publish(message: Message): Promise<number> {
+    return this.options.publish(JSON.stringify(message))
+  }
+}
+
+/** @returns undefined if the text was not published by a gateway */
+function parseMessage(text: string): Message | undefined {
+  try {
+    return JSON.parse(text) as Message
+  } catch {
+    return undefined
+  }
+}
