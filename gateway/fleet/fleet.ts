@@ -47,8 +47,7 @@ import { WatchedHosts } from './watched-hosts.js'
 const hourMs = 3_600_000
 /** Interval in ms for reading the hosts, in case a notification of a change was not processed. */
 const pollHostsMs = 2000
-/** Maximum time in ms that the start waits for reports of hosts. */
-const settleMs = 2000
+const defaultSettleMs = 2000
 const sweepEveryMs = 30_000
 
 export interface FleetOptions {
@@ -60,6 +59,8 @@ export interface FleetOptions {
   readonly view?: FleetState
   /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
   readonly sockets?: ListeningSockets | undefined
+  /** Maximum time in ms that the start waits for reports of hosts. Default: 2 s. */
+  readonly settleMs?: number | undefined
   /** The other gateways. Absent: there are none, and no gateway can join. */
   readonly gateways?: Pick<Gateways, 'join' | 'otherJoinAddresses'> | undefined
 }
@@ -195,7 +196,7 @@ export class GatewayFleet implements Fleet {
    * If the store is down, the start does not wait for it.
    */
   async start(): Promise<void> {
-    await this.#watched.settle(settleMs)
+    await this.#watched.settle(this.options.settleMs ?? defaultSettleMs)
     await this.#openJoin().catch(async (error: unknown) => {
       await this.close()
       throw error

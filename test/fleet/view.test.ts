@@ -166,7 +166,7 @@ describe('the gateway’s view of its hosts', function () {
 
   it('is complete as soon as a new gateway has started', async () => {
     const { hostId } = await test.addHost('one', { guests: 1000 })
-    const other = await test.startGateway()
+    const other = await test.startGateway(undefined, 60_000)
     expect(other.view.findHost(hostId)?.state).to.equal('online')
     expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
   })

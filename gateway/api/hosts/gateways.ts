@@ -37,7 +37,7 @@ const InvitedSchema = Type.Object(
   {
     ...GatewaySchema.properties,
     join_token: Type.String({ description: 'Token for one gateway. It is shown only once.' }),
-    command: Type.String({ description: 'Command to run as root on the new gateway’s machine.' }),
+    command: Type.String({ description: 'Command to run as root on the server of the new gateway.' }),
     expires_at: TimeSchema,
   },
   { title: 'InvitedGateway' },
@@ -49,7 +49,7 @@ const InviteBodySchema = Type.Object(
       Type.String({
         ...trimmed,
         pattern: gatewayNamePattern,
-        description: 'Unique name. Default: the host name of the machine, when it joins.',
+        description: 'Unique name. Default: the host name of the server, when it joins.',
       }),
     ),
   },
@@ -95,7 +95,7 @@ function inviteRoute({ gateways, time }: Parts): Route {
     confirmed: true,
     audit: 'gateway.invite',
     summary:
-      'Invites a machine to become a further gateway. The machine gets the certificate authority and all secrets of the fleet',
+      'Invites a server to become a further gateway. The server gets the certificate authority and all secrets of the fleet',
     body: InviteBodySchema,
     example: { name: 'gateway-2' },
     data: InvitedSchema,
@@ -123,7 +123,7 @@ function removeRoute({ gateways }: Parts): Route {
     confirmed: true,
     audit: 'gateway.remove',
     summary:
-      'Removes a gateway, which then stops, or withdraws an invitation. The machine keeps the secrets that it has received',
+      'Removes a gateway, which then stops, or withdraws an invitation. The server keeps the secrets that it has received',
     params: PathSchema,
     errors: ['own_gateway'],
     handle: async (context) => {

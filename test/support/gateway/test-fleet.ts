@@ -28,7 +28,7 @@ export interface TestFleet {
   /** Like `addHost`, but with an agent that misbehaves. */
   addRogue(name: string, options?: RogueOptions): Promise<{ hostId: string; agent: RogueAgent }>
   /** Starts another gateway on the same store and CA. @param own its own connection to the store */
-  startGateway(own?: Store): Promise<GatewayFleet>
+  startGateway(own?: Store, settleMs?: number): Promise<GatewayFleet>
   close(): Promise<void>
 }
 
@@ -64,8 +64,8 @@ export async function startTestFleet(
   )
   const gateways: GatewayFleet[] = []
   const agents: { destroy(): Promise<void> }[] = []
-  const startGateway = async (own = store): Promise<GatewayFleet> => {
-    const fleet = await GatewayFleet.start({ version: '0.0.0', store: own, config, log })
+  const startGateway = async (own = store, settleMs?: number): Promise<GatewayFleet> => {
+    const fleet = await GatewayFleet.start({ version: '0.0.0', store: own, config, log, settleMs })
     gateways.push(fleet)
     return fleet
   }
