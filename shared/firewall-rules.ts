@@ -95,7 +95,7 @@ function checkSource(field: string, text: string, network: FirewallRule['network
   if (network !== 'all' && network !== range.family)
     throw invalidField(
       field,
-      `${field}: is not an address of the family ${network}, which the field network of the rule demands`,
+      `${field}: must be an ${network} address, because the field network of the rule is ${network}`,
     )
   return range.text
 }

@@ -85,7 +85,10 @@ function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)
   if (host !== undefined && container !== undefined && host !== container)
-    throw invalidField(`${at}host_port_end`, `${at}host_port_end: both ranges must have the same length`)
+    throw invalidField(
+      `${at}host_port_end`,
+      `${at}host_port_end: the ranges of host ports and container ports must have the same length`,
+    )
   return host ?? container ?? 1
 }
 

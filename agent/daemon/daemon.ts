@@ -89,7 +89,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     await closers
       .run()
       .catch((err: unknown) =>
-        options.log.error({ err }, 'the agent could not start, and the cleanup after this failed, too'),
+        options.log.error(
+          { err },
+          'the agent could not start, and stopping its parts that were already running failed, too',
+        ),
       )
     throw error
   }
@@ -266,7 +269,7 @@ function servicesOf(
         images: images.store,
         alerts: abuse.alerts,
       }),
-      failed: (err) => log.error({ err }, 'the stream of changes to the gateway failed'),
+      failed: (err) => log.error({ err }, 'sending changes to the gateway failed'),
     }),
   }
 }

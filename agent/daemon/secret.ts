@@ -29,6 +29,6 @@ function checkSameSecret(db: Database, path: string, key: Buffer): void {
     throw new BerthError(
       'internal',
       'secret_damaged',
-      `${path} does not belong to this journal: restore it from a backup`,
+      `${path} is not the key with which the passwords in journal.db are encrypted: restore both files from the same backup`,
     )
 }

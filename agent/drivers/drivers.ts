@@ -57,7 +57,9 @@ export class Drivers {
   static async open(config: AgentConfig, log: Logger): Promise<Drivers> {
     const memoryKills = new MemoryKills()
     if (!memoryKills.isAvailable)
-      log.warn('/dev/kmsg is not readable: guests that are killed because memory ran out are not recognized')
+      log.warn(
+        '/dev/kmsg is not readable: the agent does not notice if the kernel kills a guest because memory ran out',
+      )
     const kvm = isUsable(config) ? await openKvm(config, log, { memoryKills }) : undefined
     return new Drivers(config, { lxc: await openLxc(config, log, memoryKills), kvm, memoryKills })
   }

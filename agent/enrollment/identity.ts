@@ -68,7 +68,7 @@ export function getIdentity(identityDir: string): AgentIdentity {
   throw new BerthError(
     'unavailable',
     'not_joined',
-    `no identity in ${identityDir}: join a gateway with the command that its POST /hosts returns`,
+    `this host has not joined a gateway (no identity in ${identityDir}): run the command that POST /hosts of the gateway returns`,
   )
 }
 

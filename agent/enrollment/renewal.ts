@@ -44,7 +44,7 @@ export async function installCertificate(identityDir: string, certificatePem: st
 function checkRenewed(certificate: X509Certificate, current: AgentIdentity): void {
   const before = new X509Certificate(current.certificatePem)
   if (!certificate.verify(new X509Certificate(current.caPem).publicKey))
-    throw badCertificate('was issued by another authority')
+    throw badCertificate('was not issued by the certificate authority of the gateway that this host has joined')
   if (certificate.subjectAltName !== before.subjectAltName) throw badCertificate('is for another host')
   if (Date.parse(certificate.validTo) <= steadyClock.earliest()) throw badCertificate('has expired')
 }

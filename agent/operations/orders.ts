@@ -93,7 +93,7 @@ export class Orders<Guest> {
   submitNow(order: Order): OperationRecord {
     const accepted = this.#accept(order, true)
     if (accepted instanceof Promise)
-      throw new Error(`operations of the kind ${order.order.$case} cannot be submitted by the agent itself`)
+      throw new Error(`the agent itself cannot submit operations of the kind ${order.order.$case}`)
     return this.#place(order, accepted)
   }
 

@@ -90,7 +90,10 @@ export class OperationRunner {
       } catch (err) {
         if (signal.aborted) throw new Interrupted()
         if (!isStorageFault(err)) throw err
-        log.error({ err, operation: task.id }, 'writing to the journal failed; trying again')
+        log.error(
+          { err, operation: task.id },
+          'writing the progress of an operation to the database failed; trying again',
+        )
         await this.#pause(task, planBackoffMs(retry, attempt))
       }
     }

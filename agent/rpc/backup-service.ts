@@ -23,7 +23,7 @@ export function createBackupService({ backups, log }: BackupServiceParts): Backu
       const at = { target, guest: parseUuid('uuid', uuid) }
       const found = await backups.list(at, { signal, report: () => undefined }).catch((error: unknown) => {
         if (!signal.aborted) throw error
-        throw conflict('backup_target_unreachable', 'the target does not answer')
+        throw conflict('backup_target_unreachable', 'the backup target does not answer')
       })
       const unknown = { sizeBytes: 0, storedBytes: 0, verifiedAtMs: 0 }
       return { backups: found.map((backup) => ({ ...backup, ...unknown, targetId: target.id })) }

@@ -119,7 +119,7 @@ describe('the journal database', () => {
     const db = openDatabase(path)
     db.pragma('user_version = 999')
     db.close()
-    expect(() => openDatabase(path)).to.throw('the journal has version 999')
+    expect(() => openDatabase(path)).to.throw('the database journal.db has version 999')
   })
 
   it('opens a journal of a newer version that this version can still read, and keeps the version number', () => {
@@ -139,7 +139,7 @@ describe('the journal database', () => {
     db.pragma('user_version = 999')
     db.prepare("UPDATE meta SET value = '999 998' WHERE key = 'readable_since'").run()
     db.close()
-    expect(() => openDatabase(path)).to.throw('the journal has version 999')
+    expect(() => openDatabase(path)).to.throw('the database journal.db has version 999')
   })
 
   it('uses a SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2', () => {

@@ -293,7 +293,7 @@ function migrate(db: Database.Database, wanted: number): void {
   const version = db.pragma('user_version', { simple: true }) as number
   if (version > migrations.length && readReadableSince(db, version) > migrations.length)
     throw new Error(
-      `the journal has version ${version}, but this berth-agent only knows versions up to ${migrations.length}: use a newer one`,
+      `the database journal.db has version ${version}, but this berth-agent supports only versions up to ${migrations.length}: install a newer berth-agent`,
     )
   for (const [index, sql] of migrations.slice(version, wanted).entries()) {
     db.transaction(() => {

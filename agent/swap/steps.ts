@@ -13,7 +13,7 @@ interface Change extends SwapChange {
 }
 
 function changeOf({ input }: { input: SwapChange | null }): Change {
-  if (!input) throw new Error('the journal contains no plan for the change of the swap')
+  if (!input) throw new Error('the database of the agent contains no plan for the change of the swap file')
   const { from, to } = input
   const isMoved = from?.slot !== to.slot
   return { from, to, left: isMoved && from ? from : undefined, made: isMoved ? to : undefined }

@@ -41,7 +41,10 @@ export class InstalledPackages implements AgentPackages {
         'the gateway cannot upgrade the agent of this host: the agent was not installed with the packages of the gateway',
       )
     if (order.rollback && this.previousVersion() === '')
-      throw conflict('no_previous_version', 'the host retains no packages of a previous version')
+      throw conflict(
+        'no_previous_version',
+        'the agent cannot be rolled back: the host retains no packages of a previous version',
+      )
     await refuseRunning()
     const directory = join(this.runDir, 'upgrade')
     await writeOrder(directory, order, authorityPem)

@@ -17,7 +17,7 @@ describe('the log of rejected callers', () => {
     expect(lines).to.have.length(10)
     failures.note(refusal, '192.0.2.1', 20_000)
     expect(lines.slice(10).map(({ msg, count }) => [msg, count])).to.deep.equal([
-      ['more authentications were refused', 4990],
+      ['further refused authentications were not logged one by one', 4990],
       ['an authentication was refused', undefined],
     ])
   })

@@ -21,7 +21,8 @@ export class FailureLog {
   }
 
   #openWindow(nowMs: number): void {
-    if (this.#silenced > 0) this.log.warn({ count: this.#silenced }, 'more authentications were refused')
+    if (this.#silenced > 0)
+      this.log.warn({ count: this.#silenced }, 'further refused authentications were not logged one by one')
     this.#windowEndMs = nowMs + windowMs
     this.#lines = 0
     this.#silenced = 0

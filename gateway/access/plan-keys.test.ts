@@ -110,7 +110,7 @@ describe('changing a key', () => {
     expect(change(keys, 2, 3, { scopes: ['container:power'] }).scopes).to.deep.equal(['container:power'])
     expect(change(keys, 2, 4, { name: 'renamed' }).name).to.equal('renamed')
     expect(() => change(keys, 2, 3, { scopes: ['*'] })).to.throw('exceeds the rights')
-    expect(() => change(keys, 2, 4, { disabled: false })).to.throw('only to keys that it created')
+    expect(() => change(keys, 2, 4, { disabled: false })).to.throw('only the rights of keys that it created')
     expect(() => change(keys, 2, 1, { name: 'x' })).to.throw('has rights that the caller does not have')
     expect(change(keys, 1, 4, { disabled: false }).disabled).to.equal(false)
   })

@@ -86,7 +86,7 @@ export function checkChainLength(maker: KeyChain): void {
   if (maker.records.length >= maxChain)
     throw conflict(
       'invalid_state',
-      'the chain of keys in which each key created the next one has its maximum length: create the new key with an earlier key of the chain',
+      `a chain of keys in which each key created the next one can have at most ${maxChain} keys: create the new key with an earlier key of the chain`,
     )
 }
 
@@ -168,7 +168,9 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
   // A limited key may only extend keys that it created: these are removed together with it, with the added rights.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
-    throw forbidden('a limited key can give more rights only to keys that it created')
+    throw forbidden(
+      'a limited key can extend only the rights of keys that it created, directly or with another of its keys',
+    )
   const maker = keys.get(target.parentId)
   const excess = maker && findExcess(ownRights(changed), rightsOf(keys, maker))
   if (maker && excess)

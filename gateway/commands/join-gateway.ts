@@ -48,7 +48,10 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const { state_dir: stateDir, redis } = context.config
   if ((await findOwnGateway(stateDir))?.id !== content.hostId) {
     if (redis.url !== '' || redis.sentinels.length > 0 || context.redisUrl !== '')
-      throw conflict('store_configured', 'gateway.yaml or BERTH_REDIS_URL names a store: remove this setting first')
+      throw conflict(
+        'store_configured',
+        'a joined gateway uses the store of its fleet: first remove the address of the store from gateway.yaml or BERTH_REDIS_URL',
+      )
     await new GatewayJoin(context, options).join(text.trim(), content)
   }
   if (options.service) await startService(context.config)

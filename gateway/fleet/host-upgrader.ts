@@ -131,5 +131,8 @@ function begin(record: HostRecord, upgrade: HostUpgrade): HostRecord {
 function previousOf({ name, description }: HostView): string {
   const previous = description?.previousVersion ?? ''
   if (previous !== '') return previous
-  throw conflict('no_previous_version', `${name} retains no packages of a previous version`)
+  throw conflict(
+    'no_previous_version',
+    `the agent of ${name} cannot be rolled back: the host retains no packages of a previous version`,
+  )
 }

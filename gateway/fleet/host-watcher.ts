@@ -122,7 +122,10 @@ export class HostWatcher {
     await owners
       .check(host, guests)
       .catch((error: unknown) =>
-        log.warn({ host: host.record.id, error }, 'claiming the ids and names of the guests of a host failed'),
+        log.warn(
+          { host: host.record.id, error },
+          'reserving the ids and names of the guests of a host in the store failed',
+        ),
       )
     const gone = findGone(host, state)
     if (gone.length > 0) await owners.releaseGone(host, gone)
@@ -140,7 +143,7 @@ export class HostWatcher {
     const { view } = this.options
     if (state.kind === 'changes' && host.epoch !== '' && state.epoch !== host.epoch) {
       host.epoch = ''
-      throw new Error('the agent continued the stream with another journal and sent no reset')
+      throw new Error('the agent continued the stream of changes from another database and sent no reset')
     }
     if (state.kind === 'all') view.replace(host, state.snapshot, state)
     else for (const message of state.changes) this.#apply(message, state.epoch)
@@ -252,7 +255,7 @@ export class HostWatcher {
     if (refused !== '' && !this.#refusalNoted)
       this.options.log.warn(
         { host: record.id, name: record.name, problem: refused },
-        'the reports of a host are not accepted',
+        'data that a host has reported is not valid and was rejected',
       )
     this.#refusalNoted = refused !== ''
   }

@@ -246,7 +246,7 @@ export class WatchedHosts {
     for (const host of [...view.states()]) {
       const { id, name, version } = host.record
       if ((versions.get(id) ?? 0) >= version || !(await store.restore(host.record))) continue
-      log.warn({ host: id, name }, 'the store had lost a host; the host was written to it again')
+      log.warn({ host: id, name }, 'a host was missing from the store; the gateway has written it there again')
       await owners.restore(host)
     }
   }

@@ -31,8 +31,8 @@ export function checkStoreShared(choice: RedisChoice): void {
   if (externalServerOf(choice) !== undefined) return
   throw conflict(
     'store_not_shared',
-    'the store of this gateway is a private Redis server, which no other machine can reach: move it to a Redis server ' +
-      'of your own first (docs/gateways.md)',
+    'the store of this gateway is a private Redis server, which no other machine can reach: first move the data to a Redis server ' +
+      'of your own (docs/gateways.md)',
   )
 }
 

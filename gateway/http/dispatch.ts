@@ -51,7 +51,10 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
     exchange.route = route.path
     const caller = await callerOf(route, authenticator, ctx).catch(async (error: unknown) => {
       await noteForgery(options.access, route, ctx, error).catch((err: unknown) =>
-        options.log.error({ err, request_id: exchange.requestId }, 'writing a forged request to the audit log failed'),
+        options.log.error(
+          { err, request_id: exchange.requestId },
+          'recording a forged request in the audit log failed',
+        ),
       )
       throw error
     })

@@ -28,5 +28,9 @@ export function isConfinedToInnerPorts(caller: Principal): boolean {
 export function refuseBlocked(route: Pick<Route, 'method' | 'audit'>, caller: Principal, guest: Guest): void {
   const reads = route.method === 'GET' || route.audit === false
   if (!caller.subUser || !guest.policyBlocked || reads) return
-  throw new BerthError('forbidden', 'policy_blocked', 'the container is blocked: sub-users can only read it')
+  throw new BerthError(
+    'forbidden',
+    'policy_blocked',
+    'the container is blocked: sub-users can view it, but cannot change or use it',
+  )
 }

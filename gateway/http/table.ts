@@ -41,17 +41,20 @@ const boundWords: readonly Bound[] = ['guest', 'task', 'own', 'same', 'refused']
 
 /** A route with a guest or task in its path must check whether restricted callers may access it, or refuse them all. */
 function refuseUnbounded({ bound, path }: Route, refuse: (why: string) => never): void {
-  if (!boundWords.includes(bound)) refuse('does not define what bound callers may do')
+  if (!boundWords.includes(bound)) refuse('does not define what callers that are bound to containers may do')
   const named = path.includes('/containers/{id}') ? 'guest' : path.includes('{task_id}') ? 'task' : undefined
-  if (named !== undefined && bound !== named && bound !== 'refused') refuse(`must be bound to its ${named}`)
-  if ((bound === 'guest' || bound === 'task') && bound !== named) refuse(`has no ${bound} in its path`)
+  if (named !== undefined && bound !== named && bound !== 'refused')
+    refuse(`has a ${named} in its path: bound must be "${named}" or "refused"`)
+  if ((bound === 'guest' || bound === 'task') && bound !== named)
+    refuse(`has no ${bound} in its path: bound must not be "${bound}"`)
 }
 
 const subUserWords: readonly SubUserAccess[] = ['allowed', 'inner', 'refused']
 
 /** Checks that a route defines the access of sub-users, or is closed to all callers restricted to containers. */
 function refuseUndecided({ bound, subUser }: Route, refuse: (why: string) => never): void {
-  if (bound === 'refused' && (subUser ?? 'refused') !== 'refused') refuse('is not available for bound callers')
+  if (bound === 'refused' && (subUser ?? 'refused') !== 'refused')
+    refuse('allows sub-users, but refuses all callers that are bound to containers: sub-users are such callers')
   if (bound !== 'refused' && !subUserWords.includes(subUser!)) refuse('does not define whether sub-users may call it')
 }
 

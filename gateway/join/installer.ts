@@ -142,6 +142,6 @@ function packagesMissing(): BerthError {
   return new BerthError(
     'unavailable',
     'packages_missing',
-    'this gateway has no packages for hosts: install berth-repository on the machine of the gateway, or install the agent by hand',
+    'this gateway offers no packages for hosts: install the package berth-repository on the machine of the gateway, or install the agent by hand',
   )
 }

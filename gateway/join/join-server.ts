@@ -126,7 +126,7 @@ export class JoinServer {
       () => {
         if (!isLeafRenewalDue(leaf, leafLifetimeMs)) return
         this.#renew().catch((error: unknown) =>
-          log.error({ error }, 'join: the certificate of the listener could not be renewed'),
+          log.error({ error }, 'join: the certificate of the listener for joining agents could not be renewed'),
         )
       },
       Math.min(5000, leafLifetimeMs / 10),

@@ -88,7 +88,7 @@ export class ListeningSockets {
     } catch (err) {
       this.log.warn(
         { err, socket: name },
-        'a listening socket could not be stored; a restart of the gateway will close it for a moment',
+        'a listening socket could not be handed to systemd; the next restart of the gateway will close it for a moment',
       )
     }
   }

@@ -48,12 +48,15 @@ export class AofRepair {
     if (listed) return this.#refuseMissing(listed.map(({ name }) => name))
     const text = rebuildManifest(names)
     if (text === undefined)
-      throw damaged(`${this.#manifest} is damaged, and cannot be rebuilt from the names of its files`, this.#startEmpty)
+      throw damaged(
+        `${this.#manifest} is damaged and cannot be rebuilt from the names of the files in that directory`,
+        this.#startEmpty,
+      )
     await this.#keepCopy(manifestName).catch(ignoreMissing)
     await writeFileAtomic(this.#manifest, text)
     this.parts.log.warn(
       { manifest: text },
-      'store: the manifest was missing or damaged; it was rebuilt from the names of its files',
+      'store: the manifest of the append-only files was missing or damaged; it was rebuilt from the names of these files',
     )
   }
 
@@ -80,7 +83,7 @@ export class AofRepair {
     const where = `${path} is damaged at byte ${end.goodBytes}`
     if (!isTornTail(await readFrom(path, end.goodBytes)))
       throw damaged(
-        `${where}, and the ${end.cutBytes} bytes from this position on may hold acknowledged data`,
+        `${where}; the ${end.cutBytes} bytes from there to the end may contain changes that were confirmed to clients`,
         this.#cutCommand,
       )
     const copy = await this.#keepCopy(end.name)

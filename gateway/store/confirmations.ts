@@ -50,6 +50,8 @@ export class Confirmations {
     const [, confirmed] = await Promise.all([client.publish(channel, ''), client.wait(replicas, confirmTimeoutMs)])
     if (confirmed >= replicas) return
     this.failures++
-    throw new Error(`${confirmed} of ${replicas} replicas have confirmed the change within ${confirmTimeoutMs} ms`)
+    throw new Error(
+      `only ${confirmed} of ${replicas} required replicas confirmed the change within ${confirmTimeoutMs} ms`,
+    )
   }
 }

@@ -15,7 +15,7 @@ export async function purgeStore(options: ServerOptions, prefix: string): Promis
     throw new BerthError(
       'conflict',
       'store_shared',
-      `redis.prefix does not end with a colon: other keys may also begin with '${prefix}'`,
+      `no keys were removed: redis.prefix does not end with a colon, so keys of other programs may also begin with '${prefix}'`,
     )
   const ignore = (): void => undefined
   const finder = new ServerFinder(options)

@@ -21,7 +21,7 @@ export function checkStateComplete(directory: string): void {
   throw new BerthError(
     'internal',
     'state_missing',
-    `${join(directory, missing)} is missing: restore ${directory} from a backup, or start again without its hosts ` +
-      `and keys: mv '${directory}' '${directory}.damaged'`,
+    `${join(directory, missing)} is missing: restore ${directory} from a backup, or start again without the hosts ` +
+      `and keys of this gateway: mv '${directory}' '${directory}.damaged'`,
   )
 }

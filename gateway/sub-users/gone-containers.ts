@@ -34,7 +34,7 @@ export class GoneContainers {
       const count = await subUsers.dropContainers((uuids) => registry.findGone(uuids))
       if (count > 0) log.info({ accounts: count }, 'deleted containers were removed from sub-users')
     } catch (err) {
-      log.warn({ err }, 'deleted containers could not be removed from sub-users: the next round tries again')
+      log.warn({ err }, 'removing deleted containers from sub-users failed; trying again later')
     }
   }
 }

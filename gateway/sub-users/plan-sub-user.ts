@@ -32,7 +32,10 @@ export function planTerms(
 ): SubUserTerms {
   const scopes = fields.scopes ?? defaultPermissions.filter((scope) => mayGive(maker, scope))
   if (fields.scopes === undefined && scopes.length === 0)
-    throw forbidden('the caller has no permission that a sub-user can have', 'permissions')
+    throw forbidden(
+      'the caller cannot create sub-users, because it has no permission that a sub-user can have',
+      'permissions',
+    )
   return checkWithinReach(maker, {
     username: fields.username,
     scopes,

@@ -260,7 +260,10 @@ export class SubUsers {
     const { password, passwordHash } = JSON.parse(found.key) as MadePassword
     const account = await accounts.find(found.id)
     if (account?.kind !== 'sub_user' || account.passwordHash !== passwordHash)
-      throw conflict('invalid_state', 'the password that this request created is no longer valid')
+      throw conflict(
+        'invalid_state',
+        'the password that this request created is no longer valid: request a new password',
+      )
     return { account, password, accessCode: this.codeOf(account) }
   }
 

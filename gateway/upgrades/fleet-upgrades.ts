@@ -205,7 +205,7 @@ function chooseCanary(hosts: readonly HostView[], version: string, wanted: strin
     throw conflict('up_to_date', `all hosts have version ${version}`)
   throw conflict(
     'upgrade_unsupported',
-    `no host can be upgraded: each one is offline, has version ${version} already, or has an agent that the gateway cannot upgrade`,
+    `no host can be upgraded: each one is offline, already has version ${version}, or has an agent that does not support upgrades by the gateway`,
   )
 }
 
@@ -213,6 +213,6 @@ function checkCanary(canary: HostView | undefined, canUpgrade: (host: HostView) 
   if (!canary)
     throw new BerthError('invalid', 'invalid_field', 'canary_host_id: no such host', { field: 'canary_host_id' })
   if (canUpgrade(canary)) return canary
-  const message = `canary_host_id: ${canary.name} is offline, has the version of this gateway already, or has an agent that the gateway cannot upgrade`
+  const message = `canary_host_id: ${canary.name} cannot be upgraded: it is offline, already has the version of this gateway, or has an agent that does not support upgrades by the gateway`
   throw new BerthError('conflict', 'invalid_state', message, { field: 'canary_host_id' })
 }

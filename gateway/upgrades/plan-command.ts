@@ -43,7 +43,7 @@ const plans: Readonly<Record<RunCommand, (run: FleetRun) => FleetRun>> = {
   rollback: (run) => {
     if (run.action === 'rollback') throw conflict('invalid_state', 'a rollback of the fleet was started already')
     if (!isUpgrading(run) && !run.hosts.some(wasUpgraded))
-      throw conflict('invalid_state', 'the upgrade of the fleet has not upgraded any host')
+      throw conflict('invalid_state', 'nothing can be rolled back: the upgrade of the fleet has not upgraded any host')
     return { ...run, action: 'rollback', state: 'running', endedAtMs: 0, hosts: run.hosts.map(rollBack) }
   },
 }

@@ -50,7 +50,7 @@ copy_build() {
 copy_packages() {
   local root=$PWD list
   list=$(npm ls --omit=dev --all --parseable 2>/dev/null | tail -n +2 | sed "s#^$root/##" | sort -u) || true
-  [ -n "$list" ] || fail 'npm ls names no packages; is node_modules complete?'
+  [ -n "$list" ] || fail 'npm ls lists no packages, so node_modules is not complete: run npm install'
   # Nested packages are copied with their parents. The sources of native parts are not needed after the build.
   echo "$list" | grep -vE '^node_modules/(@[^/]+/)?[^/]+/node_modules/' |
     tar -c --exclude='better-sqlite3/deps' --exclude='better-sqlite3/src' --exclude='obj.target' --exclude='obj' \

@@ -228,7 +228,7 @@ choose_number() {
     taken=$(cat /etc/berth-*/number 2>/dev/null | grep -cx "$number" || true)
     [ "$taken" -eq 0 ] && echo "$number" >"$etc_dir/number" && return 0
   done
-  fail 'there are nine named instances already'
+  fail 'this machine can have at most nine named instances: remove one first'
 }
 
 # Sets the agent's own address, bridge, table, interfaces, subnet, ports and idmaps. give_agent_its_own FILE

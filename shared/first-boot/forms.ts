@@ -111,7 +111,7 @@ const neverInArchives = ['text/x-include-url', 'text/x-include-once-url', 'text/
 
 function checkEntry(entry: unknown): void {
   const { content, type } = typeof entry === 'string' ? { content: entry, type: undefined } : fieldsOf(entry)
-  if (typeof content !== 'string') throw new FirstBootFault('must have text as its content')
+  if (typeof content !== 'string') throw new FirstBootFault('has no text in the field content')
   const found = typeof type === 'string' ? type : (findForm(content) ?? 'text/cloud-config')
   if (!isKnownType(found) || neverInArchives.includes(found))
     throw new FirstBootFault(`cloud-init ignores the type ${found.slice(0, 60)} in an archive`)

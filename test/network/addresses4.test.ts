@@ -116,7 +116,7 @@ describe('a public IPv4 address of a guest', function () {
   it('is assigned to only one guest', async () => {
     const order = { ipv4Count: 2, publicIpv4s: [], ipv6Count: 0, ipv6Addresses: [] }
     expect(await failure(pair.book.call('choose', order))).to.contain(
-      '2 IPv4 addresses were requested from the pool of the host; free addresses: 1',
+      'the pool of the host has too few free IPv4 addresses: 2 requested, 1 free',
     )
     expect(await pair.book.call('choose', { ...order, ipv4Count: 1 })).to.deep.equal({
       publicIpv4s: ['198.51.100.12'],

@@ -150,7 +150,7 @@ describe('a gateway and an agent of different versions', function () {
     const { upgrade, version } = await host.upgrade()
     expect(upgrade?.state, host.journal()).to.equal('failed')
     expect(upgrade?.message).to.include(
-      `this host has version ${versions.present}, which is newer than version ${versions.previous} of the gateway: ` +
+      `offers version ${versions.previous} of the agent, which is older than the installed version ${versions.present}: ` +
         'an upgrade never installs an older version',
     )
     expect(version).to.equal(versions.present)

@@ -80,7 +80,7 @@ change_to() {
   [ ! -e "${path}/cut-after-$1" ] || { rm "${path}/cut-after-$1"; kill -KILL $$; exit; }
   wait_for_version "$1"
 }
-wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not reach version $1 of the agent"; }
+wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not come online at the gateway with version $1"; }
 `
 
   const run = (...args: string[]) => spawnSync('sh', [join(path, 'install.sh'), ...args], { encoding: 'utf8' })
@@ -149,7 +149,9 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the gateway did not r
     set('broken-2')
     upgrade()
     boot()
-    expect(lastReport()).to.include('the gateway did not reach version 2').and.include('version 1 is installed again')
+    expect(lastReport())
+      .to.include('the agent did not come online at the gateway with version 2')
+      .and.include('version 1 is installed again')
     expect([installed(), isPending()]).to.deep.equal(['1', false])
     rmSync(join(path, 'broken-2'))
   })

@@ -96,7 +96,7 @@ describe('scripts/up', function () {
     for (const hosts of [[], ['h1']]) {
       const { output, joined } = up(...hosts)
       expect(joined, output).to.equal(false)
-      expect(output).to.include('has joined another gateway, as h1').and.include('waited: the agent listens')
+      expect(output).to.include('has already joined another gateway, as h1').and.include('waited: the agent listens')
       expect(output).to.not.include('online')
     }
   })

@@ -47,7 +47,7 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
 }
 
 /** Matches the advice that an error must contain: a command to run, or files to restore. */
-const advice = /restore .* from (a|the same) backup|let this host join again|join a gateway with the command/
+const advice = /restore .* from (a|the same) backup|let this host join again|run the command that POST/
 
 describe('a start after a power cut', function () {
   describe('of the agent', () => {

@@ -91,7 +91,7 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
       const text = await readFile(increment, 'latin1')
       await writeFile(increment, text.replace('*3\r\n', '*3\r\x0b'), 'latin1')
     },
-    says: /may hold acknowledged data/,
+    says: /may contain changes that were confirmed to clients/,
     command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {
@@ -101,7 +101,7 @@ const refused: (Tear & { readonly says: RegExp; readonly command: RegExp })[] = 
       await file.write(Buffer.alloc(60), 0, 60, 100)
       await file.close()
     },
-    says: /may hold acknowledged data/,
+    says: /may contain changes that were confirmed to clients/,
     command: /yes \| redis-check-aof --fix '.*manifest'$/,
   },
   {

@@ -48,7 +48,7 @@ export class StoppedEvents {
       if (name && !name.includes('.')) void this.#check(name)
     })
     this.#watcher.on('error', (err) =>
-      options.log.warn({ err }, 'the watch for ended guests failed; polling still finds ended guests'),
+      options.log.warn({ err }, 'watching for the end of guests failed; regular checks still notice it'),
     )
     this.#timer = setInterval(() => this.#look(), lookIntervalMs)
     this.#timer.unref()

@@ -60,10 +60,13 @@ export class AccelerationWatch {
       }
       const { kind, reason } = found
       if (kind !== this.current.kind)
-        log.warn({ kind, reason }, 'the acceleration with which virtual machines start has changed')
+        log.warn(
+          { kind, reason },
+          'virtual machines that start from now on use another kind of acceleration than before',
+        )
       this.current = found
     } catch (err) {
-      if (!this.#closing.signal.aborted) log.warn({ err }, 'check of the acceleration of virtual machines failed')
+      if (!this.#closing.signal.aborted) log.warn({ err }, 'checking whether virtual machines can use KVM failed')
     }
   }
 }

@@ -70,7 +70,7 @@ export class Arrivals {
     const guest = parseArriving(request.guest)
     const { context, capacity } = this.parts
     if (!context.machines.findDriver('lxc'))
-      throw new BerthError('invalid', 'unsupported', 'the host cannot run containers')
+      throw new BerthError('invalid', 'unsupported', 'the target host cannot run LXC containers')
     checkCapacity(guest.spec.limits, capacity)
     const disk = await capacity.readDisk()
     checkRoom(disk, guest.spec.limits.diskGb * gib)
@@ -142,7 +142,7 @@ export class Arrivals {
     const known = readOwnership(store, uuid)
     const { fromHostId: expected } = readDetails(store, uuid) as ArrivalDetails
     if (known.role !== 'arriving' || known.moveId !== moveId || expected !== fromHostId)
-      throw conflict('guest_moving', 'the host does not expect this transfer')
+      throw conflict('guest_moving', 'the target host does not expect this transfer of the container')
   }
 
   /** Checks a manifest without storing it. @throws {BerthError} the errors of `checkManifest` in check-manifest.ts */
@@ -237,7 +237,7 @@ export class Arrivals {
   #takeOver(uuid: string): void {
     const { store } = this.parts.context
     const { arrived, snapshot } = readDetails(store, uuid) as ArrivalDetails
-    if (!arrived) throw notFound('complete container')
+    if (!arrived) throw notFound('completely received copy of the container')
     const { document, login, limits, trafficCount, isWanted } = arrived
     store.update(uuid, { ...document, login, limits, status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
     if (trafficCount) this.parts.putTraffic(uuid, trafficCount)
@@ -266,7 +266,10 @@ export class Arrivals {
 }
 
 function newerKnown(): BerthError {
-  return conflict('guest_moving', 'the host knows a newer state of the container')
+  return conflict(
+    'guest_moving',
+    'the request is outdated: this host has received a newer decision about the owner of the container',
+  )
 }
 
 function shown({ portMappings, publicIpv4s, ipv6Addresses, ipv4 }: GuestRecord): ReservedNetwork {

@@ -43,7 +43,9 @@ export async function connectTarget(
     ALPNProtocols: [transferProtocol],
     checkServerIdentity: (_name, certificate) => problemOf(() => void check(certificate)),
   })
-  socket.setTimeout(silenceMs, () => socket.destroy(new Error(`no data for ${silenceMs / 1000} s`)))
+  socket.setTimeout(silenceMs, () =>
+    socket.destroy(new Error(`the connection to the target host carried no data for ${silenceMs / 1000} s`)),
+  )
   const abort = (): void => void socket.destroy(new Error('aborted'))
   signal.addEventListener('abort', abort, { once: true })
   socket.once('close', () => signal.removeEventListener('abort', abort))

@@ -103,5 +103,5 @@ export class DiskSender {
 }
 
 function refuseEarly(): never {
-  throw conflict('bad_stream', 'the target answered before it got all data')
+  throw conflict('bad_stream', 'the target host answered before it had received all data')
 }

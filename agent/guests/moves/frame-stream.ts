@@ -83,7 +83,7 @@ async function* readFrames(socket: Duplex, silenceMs: number): AsyncGenerator<Fr
 
 /** Waits for the next chunk, at most `silenceMs`. The time that the consumer needs between chunks does not count. */
 async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silenceMs: number) {
-  const silent = new Error(`no data for ${silenceMs / 1000} s`)
+  const silent = new Error(`the other host sent no data for ${silenceMs / 1000} s`)
   const timer = setTimeout(() => socket.destroy(silent), silenceMs).unref()
   try {
     return await chunks.next()

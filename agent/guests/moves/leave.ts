@@ -34,7 +34,10 @@ export function leave(store: GuestStore, { subject: { id: uuid }, operationId: m
 /** @throws {BerthError} `guest_moving` unless the guest already takes part in this move */
 function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
   if (readOwnership(store, uuid).moveId !== moveId)
-    throw conflict('guest_moving', 'another decision about the owner of the container was made')
+    throw conflict(
+      'guest_moving',
+      'the move is outdated: a newer move or decision about the owner of the container has replaced it',
+    )
 }
 
 /**
@@ -46,7 +49,8 @@ export function stay(store: GuestStore, uuid: string): boolean {
   return store.changes.transaction(() => {
     changeOwnership(store, uuid, { kind: 'stay' })
     const { role } = readOwnership(store, uuid)
-    if (role !== 'owner') throw conflict('guest_moving', 'the gateway has not decided about the owner yet')
+    if (role !== 'owner')
+      throw conflict('guest_moving', 'the gateway has not decided yet which host owns the container')
     const { isWanted } = readDetails(store, uuid) as Partial<LeavingDetails>
     if (isWanted === undefined) return false
     store.update(uuid, { status: 'stopped', wanted: isWanted ? 'running' : 'stopped' })
@@ -72,7 +76,8 @@ export async function awaitOwner(
   for (;;) {
     const { role } = readOwnership(store, uuid)
     if (role === 'absent') return
-    if (role !== 'handed_over') throw conflict('move_canceled', 'the move was canceled before the target took over')
+    if (role !== 'handed_over')
+      throw conflict('move_canceled', 'the move was canceled before the target host took over the container')
     await delay(lookMs, undefined, { signal })
   }
 }

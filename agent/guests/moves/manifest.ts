@@ -73,7 +73,7 @@ export function parseManifest(raw: string): Manifest {
 function checkSchedule(field: string, { enabled, intervalHours, time, firstDay }: SnapshotSchedule): void {
   if (!enabled) return
   if (intervalHours < 1 || Number.isNaN(Date.parse(`${firstDay}T${time}:00Z`)))
-    throw invalidField(field, `${field}: is enabled without a valid interval, time and first day`)
+    throw invalidField(field, `${field}: must have a valid interval, time and first day if the schedule is enabled`)
 }
 
 /**

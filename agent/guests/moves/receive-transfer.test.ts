@@ -30,7 +30,8 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     readPool: async () => ({ totalBytes: 100 * gib, usedBytes }),
     arrivals: {
       check: () => {
-        if (!isExpected) throw conflict('guest_moving', 'the host does not expect this transfer')
+        if (!isExpected)
+          throw conflict('guest_moving', 'the target host does not expect this transfer of the container')
       },
       checkManifest: async () => Promise.reject(conflict('guest_changed', 'the addresses were changed')),
       finish: async (_transfer, id) => void finishedWith.push(id),

@@ -94,7 +94,7 @@ export class TransferReceiver {
         await arrivals.finish(this.transfer, this.#completeId(request.id), await this.#readManifest())
         return {}
       case 'end':
-        throw conflict('bad_stream', 'the other host sent the end of data that it did not announce')
+        throw conflict('bad_stream', 'the other host ended data whose start it had not announced')
     }
   }
 
@@ -157,7 +157,8 @@ export class TransferReceiver {
       const { content, isData } = await this.#stream.next()
       if (!isData) return checkComplete(parseRequest(JSON.parse(content.toString())), bytes)
       bytes += content.length
-      if (bytes > maxBytes) throw conflict('bad_stream', 'the other host sent more data than the guest can have')
+      if (bytes > maxBytes)
+        throw conflict('bad_stream', 'the other host sent more data than the disk limit of the guest allows')
       await take(content)
     }
   }

@@ -29,7 +29,7 @@ export function refuseShortTicket(ticket: string, { nowMs, neededMs }: { nowMs: 
   if (Date.parse(new X509Certificate(ticket).validTo) >= nowMs + neededMs) return
   throw conflict(
     'ticket_expired',
-    'the copy took so long that its ticket expires: allow more bandwidth and move it again',
+    'copying the container took so long that the permission of the gateway for this expires: allow more bandwidth, then move the container again',
   )
 }
 

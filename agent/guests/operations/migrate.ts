@@ -38,7 +38,10 @@ export function migrateKind(
           checkMovable(record)
           const { generation } = readOwnership(store, uuid)
           if (generation !== order.generation)
-            throw conflict('guest_moving', 'the host and the gateway know different owners of the container')
+            throw conflict(
+              'guest_moving',
+              'the move is outdated: the decision of the gateway about the owner of the container is not the one that the host knows',
+            )
         },
       })
       // The hash identifies repeated orders. It excludes the ticket: a gateway that repeats an order sends a new one.

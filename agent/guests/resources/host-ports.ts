@@ -73,7 +73,7 @@ export class HostPorts {
     if (hostIp === '') return
     const pooled = store.changes.db.prepare('SELECT 1 FROM ipv4_pool WHERE address = ?').get(hostIp)
     if (pooled || store.hasAddress(hostIp))
-      throw conflict('address_in_use', `host_ip: ${hostIp} is an address for containers, not for the host`)
+      throw conflict('address_in_use', `host_ip: ${hostIp} is reserved for containers: use an address of the host`)
     if (!facts.listAddresses(hostIp.includes(':') ? 'ipv6' : 'ipv4').includes(hostIp))
       throw invalidField('host_ip', 'host_ip: must be an address of the host')
   }

@@ -149,7 +149,7 @@ function conversionError(cause: CommandError): BerthError {
     return new BerthError('exhausted', 'storage_full', 'the storage pool of the host is full', { cause })
   // Exit code 153 means that the program exceeded the limit of file sizes (SIGXFSZ).
   if (/File too large|exit code 153/.test(`${cause.stderr} ${cause.message}`))
-    return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the image', {
+    return new BerthError('exhausted', 'image_too_large', 'the disk in the image is larger than allowed', {
       cause,
     })
   return new BerthError('invalid', 'image_invalid', 'not a disk image: it is damaged, or cannot be converted', {

@@ -38,7 +38,7 @@ export function allocatePublicIpv4s(db: Database, { count, addresses }: AddressR
   }
   const free = count === 0 ? [] : listFreePublic(db).filter((address) => !explicit.includes(address))
   if (free.length < count)
-    throw exhausted(`${count} IPv4 addresses were requested from the pool of the host`, free.length)
+    throw exhausted(`the pool of the host has too few free IPv4 addresses: ${count} requested`, free.length)
   return [...explicit, ...pickRandom(free, count)]
 }
 
@@ -114,7 +114,7 @@ function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<s
   }
   const found = chosen.size - explicit.size
   if (found < request.count)
-    throw exhausted(`${request.count} IPv6 addresses were requested from the prefixes of the host`, found)
+    throw exhausted(`the prefixes of the host have too few free IPv6 addresses: ${request.count} requested`, found)
   return [...chosen].slice(explicit.size)
 }
 
@@ -144,5 +144,5 @@ function refuseTwice(field: string, addresses: readonly string[]): void {
 }
 
 function exhausted(wanted: string, left: number): BerthError {
-  return new BerthError('exhausted', 'resource_exhausted', `${wanted}; free addresses: ${left}`)
+  return new BerthError('exhausted', 'resource_exhausted', `${wanted}, ${left} free`)
 }

@@ -59,7 +59,10 @@ export class HostIpv4 {
     const wanted = new Set(want.map(({ address }) => address))
     const { found, missing } = await this.#read(want)
     if (missing.length > 0)
-      this.log.warn({ missing }, 'interfaces of public addresses do not exist; these addresses are not set')
+      this.log.warn(
+        { missing },
+        'the interfaces of some public addresses do not exist; these addresses are not set up on the host',
+      )
     await this.#apply(
       want.filter((item) => !missing.includes(item.interface)),
       merge(found, listIpv4Addresses()).filter(({ address }) => wanted.has(address)),

@@ -44,9 +44,9 @@ describe('a change of the IPv4 pool', () => {
       ['203.0.113.2'],
       ['203.0.113.1'],
       [],
-      '203.0.113.1 is assigned to a container',
+      '203.0.113.1 cannot be removed: it is assigned to a container',
     ],
-    ['add an address that a port mapping uses', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 is used as host_ip'],
+    ['add an address that a port mapping uses', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 cannot be assigned to containers'],
   ] as [string, string[], string[], string[], string][])
     it(`${may(expected)} ${name}`, () => {
       const used = { assigned, mapped: new Set(mapped) }
@@ -129,13 +129,13 @@ describe('a change of the range of host ports', () => {
     [
       'if a port below the new range is mapped',
       [span(29_999)],
-      'port_conflict: tcp port 29999 of the host: used by a port mapping',
+      'port_conflict: the port range must include tcp port 29999 of the host',
     ],
     ['if a port above the new range is mapped', [span(31_000)], 'port_conflict'],
     [
       'if a mapped range begins below the new range',
       [span(29_990, 30_005)],
-      'port_conflict: tcp ports 29990-30005 of the host: used by a port mapping',
+      'port_conflict: the port range must include tcp ports 29990-30005 of the host',
     ],
     ['if a mapped range ends above the new range', [span(30_990, 31_000)], 'port_conflict'],
   ] as [string, PortSpan[], string][])

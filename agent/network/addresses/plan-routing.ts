@@ -19,10 +19,14 @@ export interface UsedIpv4 {
 export function checkPoolChange(items: readonly PoolAddress[], { assigned, mapped }: UsedIpv4): void {
   const kept = new Set(items.map(({ address }) => address))
   const lost = assigned.find((address) => !kept.has(address))
-  if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
+  if (lost !== undefined) throw conflict('address_in_use', `${lost} cannot be removed: it is assigned to a container`)
   // A mapping uses this host address. A guest that got the address would receive the mapping's traffic.
   const named = items.find(({ address }) => mapped.has(address))
-  if (named) throw conflict('address_in_use', `${named.address} is used as host_ip by a port mapping`)
+  if (named)
+    throw conflict(
+      'address_in_use',
+      `${named.address} cannot be assigned to containers: a port mapping uses it as host_ip`,
+    )
 }
 
 export interface SourcesChange {
@@ -42,7 +46,7 @@ export function checkSourcesChange({ before, after }: SourcesChange, assigned: r
     return source !== undefined && source.mode !== 'nat66' && !findSource(after, address)
   }
   const lost = assigned.find(isLost)
-  if (lost !== undefined) throw conflict('address_in_use', `${lost} is assigned to a container`)
+  if (lost !== undefined) throw conflict('address_in_use', `${lost} cannot be removed: it is assigned to a container`)
 }
 
 /** Checks that no prefix names a guest's address as host or gateway address. @throws {BerthError} `address_in_use` */
@@ -50,7 +54,11 @@ export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: r
   const held = new Set(assigned)
   const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])
   const taken = named.find((address) => held.has(address))
-  if (taken !== undefined) throw conflict('address_in_use', `${taken} is assigned to a container`)
+  if (taken !== undefined)
+    throw conflict(
+      'address_in_use',
+      `${taken} cannot be the address of the host or of a gateway: it is assigned to a container`,
+    )
 }
 
 /** Checks that the range contains all mapped host ports. @throws {BerthError} `port_conflict` */
@@ -61,6 +69,6 @@ export function checkPortsChange({ start, end }: PortRange, mapped: readonly Por
   const ports = first === last ? `port ${first}` : `ports ${first}-${last}`
   throw conflict(
     'port_conflict',
-    `${protocol} ${ports} of the host: used by a port mapping, must stay inside the port range of the host`,
+    `the port range must include ${protocol} ${ports} of the host, because a port mapping uses ${first === last ? 'it' : 'them'}`,
   )
 }

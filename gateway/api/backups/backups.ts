@@ -198,7 +198,8 @@ function refuseOtherKind(view: FleetView, { guest }: GuestView, sourceUuid: stri
   const source = view.findGuest(sourceUuid)?.guest
   if (source === undefined) return
   if (virtualizationName(source.virtualization) === virtualizationName(guest.virtualization)) return
-  const message = 'a virtual machine and a container cannot be restored from backups of each other'
+  const message =
+    'a virtual machine can only be restored from backups of virtual machines, and a container only from those of containers'
   throw new BerthError('invalid', 'unsupported', message)
 }
 

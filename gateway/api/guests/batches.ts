@@ -154,5 +154,5 @@ async function refuseTaken(fleet: Fleet, names: readonly string[], operationId: 
   if (twice !== undefined) throw invalidField('containers', `containers: ${twice} appears more than once`)
   for (const name of names.filter((name) => fleet.view.findGuest(name) !== undefined))
     if (!(await fleet.isCreation(partOf(operationId, name))))
-      throw conflict('name_conflict', `${name}: a container with this name exists`)
+      throw conflict('name_conflict', `containers: a container named ${name} already exists`)
 }

@@ -22,7 +22,7 @@ export class ClockCheck {
       throw new BerthError(
         'unavailable',
         'clock_in_doubt',
-        `no certificate is issued: ${doubt}; correct the wrong clock`,
+        `no certificate is issued until the wrong clock is corrected: ${doubt}`,
       )
   }
 

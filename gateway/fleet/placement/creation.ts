@@ -104,7 +104,7 @@ export class GuestCreator {
       .catch((error: unknown) =>
         log.warn(
           { uuid, name, error },
-          'the reservation of a container could not be released; a later sweep releases it',
+          'the reserved name and id of a container could not be released; trying again later',
         ),
       )
   }

@@ -39,7 +39,7 @@ export class GuestOwners {
     if (reasons.length > 0)
       log.warn(
         { host: host.record.id, refused: reasons.slice(0, 20) },
-        'guests are hidden, because their ids or names belong to other guests',
+        'guests of a host are not shown, because guests of other hosts already use their ids or names',
       )
   }
 
@@ -71,7 +71,7 @@ export class GuestOwners {
     } catch (error) {
       log.warn(
         { host: host.record.id, error },
-        'reservations of deleted guests could not be released; a later sweep releases them',
+        'the reserved names and ids of deleted guests could not be released; trying again later',
       )
     }
   }

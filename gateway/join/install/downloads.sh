@@ -10,7 +10,7 @@ fetch() {
 # fetch_package PACKAGE [DIRECTORY]
 fetch_package() {
   file=$(file_of "$1")
-  case $file in '' | */*) fail "the gateway has no package $1 for $architecture" ;; esac
+  case $file in '' | */*) fail "the gateway offers no package $1 for $architecture" ;; esac
   is_intact "$1" "${2:-$packages}" && return 0
   fetch "$file" "$work/package"
   mv "$work/package" "${2:-$packages}/$file"

@@ -51,7 +51,7 @@ joined_here() {
 }
 
 wait_until_online() {
-  say 'Waiting until the gateway reaches the agent'
+  say 'Waiting until the gateway can connect to the agent'
   sleep 3 # The gateway shows a host as online for up to 2 s after its agent has ended.
   answer=''
   for _ in $(seq 45); do

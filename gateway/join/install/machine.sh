@@ -15,7 +15,7 @@ check_machine() {
   esac
   [ -d /run/systemd/system ] || fail 'systemd does not run on this machine'
   [ -e /sys/fs/cgroup/cgroup.controllers ] || [ -d /sys/fs/cgroup/memory ] || fail 'the kernel has no control groups'
-  ! has_gateway || fail 'this machine runs a gateway: install its agent with "apt-get install berth"'
+  ! has_gateway || fail 'this machine runs a gateway: install the agent on this machine with "apt-get install berth"'
   for unit in berth-agent berth-gateway; do
     ! grep -qs /opt/berth "/etc/systemd/system/$unit.service" ||
       fail "$unit is installed from a checkout on this machine: run scripts/down, then delete /etc/systemd/system/berth-*.service and /opt/berth"

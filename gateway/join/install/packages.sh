@@ -4,7 +4,7 @@
 read_packages() {
   write_sources
   rm -f "$apt_lists"/*_var_lib_berth_packages_*
-  run 'reading the packages' apt-get update -o Dir::Etc::SourceList="$sources" -o Dir::Etc::SourceParts=- \
+  run 'reading the package index of Berth' apt-get update -o Dir::Etc::SourceList="$sources" -o Dir::Etc::SourceParts=- \
     -o APT::Get::List-Cleanup=0
 }
 

@@ -91,7 +91,7 @@ is_returned() {
 install_former() {
   if ! is_complete "$previous" "$installed"; then
     end_pending
-    fail "$1; the packages of version $installed are missing: run the command of the gateway for this host again"
+    fail "$1; the packages of version $installed are missing: run the command of POST /hosts/ID/join-token on this host"
   fi
   activate "$previous"
   may_need_more=''

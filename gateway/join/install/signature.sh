@@ -13,15 +13,15 @@ fetch_next() {
   adopt_keyring
   for name in berth-runtime berth-agent; do
     fetch_package "$name" "$next"
-    is_intact "$name" "$next" || fail "the package $name of $gateway differs from the signed list"
+    is_intact "$name" "$next" || fail "the downloaded package $name differs from the signed package index of $gateway"
   done
 }
 
 # Checks that the gateway offers the requested version, which must not be older than the installed one.
 check_offer() {
-  [ "$1" = "$version" ] || fail "the gateway has version $1 of the agent, and not $version: upgrade berth-repository on the machine of the gateway"
+  [ "$1" = "$version" ] || fail "$gateway offers version $1 of the agent, but this upgrade needs version $version: upgrade the package berth-repository on the machine of the gateway"
   dpkg --compare-versions "$1" ge "$installed" ||
-    fail "this host has version $installed, which is newer than version $1 of the gateway: an upgrade never installs an older version"
+    fail "$gateway offers version $1 of the agent, which is older than the installed version $installed: an upgrade never installs an older version"
 }
 
 # Checks the signature with apt. A directory of its own keeps apt from using an earlier list.
@@ -52,6 +52,6 @@ adopt_keyring() {
   digest=$(listed_digest berth.gpg)
   [ -n "$digest" ] || return 0
   fetch berth.gpg
-  echo "$digest  $work/berth.gpg" | sha256sum -c --status || fail 'the downloaded file berth.gpg differs from the signed list of packages'
+  echo "$digest  $work/berth.gpg" | sha256sum -c --status || fail "the downloaded file berth.gpg differs from the signed package index of $gateway"
   install -m 644 "$work/berth.gpg" "$keyring"
 }

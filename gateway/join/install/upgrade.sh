@@ -63,7 +63,7 @@ change_to() {
 
 # Counts answers, because time in which the gateway does not answer proves nothing about the agent.
 wait_for_version() {
-  say "Waiting until the gateway reaches version $1 of the agent"
+  say "Waiting until the agent is online at the gateway with version $1"
   answers=0
   started=$(date +%s)
   while [ "$answers" -lt "$most_answers" ] && [ $(($(date +%s) - started)) -lt "$most_seconds" ]; do
@@ -73,8 +73,8 @@ wait_for_version() {
     fi
     sleep 2
   done
-  [ "$answers" -lt "$most_answers" ] || fail "the gateway did not reach version $1 of the agent$(last_words)"
-  say "The gateway does not answer: version $1 stays"
+  [ "$answers" -lt "$most_answers" ] || fail "the agent did not come online at the gateway with version $1$(last_words)"
+  say "The gateway does not answer, so it is unknown whether version $1 works: this version stays installed"
 }
 
 # Prints the last error that the agent itself has logged, without the stack trace that follows it, or else its last line.

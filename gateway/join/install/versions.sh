@@ -10,9 +10,9 @@ retrieve_previous() {
       return
     fi
   done
-  [ -e "$previous/Packages" ] || fail 'this host retains no packages of a previous version'
+  [ -e "$previous/Packages" ] || fail 'a rollback is not possible: this host retains no packages of a previous version'
   list=$previous/Packages
-  fail "this host retains the packages of version $(field berth-agent Version), and no complete packages of $version"
+  fail "a rollback to version $version is not possible: this host has no complete packages of it, only retained packages of version $(field berth-agent Version)"
 }
 
 # An interrupted upgrade may have left the packages of the installed version in $previous already.
@@ -22,7 +22,7 @@ retain_installed() {
     rm -rf "$previous"
     mv "$previous.new" "$previous"
   elif ! is_complete "$previous" "$installed"; then
-    fail "the packages of the installed version $installed are missing: run the command of the gateway for this host again"
+    fail "the packages of the installed version $installed are missing: run the command of POST /hosts/ID/join-token on this host"
   fi
 }
 

@@ -23,7 +23,9 @@ export class Sentinels {
     const master = planMaster(await this.ask())
     if (master) return master
     const { addresses, masterName } = this.options
-    throw new Error(`no majority of the ${addresses.length} Sentinels names a master ${masterName}`)
+    throw new Error(
+      `the ${addresses.length} Sentinels did not name the address of the master ${masterName} by majority`,
+    )
   }
 
   /**

@@ -82,7 +82,7 @@ export class AcmeServer {
     const directory = parseJson(raw.text) as Partial<Directory> | undefined
     const urls = [directory?.newNonce, directory?.newAccount, directory?.newOrder]
     if (raw.status !== 200 || !urls.every((url) => typeof url === 'string' && URL.canParse(url)))
-      throw acmeUnavailable(`it answered with status ${raw.status} instead of a directory at ${this.options.directory}`)
+      throw acmeUnavailable(`${this.options.directory} is not the URL of an ACME directory (HTTP status ${raw.status})`)
     return (this.#directory = directory as Directory)
   }
 

@@ -37,7 +37,7 @@ async function synchronize(connection: QmpConnection, timeoutMs: number): Promis
   const answer = await connection.execute('guest-sync-delimited', { id }, timeoutMs).catch((cause: unknown) => {
     throw missing(cause)
   })
-  if (answer !== id) throw missing(new Error('the guest agent answered another request'))
+  if (answer !== id) throw missing(new Error('the guest agent sent an answer that does not belong to the request'))
 }
 
 function missing(cause: unknown): BerthError {

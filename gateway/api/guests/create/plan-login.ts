@@ -13,7 +13,8 @@ const noSecrets = { sshPassword: '', sshPublicKey: '' }
 
 /** Plans the login of a new guest. @throws {BerthError} `invalid_field`, `missing_field` */
 export function planLogin(body: LoginFields, os: Os = 'linux'): PlannedLogin {
-  if (body.ssh_auth_mode === 'keep') throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is only for reinstall')
+  if (body.ssh_auth_mode === 'keep')
+    throw invalidField('ssh_auth_mode', 'ssh_auth_mode: keep is only possible for a reinstall')
   return planNewLogin(body, os)
 }
 
