@@ -51,5 +51,8 @@ export class StaleEpochError extends BerthError {
 export const staleEpochCode = 'stale_epoch'
 
 export function staleEpoch({ work, epoch }: Fence, highest: number): StaleEpochError {
-  return new StaleEpochError(highest, `another gateway has taken over ${work}: epoch ${epoch} is below ${highest}`)
+  return new StaleEpochError(
+    highest,
+    `another gateway has taken over ${work}: the epoch ${epoch} of this request is below ${highest}`,
+  )
 }

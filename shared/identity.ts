@@ -76,10 +76,10 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
   const identity = uris.length === 1 ? parseUri(uris[0]!.slice(4)) : undefined
   if (!identity) throw badCertificate('does not say for which part of Berth it was issued')
   if (!names.includes(`DNS:${identityDnsName(identity)}`) || names.length !== 2)
-    throw badCertificate('has names that do not belong to its role')
+    throw badCertificate('contains names that do not match its role')
   if (certificate.ca) throw badCertificate('is a CA certificate')
   if (!certificate.keyUsage?.includes(extendedKeyUsage[identity.role]))
-    throw badCertificate(`is not allowed to be used as ${identity.role}`)
+    throw badCertificate(`does not permit the role ${identity.role} in its extended key usage`)
   return {
     identity,
     serial: certificate.serialNumber,
@@ -136,7 +136,8 @@ export function readTransferTicket(
 
 function readPeer(raw: Buffer, { issuer }: PeerRule): CertificateIdentity {
   const certificate = new X509Certificate(raw)
-  if (issuer && !certificate.verify(issuer.publicKey)) throw badCertificate('was issued by another authority')
+  if (issuer && !certificate.verify(issuer.publicKey))
+    throw badCertificate('was not issued by the certificate authority of this fleet')
   return readCertificateIdentity(certificate)
 }
 

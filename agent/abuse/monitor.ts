@@ -98,7 +98,7 @@ export class AbuseMonitor {
       if (!this.#closed) await shutdown.look()
       return looked
     } catch (err) {
-      context.log.error({ err }, 'check for abuse failed')
+      context.log.error({ err }, 'checking the guests for abuse failed')
       return { guests: 0, alerts: 0 }
     }
   }

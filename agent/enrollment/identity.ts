@@ -83,9 +83,9 @@ export function parseIdentity(pem: string): AgentIdentity {
       pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/g) ?? []
     const certificate = new X509Certificate(certificatePem)
     if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
-      throw new Error('the key belongs to another certificate')
+      throw new Error('the private key does not belong to the certificate')
     if (!certificate.verify(new X509Certificate(caPem).publicKey))
-      throw new Error('the certificate was issued by another authority')
+      throw new Error('the certificate was not issued by the stored certificate authority')
     const { identity, serial, notAfterMs } = readCertificateIdentity(certificate)
     if (identity.role !== 'agent' || !identity.hostId) throw new Error('the certificate is not for an agent')
     return { hostId: identity.hostId, privateKeyPem, certificatePem, caPem, serial, notAfterMs }

@@ -48,7 +48,12 @@ export function parseOrder({ operationId, requestedBy, order }: SubmitOperationR
     operationId: parseUuid('operation_id', operationId),
     requestedBy: parseRequester(requestedBy),
   }
-  if (!order) throw new BerthError('invalid', 'unsupported', 'order: must be of a kind that this agent knows')
+  if (!order)
+    throw new BerthError(
+      'invalid',
+      'unsupported',
+      'order: this version of the agent does not support this kind of operation',
+    )
   return { ...ordered, order }
 }
 

@@ -76,7 +76,7 @@ export function checkRelease(
   const reserved = Math.min(totalBytes * reserveShare, mostReserved)
   const roomBytes = Math.max(0, availableBytes - reserved) + otherFreeBytes
   if (usedBytes <= roomBytes) return
-  const message = `the swap file contains ${toMb(usedBytes)} MB, but memory and other swap areas have room for only ${toMb(roomBytes)} MB`
+  const message = `the swap file cannot be deactivated: it contains ${toMb(usedBytes)} MB, but memory and other swap areas have room for only ${toMb(roomBytes)} MB`
   throw new BerthError('conflict', 'memory_in_use', message)
 }
 

@@ -52,6 +52,6 @@ describe('audit outcomes that wait for the store', () => {
     for (const outcome of [1, 2, 3, 4, 5]) late.add(outcome)
     await late.flush()
     expect(written).to.deep.equal([3, 4, 5])
-    expect(logged.match(/is dropped/g)).to.have.length(2)
+    expect(logged.match(/was dropped/g)).to.have.length(2)
   })
 })

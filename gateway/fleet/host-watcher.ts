@@ -168,7 +168,7 @@ export class HostWatcher {
     const { host } = this
     const { event } = message
     if (!event || event.$case === 'synced') return
-    if (event.$case === 'reset') throw new Error('the agent sent a reset in the middle of a stream')
+    if (event.$case === 'reset') throw new Error('the agent sent a reset that was not the first event of the stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
     // Skips changes that this gateway already has, from another stream or from the complete state.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return

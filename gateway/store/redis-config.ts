@@ -29,7 +29,9 @@ const maxSocketPathBytes = 107
  */
 export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []): string {
   if (Buffer.byteLength(paths.socket) > maxSocketPathBytes)
-    throw new RangeError(`run_dir: the path of the Redis socket is too long: ${paths.socket}`)
+    throw new RangeError(
+      `run_dir: choose a shorter path, because the path of the Redis socket is too long: ${paths.socket}`,
+    )
   return [
     'port 0',
     `unixsocket ${quote(paths.socket)}`,

@@ -103,7 +103,11 @@ function checkLeaf(leaf: X509Certificate, { target, nowMs }: Pick<UploadContext,
   checkDates(leaf, nowMs)
   const purposes = leaf.keyUsage as string[] | undefined
   if (purposes !== undefined && !purposes.includes(serverAuth))
-    throw bad('certificate_unusable', 'cert_pem', 'the certificate is not allowed for TLS servers')
+    throw bad(
+      'certificate_unusable',
+      'cert_pem',
+      'the certificate cannot be used for a TLS server, because its extended key usage lacks serverAuth',
+    )
   if (!covers(leaf, target))
     throw bad('certificate_name_mismatch', 'target', `the certificate is not valid for ${target}`)
 }

@@ -128,7 +128,7 @@ export class Listeners {
         createSecureContext({ cert: material.chainPem, key: material.keyPem, ...tlsVersions })
         return material
       } catch (err) {
-        this.options.log.error({ err, fingerprint: stored.fingerprint }, 'tls: a certificate cannot be used')
+        this.options.log.error({ err, fingerprint: stored.fingerprint }, 'tls: a stored certificate cannot be used')
       }
     }
     return undefined

@@ -91,5 +91,5 @@ function refuseMissing({ controller }: GroupValue, limits: GroupLimits): void {
 }
 
 function memoryInUse(): Error {
-  return conflict('memory_in_use', 'the guest uses more memory than the new limit')
+  return conflict('memory_in_use', 'the limit cannot be lowered: the guest uses more memory than the new limit')
 }

@@ -106,7 +106,7 @@ export class StoppedEvents {
     try {
       await this.#checking.run(name, () => this.#report(name))
     } catch (err) {
-      this.options.log.error({ err, name }, 'check whether a guest has ended failed')
+      this.options.log.error({ err, name }, 'checking whether a guest has ended failed')
     }
   }
 

@@ -179,7 +179,7 @@ export class Machines {
     try {
       await this.#checking.run(name, () => this.#examine(name))
     } catch (err) {
-      this.options.log.warn({ err, name }, 'check of a virtual machine failed')
+      this.options.log.warn({ err, name }, 'checking the state of a virtual machine failed')
     }
   }
 

@@ -60,7 +60,7 @@ export class FrameStream {
   /** Returns the next message, which must not be data. */
   async nextMessage(): Promise<unknown> {
     const { content, isData } = await this.next()
-    if (isData) throw conflict('bad_stream', 'the other host sent data in place of a message')
+    if (isData) throw conflict('bad_stream', 'the other host sent data where a message was expected')
     return JSON.parse(content.toString())
   }
 

@@ -63,7 +63,7 @@ export class ScheduledRuns {
       this.#due = this.#findDue()
       this.#isFirst = false
     } catch (err) {
-      this.parts.context.log.error({ err }, `check of the schedules of ${this.parts.kind.what} failed`)
+      this.parts.context.log.error({ err }, `checking the schedules of ${this.parts.kind.what} failed`)
     }
     this.#orderDue()
   }

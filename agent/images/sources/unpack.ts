@@ -117,7 +117,7 @@ async function readMagic(archive: string): Promise<string> {
 
 function unpackError(cause: CommandError): BerthError {
   if (/Disk quota exceeded|No space left on device|disk full/.test(cause.stderr))
-    return new BerthError('exhausted', 'image_too_large', 'not enough space for the content of the archive', {
+    return new BerthError('exhausted', 'image_too_large', 'the archive needs more space than an image can have', {
       cause,
     })
   return invalidArchive('it is damaged, or its format is not supported', cause)

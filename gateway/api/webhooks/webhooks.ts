@@ -206,7 +206,11 @@ function refuseUnreadable(caller: Principal, events: readonly string[]): void {
   const scopes = kindsOf(events).map(scopeOfKind)
   const missing = scopes.find((scope) => !coversScope(caller.scopes, scope))
   if (missing === undefined) return
-  throw new BerthError('forbidden', 'insufficient_scope', `these events require the scope ${missing}`)
+  throw new BerthError(
+    'forbidden',
+    'insufficient_scope',
+    `events: to receive these events, the caller needs the scope ${missing}`,
+  )
 }
 
 /** Selects the documented fields, because bodies may contain others. */

@@ -82,7 +82,7 @@ export class GuestMover {
     watched.agent(guest.hostId)
     if (!source?.description?.features.includes('move')) throw cannotMove(source?.name)
     if (await moves.find(guest.guest.uuid)) throw conflict('guest_moving', 'the container is moving already')
-    if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is on this host already')
+    if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is already on the target host')
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
   }
 

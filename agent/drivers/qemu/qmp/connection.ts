@@ -108,7 +108,13 @@ export class QmpConnection {
       if (this.#closed) return reject(gone())
       const late = (): void => {
         this.#pending.delete(id)
-        reject(new BerthError('timeout', 'machine_timeout', `no answer to ${command} in ${timeoutMs} ms`))
+        reject(
+          new BerthError(
+            'timeout',
+            'machine_timeout',
+            `the virtual machine did not answer the command ${command} within ${timeoutMs} ms`,
+          ),
+        )
       }
       this.#pending.set(id, { resolve, reject, timer: setTimeout(late, timeoutMs) })
       ask()
