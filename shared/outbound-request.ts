@@ -194,7 +194,7 @@ class Exchange {
     const { connectMs, headersMs } = this.timeouts
     const ask = (): void => this.#expire(headersMs, () => this.fail(timeout('headers_timeout', 'no answer', headersMs)))
     if (!socket.connecting) return ask() // the request uses an existing connection
-    this.#expire(connectMs, () => this.fail(timeout('connect_timeout', 'no connection', connectMs)))
+    this.#expire(connectMs, () => this.fail(timeout('connect_timeout', 'no connection was established', connectMs)))
     socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', ask)
   }
 
@@ -220,7 +220,7 @@ class Exchange {
       if (message.complete) return
       const { bytesRead } = message.socket
       if (bytesRead > seenBytes || message.readableLength > 0) return this.#watch(message, bytesRead)
-      this.fail(timeout('body_timeout', 'no more of the answer', bodyMs))
+      this.fail(timeout('body_timeout', 'no further part of the answer arrived', bodyMs))
     })
   }
 

@@ -60,7 +60,7 @@ export class ResticRepositories implements BackupRepositories {
       signal.throwIfAborted()
       this.#options.log.warn(
         { err, tree },
-        'the holes and the shared data of the files on the disk cannot be determined: after a restore, the disk will use more space than now',
+        'the backup does not record which parts of the disk are empty or shared: after a restore, the disk will use more space than now',
       )
       return undefined
     }

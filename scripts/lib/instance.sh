@@ -155,11 +155,11 @@ check_own_values() {
   file=$(config_of "$1")
   if [ -n "$instance" ] && IFS=$'\t' read -r key value < <(
     grep -E "$own_keys" <<<"$2" | grep -xFf <(config_lines "systemd/$1.example.yaml")
-  ); then fail "$file does not set $key: its default, $value, belongs to the first instance." 'Nothing was changed.'; fi
+  ); then fail "$file does not set $key: its default, $value, belongs to the first instance: set the value of this instance." 'Nothing was changed.'; fi
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
     [ -e "$records" ] && [ "$records" != "$(values_record "$1")" ] || continue
     value=$(grep -m 1 -xFf <(grep -E '^(state_dir|run_dir|storage\.(pool|loop_file))' "$records") <<<"$2") || continue
-    fail "$file: ${value/$'\t'/: } belongs to another instance, in $(dirname "$records")." 'Nothing was changed.'
+    fail "$file: ${value/$'\t'/: } belongs to another instance, in $(dirname "$records"): set the value of this instance." 'Nothing was changed.'
   done
 }
 
@@ -170,7 +170,7 @@ check_own_subnets() {
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
     [ -e "$records" ] && [ "$records" != "$(values_record "$1")" ] || continue
     value=$(grep -m 1 -xFf <(grep -E $'^network\\.subnet6?\t' "$records") <<<"$2") || continue
-    fail "$(config_of "$1"): ${value/$'\t'/: } belongs to another instance, in $(dirname "$records")." 'Nothing was changed.'
+    fail "$(config_of "$1"): ${value/$'\t'/: } belongs to another instance, in $(dirname "$records"): set the value of this instance." 'Nothing was changed.'
   done
 }
 

@@ -53,7 +53,7 @@ describe('the space of snapshots', () => {
   ] as const)
     it(`${isRefused ? 'must not grow' : 'may grow'} by a snapshot with which it ${name}`, () => {
       const check = (): void => refuseBeyondSpace(guestOf(undefined), expected * gib)
-      if (isRefused) expect(check).to.throw('20.01 GB, and the limit is 20.00 GB')
+      if (isRefused) expect(check).to.throw('20.01 GB, but the limit is 20.00 GB')
       else expect(check).not.to.throw()
     })
 

@@ -39,7 +39,7 @@ export function refuseBeyondSpace(record: SpaceSettings, expectedBytes: number):
   const limitBytes = planSpaceLimit(record)
   if (expectedBytes <= limitBytes) return
   const message =
-    `the snapshots would retain ${toGb(expectedBytes)} GB, and the limit is ${toGb(limitBytes)} GB:` +
+    `the snapshots would retain ${toGb(expectedBytes)} GB, but the limit is ${toGb(limitBytes)} GB:` +
     ' delete a snapshot first, or ask for a higher limit'
   throw conflict('snapshot_space_exceeded', message)
 }

@@ -26,7 +26,10 @@ export function parseIpv6Network(cidr: string): Ipv6Network | undefined {
 export function parseSubnet6(cidr: string): Ipv6Network {
   const network = parseIpv6Network(cidr)
   if (!network || network.first >> 121n !== 0x7en || network.prefixLength > 112)
-    throw invalidField('subnet6', `subnet6: ${cidr} is not a unique local network of /112 or larger`)
+    throw invalidField(
+      'subnet6',
+      `subnet6: must be a unique local network (fc00::/7) with a prefix length of at most 112, not ${cidr}`,
+    )
   return network
 }
 

@@ -46,7 +46,13 @@ describe('a change of the IPv4 pool', () => {
       [],
       '203.0.113.1 cannot be removed: it is assigned to a container',
     ],
-    ['add an address that a port mapping uses', ['203.0.113.2'], [], ['203.0.113.2'], '203.0.113.2 cannot be assigned to containers'],
+    [
+      'add an address that a port mapping uses',
+      ['203.0.113.2'],
+      [],
+      ['203.0.113.2'],
+      '203.0.113.2 cannot be assigned to containers',
+    ],
   ] as [string, string[], string[], string[], string][])
     it(`${may(expected)} ${name}`, () => {
       const used = { assigned, mapped: new Set(mapped) }

@@ -140,5 +140,9 @@ export function refuseBoundCaller(caller: Principal): void {
 export function refuseSuspendedSource(view: FleetView, caller: Principal, uuid: string): void {
   const guest = view.findGuest(uuid)?.guest
   if (guest?.suspension && isBound(caller))
-    throw new BerthError('forbidden', 'policy_blocked', 'the container of this backup is suspended')
+    throw new BerthError(
+      'forbidden',
+      'policy_blocked',
+      'the backup cannot be restored: the container from which it was made is suspended',
+    )
 }
