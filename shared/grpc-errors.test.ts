@@ -64,7 +64,7 @@ describe('an error that crosses gRPC', () => {
       'agent_error',
     ],
     [
-      'if the agent does not give the gateway the necessary scope',
+      'if the agent rejects the call because the gateway lacks a scope',
       received(status.PERMISSION_DENIED, { 'berth-code': 'insufficient_scope' }),
       'internal',
       'agent_error',

@@ -15,7 +15,7 @@ describe('sealing (the encryption of stored secrets)', () => {
     )
   })
 
-  it('encrypts the same text differently each time, and the result does not contain it', () => {
+  it('encrypts the same text differently each time, and the result does not contain the text', () => {
     const [a, b] = [seal(key, 'geheim123'), seal(key, 'geheim123')]
     expect(a).not.to.equal(b)
     expect(Buffer.from(a, 'base64url').toString('latin1')).not.to.contain('geheim123')

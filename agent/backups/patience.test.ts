@@ -35,7 +35,7 @@ describe('the retries at a backup target that fails', () => {
   })
   it('end at once after a failure that a retry cannot fix', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('do not end at a line of restic’s output that reports no failure', () => {
+  it('continue after a line of restic’s output that reports no failure', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

@@ -32,7 +32,7 @@ const s3 = {
 }
 
 describe('the command line of restic', () => {
-  it('names a folder as repository', () => {
+  it('selects a folder as the repository', () => {
     const plan = planRepository(targetAt({ $case: 'local', value: { path: '/srv/kept' } }), guest, '/run/x')
     expect(plan).to.deep.equal({
       args: ['--repo', `/srv/kept/${guest}`],
@@ -41,7 +41,7 @@ describe('the command line of restic', () => {
     })
   })
 
-  it('names an SFTP server as repository, with an ssh command that connects only to this server', () => {
+  it('selects an SFTP server as the repository, with an ssh command that connects only to this server', () => {
     const { args, env, files } = planRepository(targetAt({ $case: 'sftp', value: sftp }), guest, '/run/x')
     expect(args.slice(0, 3)).to.deep.equal(['--repo', `sftp:target:kept/here/${guest}`, '--option'])
     expect(args[3]).to.match(/^sftp\.command=ssh -F \/dev\/null .* -p 22 -l berth vault\.example\.com -s sftp$/)
@@ -55,7 +55,7 @@ describe('the command line of restic', () => {
     expect(planRepository(elsewhere, guest, '/run/x').files['known_hosts']).to.match(/^\[2001:db8::1\]:2222 /)
   })
 
-  it('names an S3 server as repository', () => {
+  it('selects an S3 server as the repository', () => {
     const plan = planRepository(targetAt({ $case: 's3', value: s3 }), guest, '/run/x')
     expect(plan).to.deep.equal({
       args: [

@@ -121,7 +121,7 @@ describe('the record of changed kernel settings', () => {
       expect(restore).to.deep.equal([])
     })
 
-    it('is deleted even if it contains another agent whose state directory no longer exists', () =>
+    it('is deleted even if it still lists another agent, if the state directory of that agent no longer exists', () =>
       expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(undefined))
   })
 })

@@ -10,7 +10,7 @@ describe('nextLoad, which computes the load averages of a guest,', () => {
     expect(load[1]).to.be.greaterThan(load[2])
   })
 
-  it('returns the same load for a period, whether this is computed in few or in many steps', () => {
+  it('returns the same load for a period, whether the load is computed in few or in many steps', () => {
     const once = nextLoad([1, 1, 1], 3, 60_000)
     const twice = nextLoad(nextLoad([1, 1, 1], 3, 30_000), 3, 30_000)
     for (const i of [0, 1, 2] as const) expect(once[i]).to.be.closeTo(twice[i], 1e-9)

@@ -256,7 +256,7 @@ describe('any sequence of changes of keys', () => {
     )
   })
 
-  it('never gives keys with restricted rights more rights together than they had before their changes', () => {
+  it('never increases the combined rights of all keys with restricted rights', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),

@@ -110,7 +110,7 @@ describe('the queue of password checks', () => {
       expect(began).to.deep.equal(['stranger 1', 'stranger 2', 'owner'])
     })
 
-    it('runs logins from known devices before logins from unknown devices, even if the latter arrived earlier', async () => {
+    it('runs logins from known devices before logins from unknown devices, even if the logins from unknown devices arrived earlier', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 3)
       for (const name of ['ada', 'bob']) enter(name, { known: true })

@@ -70,7 +70,7 @@ describe('the journal of events', () => {
     expect(former()!.events).to.have.length(4)
   })
 
-  it('is ignored if its last line is incomplete or if it was written before a reboot of the machine', () => {
+  it('is ignored if its last line is incomplete or if the machine was rebooted since it was written', () => {
     begin().add(event('one'))
     const text = readFileSync(path, 'utf8')
     expect(parseJournal(text, 'another boot')).to.equal(undefined)

@@ -44,13 +44,13 @@ function nameOf(change: FleetChange): string {
 }
 
 describe('the first report of a host to a restarted gateway', () => {
-  it('is treated as no change of guests and tasks if the previous gateway process did not know the host', () =>
+  it('reveals no changes of guests and tasks if the previous gateway process did not know the host', () =>
     expect(missed(undefined, 0)).to.deep.equal([]))
 
-  it('is treated as a change of exactly the guests and tasks that changed after the last report to the previous gateway process', () =>
+  it('reveals a change of exactly the guests and tasks that changed after the last report to the previous gateway process', () =>
     expect(missed('journal', 4)).to.deep.equal(['g2 updated', 'g3 removed', 'g4 created', 'task new']))
 
-  it('is treated as a change of all guests and tasks if the journal of the host was replaced or restored', () => {
+  it('reveals a change of all guests and tasks if the journal of the host was replaced or restored', () => {
     const all = ['g1 updated', 'g2 updated', 'g3 removed', 'g4 created', 'task new', 'task old']
     expect(missed('another', 4)).to.deep.equal(all)
     expect(missed('journal', 9)).to.deep.equal(all)

@@ -49,7 +49,7 @@ describe('the upgrade of a host', () => {
       expect(reportedUpgrade(known, given)).to.include({ step, message })
     })
 
-  it('is not created because a host reports a step, if no upgrade was requested', () => {
+  it('is not created by the report of a host if no upgrade was requested', () => {
     expect(reportedUpgrade(undefined, report('checking'))).to.equal(undefined)
   })
 

@@ -111,7 +111,7 @@ describe('parseUserData, which checks cloud-init user data,', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`returns an equal result if its result for ${name} is parsed again`, () =>
+    it(`does not change ${name} any further when its own result is parsed again`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 

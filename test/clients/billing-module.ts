@@ -203,7 +203,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.get(of('/traffic'))).body.data.total_used_bytes).to.be.lessThan(1e6)
   })
 
-  it('stops, starts, and restarts', async () => {
+  it('stops, starts, and restarts a container', async () => {
     await module.post(of('/stop'))
     await waitForStatus('stopped')
     await module.post(of('/start'))

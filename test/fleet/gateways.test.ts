@@ -95,7 +95,7 @@ describe('several gateways', function () {
   /** Returns a gateway that gets its requests with the administrator's key of the first gateway. */
   const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
 
-  it('can share the data of the first one after its store was moved as documented', async () => {
+  it('can share the data of the first gateway after the store of this gateway was moved as documented', async () => {
     await first.request('POST', '/hosts', { body: { name: 'early', address: '127.0.0.1:7' } })
     await first.kill('SIGTERM')
     const server = join(directory, 'server')
@@ -113,13 +113,13 @@ describe('several gateways', function () {
     expect((body.data as { name: string }[]).map(({ name }) => name)).to.deep.equal(['early'])
   })
 
-  it('begin with one, which lists itself', async () => {
+  it('begin with one gateway, which lists only itself', async () => {
     const [row, ...others] = await rowsOf(first)
     expect(others).to.deep.equal([])
     expect(row).to.include({ state: 'online', answers: true })
   })
 
-  it('list an invited one until it joins', async () => {
+  it('list an invited gateway until this gateway joins', async () => {
     const { id } = await invite('withdrawn')
     expect((await rowsOf(first)).find((row) => row.id === id)).to.include({ name: 'withdrawn', state: 'invited' })
   })
@@ -138,14 +138,14 @@ describe('several gateways', function () {
     expect(runJoin(second, token).output).to.contain('it is for a host')
   })
 
-  it('refuse to invite one while the store is the private server of a gateway', async () => {
+  it('refuse to invite another gateway while the store is the private Redis server of a gateway', async () => {
     second.start()
     await second.ready()
     const { status, body } = await second.request('POST', '/gateways', { body: {} })
     expect([status, body.code]).to.deep.equal([409, 'store_not_shared'])
   })
 
-  it('keep the data of a machine that has a fleet of its own, unless the command says --replace', async () => {
+  it('keep the data of a machine that has a fleet of its own, unless the command contains --replace', async () => {
     await second.request('POST', '/hosts', { body: { name: 'other', address: '127.0.0.1:9' } })
     const { token } = await invite('second')
     expect(runJoin(second, token).output).to.contain('add --replace')
@@ -157,7 +157,7 @@ describe('several gateways', function () {
     expect(readFileSync(join(stateDir(second), former!, 'secret'), 'utf8')).to.equal(formerSecret)
   })
 
-  it('serve the same fleet as soon as the second one has started', async () => {
+  it('serve the same fleet as soon as the second gateway has started', async () => {
     second.start()
     await waitFor(
       async () =>
@@ -177,13 +177,13 @@ describe('several gateways', function () {
     expect((await rowsOf(first)).flatMap(({ leases }) => leases)).to.include('webhook-lease')
   })
 
-  it('give the secrets only to root, and keep no key of the transmission', () => {
+  it('store the transmitted secrets readable only by root, and leave no temporary files of the join behind', () => {
     for (const name of ['secret', 'pki/authority.pem', 'store/settings.json'])
       expect(statSync(join(stateDir(second), name)).mode & 0o777, name).to.equal(0o600)
     expect(existsSync(join(stateDir(second), 'joining'))).to.equal(false)
   })
 
-  it('all accept a host with the token of one of them, also if that one has failed', async () => {
+  it('all accept a host with the token of one gateway, even if this gateway has failed', async () => {
     const { body } = await asFleetAdmin(second).request('POST', '/hosts', {
       body: { name: 'late', address: '127.0.0.1:8' },
     })
@@ -205,7 +205,7 @@ describe('several gateways', function () {
     expect(runJoin(same, token, '--replace')).to.include({ code: 0 })
   })
 
-  it('complete a change of the state that was interrupted', () => {
+  it('complete an interrupted join when the command is repeated', () => {
     const joining = join(stateDir(third), 'joining')
     mkdirSync(joining)
     for (const name of ['secret', 'gateway.json']) renameSync(join(stateDir(third), name), join(joining, name))
@@ -233,7 +233,7 @@ describe('several gateways', function () {
     expect(third.logTail()).to.contain('was removed from its fleet')
   })
 
-  it('cannot remove the one that answers', async () => {
+  it('refuse a request to remove the gateway that answers this request', async () => {
     const { id } = (await rowsOf(first)).find(({ answers }) => answers)!
     const { status, body } = await first.request('DELETE', `/gateways/${id}`)
     expect([status, body.code]).to.deep.equal([409, 'own_gateway'])

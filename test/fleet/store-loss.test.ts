@@ -56,7 +56,7 @@ describe('a gateway whose store is down or has lost its content', function () {
       expect(other.view.findHost(two.hostId)).to.equal(undefined)
     })
 
-  it('writes a host again if the store contains only an older version of its data', async () => {
+  it('writes the data of a host again if the store contains only an older version of them', async () => {
     const { hostId } = await test.addHost('one')
     const key = test.store.key('hosts')
     const old = (await test.store.client.hGet(key, hostId)) ?? ''

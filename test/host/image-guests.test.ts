@@ -356,7 +356,7 @@ describe('foreign images', function () {
       expect(left()).to.deep.equal([])
     })
 
-    it('are either complete or absent whenever the agent is killed', async () => {
+    it('are either complete or absent after the agent was killed at any moment', async () => {
       const archive = archiveOf('many', (root) => {
         for (let i = 0; i < 4000; i++) writeFileSync(join(root, `var/file-${i}`), 'x'.repeat(5000))
       })

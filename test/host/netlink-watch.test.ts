@@ -72,7 +72,7 @@ describe('the netlink watch for changes by other programs', () => {
       expect([...new Set(told)]).to.deep.equal([topic])
     })
 
-  it('reports changes of all kinds when its process has ended, and again when this process was restarted', async () => {
+  it('reports a change of every kind when the process of the watch ends, and again when this process is restarted', async () => {
     told.length = 0
     expect(killChildren(process.pid, 'berth-netlink-w')).to.equal(1)
     await waitFor(() => topics.every((topic) => told.filter((t) => t === topic).length === 2), {

@@ -122,7 +122,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
-  it('change neither the mode nor other files of a directory of the operator that contains them', async () => {
+  it('leave the mode and all other files unchanged if they are in a directory of the operator', async () => {
     const directory = join(scratch.path, `shared-${count}`)
     mkdirSync(directory, { mode: 0o755 })
     writeFileSync(join(directory, 'other'), '')

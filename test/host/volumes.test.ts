@@ -154,7 +154,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted at the next start if they were in the trash when the power failed', async () => {
+  it('are deleted at the next start of the agent if they were in the trash when the power failed', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)

@@ -90,7 +90,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('is not caused if nft is killed', async () => {
+  it('does not occur if nft is killed', async () => {
     killChildren(pair.agent.child.pid!, 'nft')
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])

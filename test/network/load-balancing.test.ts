@@ -32,7 +32,7 @@ describe('gateways behind HAProxy', function () {
     await waitFor(() => lab.answering(offset).size === 3, { what: 'requests at each gateway' })
   })
 
-  it('accept API keys that another one has just created', async () => {
+  it('accept API keys that another gateway has just created', async () => {
     for (let n = 0; n < 10; n++) {
       const { text } = await lab.ask('POST', '/api-keys', { body: { name: `key-${n}`, scopes: ['container:read'] } })
       const { key } = (JSON.parse(text) as { data: { key: string } }).data
@@ -55,7 +55,7 @@ describe('gateways behind HAProxy', function () {
     expect([reply.status, reply.headers.get('location')]).to.deep.equal([308, `${lab.url}/containers?a=b`])
   })
 
-  it('lose no request, and continue consoles and streams, while each of them is stopped and started again', async () => {
+  it('lose no request, and continue consoles and streams, while one gateway after another is stopped and started again', async () => {
     const stream = new ResumingStream(lab.url, lab.headers)
     const shell = await ResumingConsole.open(lab.url, lab.headers['x-api-key']!, 'sim-1')
     await waitFor(() => stream.connections > 0, { what: 'the stream' })

@@ -46,7 +46,7 @@ describe('the network of guests', function () {
           expect(lab.ask(inB, `udp:${hostAddress}:53`)).to.equal('')
         })
 
-        it(`${filtered === 1 ? 'warns' : 'does not warn'} that a guest cannot reach its own mapped ports`, async () => {
+        it(`causes ${filtered === 1 ? 'a' : 'no'} warning that a guest cannot reach its own mapped ports`, async () => {
           lab.in(lab.host, 'nft', 'insert rule inet berth guest_to_host accept')
           await pair.agent.ensure(all)
           expect(String(await pair.agent.call('warnings')).includes('its own mapped ports')).to.equal(filtered === 1)

@@ -25,7 +25,7 @@ describe('the agent', function () {
   describe('when a port or an address moves to another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
-    it('replaces the port mappings of the former guest', async () => {
+    it('forwards a mapped port only to its new guest', async () => {
       await attach({ ...a, portMappings: [tcp(20003)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
@@ -81,7 +81,7 @@ describe('the agent', function () {
       expect(flowsOf(a.ipv4)).to.equal('')
     })
 
-    it('deletes all connections of the former guest even if some end between their listing and their deletion', async () => {
+    it('deletes all connections of the former guest even if some connections end after they were listed and before they are deleted', async () => {
       for (let round = 0; round < 3; round += 1) {
         lab.tool(inA, 'flood', clientAddress, '12000')
         const others = ['--orig-src', '--reply-dst'].map((filter) =>

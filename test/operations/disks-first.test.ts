@@ -107,7 +107,7 @@ describe('the creation of guests', () => {
     gate.open()
   })
 
-  it('lets other operations run while guests wait for their boot, and while they boot', async () => {
+  it('lets other operations run while guests wait for their boot, and while these guests boot', async () => {
     const [disk, boot] = [new Gate(), new Gate()]
     const slow = (gate: Gate) => async (guest: string) => (guest === 'slow' ? gate.pass() : undefined)
     const creations = new Creations({ disk: slow(disk), boot: slow(boot) })
@@ -181,7 +181,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('can be canceled while the guest waits for its boot if its start step permits a cancellation', async () => {
+  it('can be canceled while the guest waits for its boot if the start step permits a cancellation', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })

@@ -87,7 +87,7 @@ describe('the state search in a model of guests that move between hosts', () => 
     expect(states).to.be.greaterThan(1000)
   })
 
-  it('never runs one guest twice, even if a gateway tells a source too early to delete its copy', () => {
+  it('finds no state in which a guest runs twice, even if a gateway tells a source too early to delete its copy', () => {
     const { violation } = search(
       [firstWorld(3)],
       { ...productRules, mayDismiss: () => true },
@@ -96,14 +96,14 @@ describe('the state search in a model of guests that move between hosts', () => 
     expect(violation).to.equal(undefined)
   })
 
-  it('never runs one guest twice for long and never loses it, when a host is restored or removed', () => {
+  it('finds no state in which a guest runs twice for long or is lost after a host was restored or removed', () => {
     const { states, violation } = search([firstWorld(2)], productRules, { moves: 2, incidents: 1 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
   for (const [name, fault] of Object.entries(incidentFaults))
-    it(`finds the fault that ${name}`, () => {
+    it(`finds a violation in a faulty model in which ${name}`, () => {
       const { violation } = search([firstWorld(2)], { ...productRules, ...fault }, { moves: 1, incidents: 1 })
       expect(violation).to.be.a('string')
     })

@@ -125,7 +125,7 @@ describe('a submitted operation', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected if the engine has not recovered yet or is closed, if a transaction is open, or if its action is unknown', async () => {
+  it('is rejected if the engine has not recovered yet or is closed, if a transaction is open, or if the action is unknown', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],

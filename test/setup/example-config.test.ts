@@ -43,7 +43,7 @@ for (const [name, schema, differing] of examples)
         else expect(shown).to.deep.equal(findValue(defaults, key))
       })
 
-    it('has a comment above each key that comes after a blank line', () => {
+    it('has a comment between each blank line and the key below it', () => {
       const lines = text.split('\n')
       const bare = lines.filter((line, at) => /^\s*\w+: \S/.test(line) && lines[at - 1] === '')
       expect(bare).to.deep.equal([])

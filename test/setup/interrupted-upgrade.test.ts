@@ -126,7 +126,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
   })
 
-  it('retains the former version if dpkg was killed between two versions, and the order is run again', () => {
+  it('retains the packages of the former version if dpkg was killed while it replaced them and the upgrade command is repeated', () => {
     set('cut-within-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = upgrade()
@@ -189,7 +189,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     ])
   })
 
-  it('ends at the next boot if the power is lost again at the end of the return to the former version', () => {
+  it('is over after the next boot if the power is lost again at the end of the return to the former version', () => {
     set('cut-2')
     upgrade()
     bootAndLosePower()
@@ -222,7 +222,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(readFileSync(join(path, 'reports'), 'utf8')).to.equal(reports)
   })
 
-  it('is not retried at further boots if the packages of the former version are missing, and the error is reported', () => {
+  it('ends with an error at the next boot if the packages of the former version are missing, and further boots do not retry the return to this version', () => {
     set('cut-2')
     upgrade()
     rmSync(join(packages, 'previous/InRelease'))

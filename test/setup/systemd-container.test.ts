@@ -147,7 +147,7 @@ describe('the systemd units', function () {
       expect(answers).to.include.members([...received])
     })
 
-  it('close the listening socket of an address that the gateway no longer has', async () => {
+  it('close the listening socket of an address that was removed from gateway.yaml', async () => {
     const answer = (port: number) => host().try('curl', '-s', `http://127.0.0.1:${port}/healthz`)
     for (const [from, to] of [
       [8080, 8082],
@@ -216,7 +216,7 @@ describe('the systemd units', function () {
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 
-  it('keep the guest running while the agent is stopped, and the agent controls it again after its start', async () => {
+  it('keep the guest running while the agent is stopped, and a restarted agent controls this guest again', async () => {
     const before = guestInits()
     run('systemctl', 'stop', 'berth-agent')
     expect(show('berth-agent', 'ActiveState')).to.equal('inactive')

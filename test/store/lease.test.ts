@@ -59,7 +59,7 @@ describe('a lease', () => {
     expect([await lease.take(), lease.epoch]).to.deep.equal([true, 42])
   })
 
-  it('that another gateway has taken over prevents late writes of its former holder', async () => {
+  it('that another gateway has taken over rejects late writes of the gateway that held the lease before', async () => {
     const [one, two] = [leaseOf(0, 50), leaseOf(1)]
     await one.take()
     const writes = new LeasedWrites(stores[0]!, one)
@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('refuses a write of its holder that belongs to the time before another gateway held the lease', async () => {
+  it('refuses a write that its holder began before it lost the lease, even after it has the lease again', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)

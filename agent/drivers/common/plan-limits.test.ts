@@ -35,7 +35,7 @@ describe('limits on requests per second of the disk', () => {
   })
   it('are written to the same file as the rates with cgroup v2', () =>
     expect(lines(2)).to.include('io.max 7:0 rbps=max wbps=max riops=300 wiops=max'))
-  it('count as I/O limits even without other limits', () => expect(limitsIo(limits)).to.equal(true))
+  it('count as I/O limits even if they are the only limits of the guest', () => expect(limitsIo(limits)).to.equal(true))
 })
 
 describe('isWritten, which checks whether a cgroup file already contains the limit that the agent wants to set,', () => {

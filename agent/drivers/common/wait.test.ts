@@ -12,7 +12,7 @@ describe('waitUntilNone, which waits until no items are left,', () => {
     expect(performance.now() - begun).to.be.at.least(200)
   })
 
-  it('fails if the number of remaining items does not decrease, or if it is not 0 at the timeout', async () => {
+  it('fails if the number of remaining items does not decrease, or if items remain at the timeout', async () => {
     expect(await waitUntilNone(() => 3, options).catch(said)).to.equal('timed out waiting for it')
     let left = 1e9
     expect(await waitUntilNone(() => left--, { ...options, timeoutMs: 20 }).catch(said)).to.contain('timed out')

@@ -32,7 +32,7 @@ describe('FrameStream, which sends messages and data between two hosts,', () => 
     expect(near.destroyed).to.equal(true)
   })
 
-  it('does not fail because of silence while nobody reads from it', async () => {
+  it('does not end a silent connection while no message is awaited', async () => {
     const [near, far] = duplexPair()
     const stream = new FrameStream(near, { keepAliveMs: hourMs, silenceMs: 50 })
     await new Promise((resolve) => setTimeout(resolve, 100))

@@ -186,7 +186,7 @@ describe('the routing settings of a host', () => {
     expect(await routing.getIpv6Status()).to.include({ available: true, mode: 'routed' })
   })
 
-  it('contain the number of mapped ports of the range, each counted once', async () => {
+  it('contain how many ports of the range are mapped, and count each port once', async () => {
     for (const port of [30_000, 30_001, 59_999]) map(port)
     map(30_002, '198.51.100.5')
     db.exec(

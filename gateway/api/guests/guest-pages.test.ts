@@ -96,7 +96,7 @@ describe('a list of guests', () => {
     })
   })
 
-  it('shows callers that are bound to containers only these containers, and filters, sorts and pages only these containers', async () => {
+  it('contains only their own containers for callers that are bound to containers, also if it is filtered, sorted and paged', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal

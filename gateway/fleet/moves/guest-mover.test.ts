@@ -198,13 +198,13 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])
   })
 
-  it('stops an old copy of a guest that belongs to another host', async () => {
+  it('stops an old copy of a guest that another host owns', async () => {
     lab.view.findState('c')!.outdated.set(uuid, 3)
     await waitFor(() => lab.told.length > 0, { what: 'a message to the host' })
     expect(lab.told[0]).to.equal('c 3 false')
   })
 
-  it('does not stop the copy of the source host outside of the move, even if a late report says that this copy is outdated', async () => {
+  it('lets only the move stop the copy of the source host, even if a late report says that this copy is outdated', async () => {
     lab.confirm = async () => false
     lab.view.findState('a')!.outdated.set(uuid, 1)
     lab.moves = [switched]

@@ -46,7 +46,7 @@ describe('the next step of a move', () => {
     it(name, () => expect(planMoveStep(stored, { ...facts, ...change })).to.equal(step))
 })
 
-describe('the next step of a move whose new owner was notified', () => {
+describe('the next step of a move after the owner of the guest was notified of the decision', () => {
   for (const [name, stored, hasOwner, change, step] of [
     ['is to tell the source to delete its copy if the target has the guest', switched, true, {}, 'tell'],
     [
@@ -73,7 +73,7 @@ describe('the next step of a move whose new owner was notified', () => {
       'forget',
     ],
     [
-      'is to tell the target to delete its copy if the move was canceled and the copy of the source was deleted',
+      'is to tell the target to delete its copy if the move was canceled, even if the source no longer reports the guest',
       canceled,
       false,
       { source: undefined },

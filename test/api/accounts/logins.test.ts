@@ -141,7 +141,7 @@ describe('logging in', () => {
     expect(statuses).to.deep.equal([...Array<number>(5).fill(401), ...Array<number>(15).fill(429)])
   })
 
-  it('has a separate limit for a device that logged in before', async () => {
+  it('has a separate limit of attempts for a device that has logged in before', async () => {
     await makeAdmin(gateway, 'owner')
     const shared = { 'x-forwarded-for': '198.51.100.250' }
     const owner = new Browser(gateway, shared)
@@ -177,7 +177,7 @@ describe('logging in', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('is refused, like the use of a session, to an address that the access policy excludes', async () => {
+  it('is refused to an address that the access policy excludes, as is the use of a session', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })

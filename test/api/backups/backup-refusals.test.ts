@@ -123,7 +123,7 @@ describe('backups over HTTP', function () {
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')
   })
 
-  it('of other containers are hidden from a key that is bound to containers, which cannot restore them either', async () => {
+  it('of other containers cannot be seen or restored with a key that is bound to containers', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest()
     const scopes = ['backup:*']

@@ -217,7 +217,7 @@ describe('GET /events', function () {
     expect((await set(false)).status).to.equal(200)
   })
 
-  it('counts as a concurrent request until it ends', async () => {
+  it('counts as a concurrent request until the stream ends', async () => {
     const key = await gateway.makeKey({ scopes: ['task:read'] })
     const [first] = [await stream(key), await stream(key), await stream(key)]
     const refused = await gateway.request('GET', '/tasks', { key })

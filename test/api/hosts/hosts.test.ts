@@ -210,7 +210,7 @@ describe('/hosts', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('shows a key that is bound to containers only the number of these containers on each host', async () => {
+  it('shows only the number of its own containers on each host to a key that is bound to containers', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',

@@ -181,7 +181,7 @@ describe('the swap file of a host', () => {
     expect(swap.calls.filter((call) => call === 'make 0')).to.have.length(1)
   })
 
-  it('is changed on the host that the request names, which is also the host of the task', async () => {
+  it('is changed on the host that the request names, and its task shows this host', async () => {
     const { body } = await post({ action: 'create', size_mb: 64 }, {}, '/swap?host_id=host-b')
     expect(body.data).to.include({ host_id: 'host-b', size_mb: 64 })
     expect(await read('/swap?host_id=host-b')).to.include({ size_mb: 64 })

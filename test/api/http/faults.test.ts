@@ -60,7 +60,7 @@ describe('the HTTP server during faults', function () {
     await Promise.all(slow)
   })
 
-  it('answers 504 with the task to each request that waits for a host when the host goes offline', async () => {
+  it('answers each request that waits for a host with 504 and its task when the host goes offline', async () => {
     const { fleet } = gateway
     const guests = [await fleet.addGuest(), await fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)

@@ -103,7 +103,7 @@ describe('the monitoring files', () => {
   })
 
   for (const one of alertCases)
-    it(`raise ${one.alert} in the state that it is for`, () => {
+    it(`raise the alert ${one.alert} in the state that this alert is for`, () => {
       const others = (one.also ?? []).map((alert) => ({ alert, labels: one.labels }))
       const firing = [one, ...others].map(({ alert, labels }) => sampleOf(alert, labels))
       const { series: changed, time = usualTime } = one

@@ -47,7 +47,7 @@ describe('images and their guests over HTTP', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('prevent the deletion of their image during their creation', async () => {
+    it('prevent the deletion of their image while they are created', async () => {
       await lab.downloaded('alpine-3.22')
       let go = (): void => undefined
       lab.agent.host.faults.clone = () => new Promise((resolve) => (go = resolve))

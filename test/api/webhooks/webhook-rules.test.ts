@@ -40,7 +40,7 @@ describe('the rules for webhooks', () => {
   for (const [what, fields, code, field] of [
     ['a private address', { url: 'https://10.1.2.3/' }, 'invalid_field', 'url'],
     ['an unknown event', { events: ['guest.eaten'] }, 'invalid_field', 'events'],
-    ['an event that only the event stream has', { events: ['usage.host'] }, 'invalid_field', 'events'],
+    ['an event that exists only in the event stream', { events: ['usage.host'] }, 'invalid_field', 'events'],
     ['an empty list of events', { events: [] }, 'invalid_field', 'events'],
     ['an empty name', { name: '' }, 'invalid_field', 'name'],
   ] as const)

@@ -50,7 +50,7 @@ describe('webhooks', function () {
       what: `one that is ${status}`,
     })
 
-  it('deliver a change with a signature whose secret is shown only once', async () => {
+  it('sign each delivery with a secret that is shown only once', async () => {
     const { id, secret } = await make({ events: ['guest.*'] })
     await change('told')
     const message = await receiver.type('guest.updated')

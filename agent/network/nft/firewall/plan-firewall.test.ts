@@ -57,7 +57,7 @@ describe('firewall of a guest', () => {
     ])
   })
 
-  it('matches outgoing packets by the remote side and its port', () => {
+  it('matches outgoing packets by their remote address and remote port', () => {
     const rule = { direction: 'out', protocol: 'tcp', sourceIp: '192.0.2.1', port: '25' } as const
     expect(plan(rule)?.out).to.deep.equal([
       'meta nfproto ipv4 ct original protocol 6 ct original ip daddr 192.0.2.1 ct original proto-dst { 25 } return',

@@ -93,7 +93,7 @@ describe('parseTables, which parses the output of nft list table,', () => {
     expect(parseTables(inet(firewalls)).structure).to.equal(parseTables(inet('')).structure)
   })
 
-  it('returns as the structure everything except elements, counters and guests’ chains', () => {
+  it('returns the structure of the tables, which excludes elements, counters and guests’ chains', () => {
     const { structure } = parseTables(bridge(two))
     expect(structure).to.contain('"bt0*"').and.contain('jump ipv4_from_guest').and.contain('ifname . ether_addr')
     expect(parseTables(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)

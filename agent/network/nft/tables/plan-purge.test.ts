@@ -63,7 +63,7 @@ describe('stale connections', () => {
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('include UDP flows to a mapped port that are older than its mapping', () => {
+  it('include UDP flows to a mapped port if the flows are older than the mapping', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -171,7 +171,7 @@ describe('stale connections', () => {
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
 
-  it('that several changes concern are listed without duplicates', () => {
+  it('are listed only once even if several changes concern them', () => {
     const mapping = single('udp', 20001)
     const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
     const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }
