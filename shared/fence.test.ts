@@ -33,7 +33,7 @@ describe('a fence, which consists of the name of a lease and an epoch,', () => {
     it(`with epoch ${epoch} is ${verdict} if the highest epoch so far is ${highest}`, () =>
       expect(judgeEpoch(highest, epoch)).to.equal(verdict))
 
-  it('that is stale is refused with an error from which the gateway can read the highest epoch', () => {
+  it('that is stale is refused with an error that tells the gateway the highest epoch so far', () => {
     const error = fromServiceError(toServiceError(staleEpoch({ work: 'drain', epoch: 3 }, 7)), {
       step: 's',
       left: true,

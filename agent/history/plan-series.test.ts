@@ -132,7 +132,7 @@ describe('planRollUp, which aggregates usage values,', () => {
     ])
   })
 
-  it('omits hours that already exist', () => {
+  it('does not aggregate hours again that already exist', () => {
     const day = minutesBefore(noon - hourMs, [1, 3])
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })

@@ -45,7 +45,7 @@ describe('the gateway’s copy of a document in the store', () => {
     expect(await change(4, 'four', 'reportChange')).to.equal('five')
   })
 
-  it('is replaced by an older version of a new Redis master, which lost a change that was never acknowledged', async () => {
+  it('is replaced by the older version of a new Redis master, because the newer version was never acknowledged', async () => {
     const { change, heard } = await begin()
     expect(await change(4, 'four', 'reportUp')).to.equal('four')
     expect(await change(5, 'another five', 'reportChange')).to.equal('another five')

@@ -31,7 +31,7 @@ describe('a coalescer, which combines the requests during a run into one more ru
     await coalescer.settled()
   })
 
-  it('runs again if the function that it runs requests a run', async () => {
+  it('runs its function again if this function requests a run while it runs', async () => {
     let runs = 0
     const coalescer: Coalescer = new Coalescer(async () => {
       if (++runs < 3) void coalescer.run()

@@ -157,7 +157,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(qdiscs()).to.match(/^qdisc noqueue/)
   })
 
-  it('stops and blocks the guest when it expires, and unblocks the guest when its expiry date is moved or removed', async () => {
+  it('stops and blocks the guest at its expiry date, and unblocks the guest when this date is moved or removed', async () => {
     await setExpiry(Date.now() + 5000)
     expect(guest().policyBlocked).to.equal(false)
     const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
@@ -170,7 +170,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('leaves a guest that is suspended in the mode "network" running without a network, even if it reboots while no agent runs', async () => {
+  it('leaves a guest with a suspension of the mode "network" running without a network, even if the guest reboots while no agent runs', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })

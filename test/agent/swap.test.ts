@@ -84,7 +84,7 @@ describe('the swap of a host', function () {
     }
   })
 
-  it('is activated by the agent at its start if the boot did not activate it, unless it is disabled', async () => {
+  it('is activated by the starting agent if the boot did not activate the swap, unless it is disabled', async () => {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)

@@ -45,7 +45,7 @@ describe('an agent whose clock was wrong', () => {
       expect(host.store.get(guest).policy.expired).to.equal(false)
     })
 
-  it('stops a guest that expired because the clock jumped, but only after the new time was stable for minutes', async () => {
+  it('stops a guest whose expiry date passed because the clock jumped, but only after the new time was stable for minutes', async () => {
     await jump(40 * dayMs)
     await pass(4 * minuteMs)
     expect(host.stopped).to.deep.equal([])
@@ -53,7 +53,7 @@ describe('an agent whose clock was wrong', () => {
     expect(host.stopped).to.deep.equal([guest])
   })
 
-  it('starts a guest again when the clock is right again, if it had stopped the guest because of the wrong clock', async () => {
+  it('starts a guest again once the clock is right if the agent stopped this guest because of the wrong clock', async () => {
     await jump(40 * dayMs)
     await pass(6 * minuteMs)
     expect(host.stopped).to.deep.equal([guest])

@@ -122,7 +122,7 @@ describe('the part of the agent that counts traffic', () => {
     ])
   })
 
-  it('counts the bytes that a guest received before it stopped, but not the bytes that others send to a stopped guest', async () => {
+  it('counts the bytes that a guest received while it ran, but not the bytes that others send to a stopped guest', async () => {
     const uuid = host.guest(1)
     await host.keeper.look()
     host.receive(uuid, 1000)
@@ -168,7 +168,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('counts only bytes that are transferred after a reset, even if earlier bytes were not read yet', async () => {
+  it('counts only bytes that are transferred after a reset, even if the counters for earlier bytes were not read yet', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()

@@ -174,7 +174,7 @@ describe('guests that fail or stop without a request', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('have their disk deleted again if they were deleted and a power failure has restored the disk; disks of unknown guests are kept', async () => {
+  it('do not keep a disk that a power failure has restored after the deletion of the guest; disks of unknown guests are kept', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

@@ -68,7 +68,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('that were lost are recovered, and the source gets its guest back, unless another host owns the guest', async () => {
+  it('that were lost are recovered: the source gets its guest back, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move)
     expect(await moves.recover(lost)).to.equal(false)

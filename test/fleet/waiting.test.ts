@@ -143,7 +143,7 @@ describe('calls that wait for a host', function () {
       expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
     })
 
-    it('return the answer over the next connection if they can be repeated, and fail with agent_timeout otherwise', async () => {
+    it('are repeated over the next connection if this is safe, and fail with agent_timeout otherwise', async () => {
       const { guests, operations } = test.fleet.agent(first.hostId)
       const order = { ...powerOrder('stop', randomUUID()), operationId: randomUUID() }
       const calls = Promise.all([

@@ -83,7 +83,7 @@ describe('the connection check of a real guest', function () {
     expect(connects(found.port)).to.equal(true)
   })
 
-  it('reports that no program listens on the port, and on which other ports programs listen', async () => {
+  it('reports that no program listens on the port, and lists the ports on which programs listen', async () => {
     await serve('tcp:2222')
     const found = await diagnose()
     expect(found.code).to.equal('nothing_listens')

@@ -90,7 +90,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('cause an error about a mirror that does not have the release, or that is not signed by Debian', async () => {
+    it('cause an error if the mirror does not have the release, or if the release is not signed by Debian', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'

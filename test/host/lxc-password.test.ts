@@ -110,7 +110,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
-    it('sets a password in the files of the guest despite stale lock files, but not while vipw runs in the guest', async () => {
+    it('sets a password in the files of the guest despite stale lock files, but fails while vipw runs in the guest', async () => {
       const machine = await lab.prepared()
       for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
       sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)
@@ -199,7 +199,7 @@ describe('the lxc driver', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('stops all processes of a guest until the guest is thawed, even if it freezes or thaws the guest twice', async () => {
+    it('stops all processes of a guest until the guest is thawed, even if the driver freezes or thaws the guest twice', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)

@@ -153,7 +153,7 @@ describe('a guest whose interface another program has', function () {
         expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
       })
 
-    it('is not attached to its bridge while its interface is down, because the guest may be starting or disconnected on purpose', async () => {
+    it('is not attached to the bridge while its interface is down: the guest may be starting, or may be disconnected on purpose', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
       await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })

@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('end as failed if the function that records the result throws, even if it throws a second time', async () => {
+  it('end as failed if the function that records the result throws, even if this function throws a second time', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>

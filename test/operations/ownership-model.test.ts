@@ -81,7 +81,7 @@ describe('the state search in a model of guests that move between hosts', () => 
   })
 
   // Two guests only affect each other if their host crashes. The search with a single guest contains such crashes too.
-  it('finds no state in which one of two guests runs twice or is lost when their hosts crash', () => {
+  it('finds no state in which one of two guests runs twice or is lost because hosts crash', () => {
     const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, { moves: 1, incidents: 0 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)

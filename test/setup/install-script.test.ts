@@ -39,7 +39,7 @@ describe('the digests that the installation script reads from InRelease', () => 
     ['among the headers of the message', `${begin}\n${added}Hash: SHA512\n\n${signed}${signature}`],
     ['among the headers, after a line that only contains a space', `${begin}\n \n${added}\n${signed}${signature}`],
   ] as const)
-    it(`are not read from a list to which text was added ${place}`, () => {
+    it(`are not read from an InRelease file to which text was added ${place}`, () => {
       expect(digestOf('berth.gpg', list)).to.equal('')
     })
 

@@ -112,7 +112,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
   const isPending = () =>
     existsSync(join(packages, 'pending')) || existsSync(join(units, 'berth-upgrade-resume.service'))
 
-  it('leaves a note with the upgrade order, which other users cannot read, until the upgrade has ended', () => {
+  it('leaves a directory with the upgrade order until the upgrade has ended, and only root can read this directory', () => {
     set('cut-2')
     upgrade()
     expect(statSync(join(packages, 'pending')).mode & 0o777).to.equal(0o700)
@@ -231,7 +231,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(isPending()).to.equal(false)
   })
 
-  it('also returns at boot to the version before the rollback if a rollback was interrupted', () => {
+  it('returns at boot to the version from before the rollback if a rollback was interrupted', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -243,7 +243,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('repeats a rollback that was killed while the packages were replaced', () => {
+  it('repeats a rollback that was killed while dpkg replaced the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -255,7 +255,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('repeats a rollback that was killed after the packages of both versions were exchanged', () => {
+  it('repeats a rollback that was killed after it exchanged the retained packages of both versions', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     renameSync(join(packages, 'previous'), join(packages, 'next'))
@@ -265,7 +265,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('is forgotten when the command of the gateway has installed another version, even if the command then fails', () => {
+  it('is forgotten once the installation command of the gateway has installed another version, even if this command then fails', () => {
     set('cut-after-2')
     upgrade()
     const { status, stderr } = runCommand('3')
@@ -284,7 +284,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('retains no previous version after a rollback that was killed before it ended', () => {
+  it('retains no packages of a previous version after a rollback that was killed and then repeated', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')

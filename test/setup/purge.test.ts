@@ -251,7 +251,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores settings that nobody has changed since the agent changed them, once no agent needs them', () => {
+    it('restores settings once no agent needs them, except settings that others have changed after the agent', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
@@ -278,13 +278,13 @@ describe('scripts/down --purge without a working agent', function () {
       expect(now(), 'set by somebody else later').to.deep.equal(unchanged)
     })
 
-    it('does not set network settings of a different network namespace in the namespace in which it runs', () => {
+    it('does not apply recorded settings of a different network namespace to its own namespace', () => {
       write(boot, { '/gone': 1 }, 1)
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])
     })
 
-    it('does not restore settings of a network namespace if it runs in a different one', () => {
+    it('does not restore the settings of a network namespace from a different namespace', () => {
       write(boot, { '/gone': netns })
       const there = restoreKernelSettings(record, `cat /proc/sys/${queue}`, ['unshare', '-n'])
       expect(now()).to.deep.equal([lowered[0], ...unchanged.slice(1)])

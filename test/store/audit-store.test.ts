@@ -134,7 +134,7 @@ describe('the store of the audit log', () => {
       expect(await total(audit)).to.equal(2)
     })
 
-    it('retains this caller’s entry of a successful change if the flood consists of failed requests', async () => {
+    it('retains the entry of a successful change by this caller if the flood consists of failed requests', async () => {
       const store = await openStore()
       const audit = new AuditStore(store, 5000, silentLog)
       await write(audit, { by: of('subuser:1'), target: 'the change' })

@@ -83,7 +83,7 @@ describe('the store on Redis with Sentinels', () => {
       await expectAll(store, writes)
     })
 
-  it('refuses writes but permits reads while no replica confirms writes, and accepts writes once replicas confirm them again', async () => {
+  it('refuses writes but permits reads while no replica confirms writes, and accepts writes once a replica confirms them again', async () => {
     const store = await open()
     const master = await lab.master()
     const replicas = [0, 1, 2].filter((index) => index !== master)

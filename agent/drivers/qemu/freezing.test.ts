@@ -78,7 +78,7 @@ describe('FileSystemFreezer, which freezes the file systems of a guest,', () => 
     expect([asked, isMarked()]).to.deep.equal([['freeze', 'thaw'], false])
   })
 
-  it('thaws a guest that becomes frozen only after the commands to freeze and to thaw it have timed out', async () => {
+  it('thaws a guest that executes the freeze command late, after both the freeze and the thaw command have timed out', async () => {
     let finish = (): void => undefined
     answers['guest-fsfreeze-freeze'] = () => new Promise((done) => (finish = () => done({ return: 1 })))
     expect(await freezing.freeze('bt-1', 50)).to.equal(false)

@@ -80,7 +80,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
 
   const codeOf = (answer: unknown): string => (answer as { error: { code: string } }).error.code
 
-  it('records a snapshot in the journal once it is complete, and accepts it as the last snapshot of the move', async () => {
+  it('records a snapshot in the journal once all its data were received, and accepts this snapshot as the last one of the move', async () => {
     const { source } = connect()
     expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })
@@ -90,7 +90,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
   })
 
-  it('forgets a snapshot that is received again but not completely', async () => {
+  it('forgets a complete snapshot if it is sent again and the second transfer is incomplete', async () => {
     noteReceived(store, uuid, { id: 'a', bytes: 4 })
     const { source, running } = connect()
     expect(codeOf(await sendData(source, { kind: 'disk', id: 'a' }, 'disk', 5))).to.equal('bad_stream')

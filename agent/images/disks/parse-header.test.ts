@@ -110,7 +110,7 @@ describe('parseHeader, which recognizes the format of a disk image or archive fr
   ] as const)
     it(`refuses ${name}`, () => expect(refusal(bytes)).to.contain(said))
 
-  it('reads only the given bytes, even if the header contains larger lengths', () => {
+  it('reads only the given bytes, even if lengths in the header point beyond them', () => {
     const endless = qcow2((h) => {
       h.writeUInt32BE(0x6803f857, 104)
       h.writeUInt32BE(0xffffffff, 108)

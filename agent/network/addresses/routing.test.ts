@@ -195,7 +195,7 @@ describe('the routing settings of a host', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('accept another port range without a change of the host, and refuse a range that does not include all mapped ports', async () => {
+  it('accept a new port range without a change of the host, but no range that excludes a mapped port', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')
@@ -226,7 +226,7 @@ describe('the routing settings of a host', () => {
       expect(applied).to.equal(2)
     })
 
-    it('keep a new pool from which a guest has already got an address, but all other changes are rolled back', async () => {
+    it('keep a new pool if a guest already has an address from this pool, but all other changes are rolled back', async () => {
       apply = async () => {
         if (applied > 1) return
         give('203.0.113.1')

@@ -15,7 +15,7 @@ describe('the delays after failed renewals of certificates', () => {
     expect(waited).to.deep.equal([5, 10, 20, 40, 60, 60])
   })
 
-  it('return to the first delay after a successful renewal of the host, and do not change for other hosts', () => {
+  it('begin again with the first delay after a successful renewal of the host, and stay the same for other hosts', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
     for (let failure = 0; failure < 6; failure++) waits.failed('h1')

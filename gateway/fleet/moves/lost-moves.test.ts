@@ -43,7 +43,7 @@ describe('moves that the store has lost', () => {
     expect(find(500_001)).to.deep.equal([])
   })
 
-  it('are not found if another host owns the guest, even if the view does not show the copy of this host', () => {
+  it('are not found if another host owns the guest, even if the fleet view does not show the copy of this other host', () => {
     show('b', 'owner')
     expect(view.findState('b')!.conflicts.size).to.equal(1)
     find(0)

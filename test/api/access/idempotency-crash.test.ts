@@ -65,7 +65,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
     expect((await gateway.request('GET', '/containers', { key: body.data.key })).status).to.equal(200)
   })
 
-  it('does not create an API key again if it was deleted before the request is repeated', async () => {
+  it('does not create an API key again for a repeated request if the key was deleted before the repetition', async () => {
     afterNextKey(() => killUnder(gateway.store, gateway.redis))
     const { data } = (await send('/api-keys', { name: 'stolen' })).body
     await waitFor(() => gateway.store.ready())
@@ -120,7 +120,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
       expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
     })
 
-    it('does not add a host again if it was removed before the request is repeated', async () => {
+    it('does not add a host again for a repeated request if the host was removed before the repetition', async () => {
       await failOnce()
       const [{ id } = { id: '' }] = test.fleet.view.hosts()
       await test.fleet.hosts.removeHost(id, { force: false })

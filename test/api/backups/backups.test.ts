@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted while they are created, and keep the snapshot that they read even if another snapshot is taken', async () => {
+  it('cannot be deleted while they are created, and continue to read their snapshot even if another snapshot is taken', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()

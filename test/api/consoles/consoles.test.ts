@@ -107,7 +107,7 @@ describe('consoles', () => {
       client.socket.terminate()
     })
 
-    it('reads no more input after one flow-control window if the guest does not read the input', async () => {
+    it('pauses the input of the client after one flow-control window if the guest does not read this input', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000

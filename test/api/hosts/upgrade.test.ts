@@ -107,7 +107,7 @@ describe('upgrades of hosts over HTTP', () => {
       events.close()
     })
 
-    it('can be rolled back to the version that the host retains, even if the gateway has no packages', async () => {
+    it('can be rolled back to the version whose packages the host retains, even if the gateway has no packages', async () => {
       await lab.install(hostId, labVersion, { previous: earlierVersion })
       lab.removePackages()
       const { status, body } = await upgrade(hostId, { rollback: true })
@@ -167,7 +167,7 @@ describe('upgrades of hosts over HTTP', () => {
       expect(refusal(await upgrade(hostId))).to.deep.equal([503, 'packages_missing'])
     })
 
-    it('is refused with the error of the agent if the agent refuses it, and the refusal is recorded', async () => {
+    it('fails with the error of the agent if the agent refuses the upgrade, and the refusal is recorded', async () => {
       lab.packagesOf(hostId).failure = conflict('upgrade_running', 'another version is being installed on this host')
       expect(refusal(await upgrade(hostId))).to.deep.equal([409, 'upgrade_running'])
       expect((await rowOf(hostId)).upgrade).to.include({
@@ -331,7 +331,7 @@ describe('upgrades of hosts over HTTP', () => {
   })
 
   describe('when the gateway stops or the host sends no report', () => {
-    it('continue at another gateway on the same store, which starts the upgrade of no host twice', async () => {
+    it('continue at another gateway on the same store, and no host is upgraded twice', async () => {
       for (const hostId of hosts) {
         lab.packagesOf(hostId).orders.length = 0
         await lab.install(hostId, earlierVersion)
@@ -359,7 +359,7 @@ describe('upgrades of hosts over HTTP', () => {
       return { view: gateway.fleet.view, isComplete: true, expectedConnections: ok, upgrades } as unknown as Fleet
     }
 
-    it('continue with their version at a gateway that has another version', async () => {
+    it('continue to install their original version even at a gateway that has another version', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const first = await startWorker('btest-version:')
       const second = await startWorker('btest-version:')

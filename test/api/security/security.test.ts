@@ -156,7 +156,7 @@ describe('the security API', () => {
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
-  it('shows callers that are bound to containers only these containers, and refuses changes by these callers', async () => {
+  it('shows only their own containers to callers that are bound to containers, and refuses changes by these callers', async () => {
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     for (const path of ['/security/alerts', '/security/logs?container=good-guest'])
       expect((await call('GET', path, { key })).body.data, path).to.deep.equal([])

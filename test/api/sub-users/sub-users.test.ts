@@ -124,7 +124,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
-  it('gets a suffix to its name if a key that is bound to containers creates it, so that the key cannot find out which names exist', async () => {
+  it('has a name with a suffix if it was created with a key that is bound to containers; the suffix hides which names exist', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {

@@ -57,7 +57,7 @@ describe('QmpConnection, which talks to QEMU or a guest agent,', () => {
     expect(await codeOf(connection.execute('query'))).to.equal('machine_unreachable')
   })
 
-  it('waits no longer than its timeout, and does not take a late answer for the answer to another command', async () => {
+  it('stops waiting at its timeout, and does not mistake a late answer for the answer to the next command', async () => {
     let late = 0
     await serve(({ id, execute }, socket) => {
       if (execute === 'slow') late = id

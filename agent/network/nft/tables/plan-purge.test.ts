@@ -141,7 +141,7 @@ describe('stale connections', () => {
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('may lead clients to another guest at any port if the address of the connections belongs to no guest any more', () => {
+    it('may lead clients to another guest at any port if no guest has the address of the connections any more', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
