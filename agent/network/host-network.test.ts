@@ -80,7 +80,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('repairs rates even if setting the addresses fails, and reports these repairs at the next call', async () => {
+  it('repairs rates even if the addresses cannot be set, and reports these repairs when it is called next', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')
@@ -92,7 +92,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     ])
   })
 
-  it('reports which part other programs changed, and passes on warnings of all parts', () => {
+  it('reports which part of the network other programs changed, and returns the warnings of all parts', () => {
     const told: string[] = []
     network.onDisturbed((name) => told.push(name))
     expect(told).to.deep.equal(['rules', 'rates'])

@@ -152,7 +152,7 @@ describe('the fleet view', () => {
     }
   })
 
-  it('limits the number and size of operations, guests and mappings of one host', () => {
+  it('limits how many operations, guests and mappings one host can add, and how large they may be', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     for (let n = 0; n < 5100; n++)

@@ -208,7 +208,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === 'z', { what: 'the keyboard is the guest’s again' })
   })
 
-  it('shows that a guest is stopped, and opens once the guest runs', async () => {
+  it('shows that the guest is stopped, and opens as soon as the guest runs', async () => {
     guest = await lab.gateway.fleet.addGuest({ status: 'stopped' })
     const page = await lab.logIn()
     await TerminalPage.prepare(page.context())

@@ -222,7 +222,7 @@ describe('changes of guest settings', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('are rejected during the creation of the guest if they concern limits, and accepted if they concern any other settings', async () => {
+    it('are rejected during the creation of the guest if they concern limits, and accepted for all other settings', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)

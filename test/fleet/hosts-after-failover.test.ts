@@ -74,7 +74,7 @@ describe('the hosts of a gateway whose store has another master', () => {
       expect([shown(), await stored()]).to.deep.equal(['acknowledged', 'acknowledged'])
     })
 
-  it('include a host again if only the former master had recorded the removal of the host', async () => {
+  it('include a removed host again if only the former master had recorded this removal', async () => {
     await write(recordOf(1, 'kept'))
     await hosts.poll()
     await other.client.hSet(other.key('removed-hosts'), id, '1')

@@ -17,7 +17,7 @@ import { deadlineOf } from '../support/promised-time.js'
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
-describe('a guest whose interface another program has', function () {
+describe('a guest after another program', function () {
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -45,8 +45,8 @@ describe('a guest whose interface another program has', function () {
   after(() => lab.remove())
 
   for (const [place, at, move] of [
-    ['detached from the bridge', a.device, ['nomaster']],
-    ['moved to another bridge', other, ['master', other]],
+    ['detached its interface from the bridge', a.device, ['nomaster']],
+    ['moved its interface to another bridge', other, ['master', other]],
   ] as const)
     describe(`${place} while no agent ran`, () => {
       let linkLocal: string
@@ -126,7 +126,7 @@ describe('a guest whose interface another program has', function () {
       })
     })
 
-  describe('changed while an agent runs', () => {
+  describe('changed its interface or its bridge while an agent runs', () => {
     before(async () => {
       await agent.end()
       agent = lab.agent({ watches: true })
@@ -135,8 +135,8 @@ describe('a guest whose interface another program has', function () {
     })
 
     for (const [what, line] of [
-      ['it was detached', `ip link set ${a.device} nomaster`],
-      ['it was attached to another bridge', `ip link set ${a.device} master ${other}`],
+      ['its interface was detached', `ip link set ${a.device} nomaster`],
+      ['its interface was attached to another bridge', `ip link set ${a.device} master ${other}`],
       ['the bridge was deleted', 'ip link delete berth0'],
       ['the bridge was set down', 'ip link set berth0 down'],
     ] as const)

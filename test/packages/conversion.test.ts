@@ -141,7 +141,7 @@ describe('an installation from a checkout', function () {
     expectPackagedUnits(host, ['berth-agent', 'berth-guests'])
   })
 
-  it('leaves guests and data when the packages are removed', () => {
+  it('keeps its guests and data when the packages are removed', () => {
     shell('apt-get purge berth-gateway\napt-get remove berth-agent')
     expect(findGuest()).to.equal(processes)
     expect(machine.run('ls', '/var/lib/berth/gateway')).not.to.equal('')

@@ -56,17 +56,17 @@ describe('scripts/up', function () {
     return { output, joined: joined !== false, asked: asked ? readFileSync(asked, 'utf8').trim() : '' }
   }
 
-  it('lets a host join if it has no identity and the gateway does not know it', () => {
+  it('lets a host join if the host has no identity and is unknown to the gateway', () => {
     const { joined, asked } = up()
     expect([joined, asked]).to.deep.equal([true, '/hosts'])
   })
 
-  it('lets a host join under the same name if it has lost its identity', () => {
+  it('lets a host join under its former name if the host has lost its identity', () => {
     const { joined, asked } = up('h1')
     expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
   })
 
-  it('does not let a host join again if its gateway knows it', () => {
+  it('does not let a host join again if its gateway still knows the host', () => {
     keepIdentity(here)
     expect(up('h1').joined).to.equal(false)
   })
@@ -86,7 +86,7 @@ describe('scripts/up', function () {
     }
   })
 
-  it('lets a host join again if its gateway has forgotten it', () => {
+  it('lets a host join again if its gateway has forgotten the host', () => {
     keepIdentity(here)
     expect(up().joined).to.equal(true)
   })

@@ -61,7 +61,7 @@ describe('set-up scripts that run at the same time', function () {
       expect(second.output()).to.match(/^[^\n]*\n$/)
     })
 
-  it('continue when the other script has ended', async () => {
+  it('continue when the script that ran first has ended', async () => {
     const file = join(dir, 'lock')
     const first = hold(file)
     await says(first, 'taken')

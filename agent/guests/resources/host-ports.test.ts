@@ -164,7 +164,7 @@ describe('reserved port mappings', () => {
         'no error',
       ],
     ] as [string, Partial<WantedMapping>[], PortMapping[], PortMapping | undefined, string][])
-      it(`give ${code} for ${name}`, () => {
+      it(`cause ${code} for ${name}`, () => {
         const order = {
           wanted: wanted.map((fields) => checkPortMapping(want(fields))),
           others,

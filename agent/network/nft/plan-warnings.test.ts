@@ -47,7 +47,7 @@ const firewalld = [
   reject,
 ]
 
-describe('warnings about firewall rules of other programs', () => {
+describe('the functions that create warnings about firewall rules of other programs', () => {
   it('find the chains of other programs at the forward hook', () => {
     expect(parseForwardChains(chains, ['berth', 'berth_guard'])).to.deep.equal([
       { family: 'ip', table: 'filter', chain: 'FORWARD' },
@@ -150,7 +150,7 @@ describe('warnings about firewall rules of other programs', () => {
       false,
     ],
   ] as [string, string, string[], string[], boolean][])
-    it(`find that a chain ${expected ? 'drops' : 'does not drop'} guests' packets ${name}`, () => {
+    it(`report that a chain ${expected ? 'drops' : 'does not drop'} guests' packets ${name}`, () => {
       const lines = (all: readonly string[]): string => all.map((line) => `\t\t${line}\n`).join('')
       const head = `type filter hook forward priority 0; policy ${policy};`
       const text = `table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n\n\tchain F {\n${lines([head, ...rules])}\t}\n\n\tchain X {\n${lines(more)}\t}\n}\n`

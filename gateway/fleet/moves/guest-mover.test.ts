@@ -105,7 +105,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.told).to.deep.equal(['b 1 true', 'a 1 false'])
   })
 
-  it('sends hosts no decision that replicas of the store have not confirmed', async () => {
+  it('sends a decision to hosts only after replicas of the store have confirmed it', async () => {
     lab.confirm = async () => {
       throw new BerthError('unavailable', 'store_unavailable', 'no replica confirmed')
     }
@@ -116,7 +116,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     await isForgotten()
   })
 
-  it('sends hosts no decision that the store has lost', async () => {
+  it('sends no decision to hosts if the store has lost this decision', async () => {
     lab.confirm = async () => false
     lab.moves = [switched]
     await lab.reads(2)

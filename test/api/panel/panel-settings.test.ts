@@ -21,7 +21,7 @@ describe('settings of the installation', () => {
     const sources = ['192.0.2.0/24']
     afterEach(() => put('/access-policy', { enabled: false, allowed_sources: [], trusted_proxies: [] }))
 
-    it('is off by default, and is shown with the address of the caller', async () => {
+    it('is off by default; the answer also shows the address of the caller', async () => {
       const { body } = await gateway.request('GET', '/access-policy', via(inside))
       expect(body.data).to.deep.equal({
         enabled: false,

@@ -131,7 +131,7 @@ describe('TLS of several gateways', () => {
     expect(await upload(tls)).to.not.equal(former)
   })
 
-  it('uses the previous certificate if the current one cannot be read', async () => {
+  it('uses the previous certificate if the current certificate cannot be read', async () => {
     const tls = await open()
     const former = await upload(tls)
     await upload(tls)
@@ -143,7 +143,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await shown(tls)) === former, { what: 'the former certificate' })
   })
 
-  it('sends HSTS only if that cannot lock out browsers, and at most until the certificate expires', async () => {
+  it('sends HSTS only if this cannot lock out browsers, and with a lifetime that ends before the certificate expires', async () => {
     const dayMs = 86_400_000
     const of = async (tls: Tls, target: string, more: LeafOptions = {}): Promise<string | undefined> => {
       const { certPem, keyPem } = await authority.issue(target, more)

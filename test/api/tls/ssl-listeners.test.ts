@@ -78,7 +78,7 @@ describe('HTTPS and port 80', () => {
         })
       })
 
-    it('redirects a POST so that it stays a POST, and answers 404 to unknown challenges', async () => {
+    it('redirects a POST in such a way that the method stays POST, and answers 404 to unknown challenges', async () => {
       expect((await overHttp('/api/v1/containers', name, 'POST')).status).to.equal(308)
       expect((await overHttp('/.well-known/acme-challenge/x', name)).status).to.equal(404)
     })
