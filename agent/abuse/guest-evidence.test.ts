@@ -35,7 +35,7 @@ describe('evidence about a guest', () => {
     expect(evidence.size).to.equal(1)
   })
 
-  it('dates unanswered flows by the time of their failure, even if they are read later', () => {
+  it('dates unanswered flows by the time at which they failed, even if the flows are read later', () => {
     const evidence = new GuestEvidence()
     const flows = Array.from({ length: 240 }, (_, index) => ({
       ...flow(index, `198.18.0.${index}`),

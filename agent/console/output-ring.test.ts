@@ -27,7 +27,7 @@ describe('the output of a console', () => {
     )
   })
 
-  it('stays unchanged in chunks that a reader has already received', () => {
+  it('stays unchanged in chunks that were already handed to a reader', () => {
     const ring = new OutputRing(10)
     ring.push(Buffer.from('abcdefgh'))
     const read = ring.read(0, 8)

@@ -35,7 +35,7 @@ describe('the record of changed kernel settings', () => {
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('keeps the original value of a setting while agents change it, and replaces it if another program changed the setting', () => {
+  it('keeps the original value of a setting while agents change the setting, and records a new value if another program changed it', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })

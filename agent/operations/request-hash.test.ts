@@ -25,7 +25,7 @@ describe('the hash of a request', () => {
     expect(new Set([...others, same]).size).to.equal(5)
   })
 
-  it('is the same as in earlier versions for a request on a guest', () =>
+  it('is the same as in earlier versions of the agent if the request concerns a guest', () =>
     expect(hashRequest('stop', { kind: 'guest', id: 'u' }, { force: true })).to.equal(
       createHash('sha256').update('{"action":"stop","guestUuid":"u","request":{"force":true}}').digest('hex'),
     ))

@@ -20,7 +20,7 @@ function codeOf(change: () => unknown): string {
 }
 
 describe('the list of gateways', () => {
-  it('gets the first gateway when it starts', () => {
+  it('contains the first gateway as soon as this gateway has started', () => {
     expect(one.gateways).to.deep.equal([{ ...first, invitedUntilMs: 0, joinedAtMs: 5, keyDigest: '' }])
   })
 
@@ -62,13 +62,13 @@ describe('the list of gateways', () => {
     expect(codeOf(() => invite(full, { id: 'gw-2', name: '', untilMs: 100 }))).to.equal('too_many_gateways')
   })
 
-  it('does not get a removed gateway again when that gateway starts', () => {
+  it('does not contain a removed gateway again when that gateway starts', () => {
     const removed = remove(joined, 'gw-2')
     expect(noteStart(removed, { ...first, id: 'gw-2' })).to.deep.equal(removed)
     expect(removed.removed).to.deep.equal(['gw-2'])
   })
 
-  it('gets all running gateways again after the loss of the store', () => {
+  it('contains all running gateways again after the loss of the store', () => {
     const list = noteStart(noteStart(noGateways, { ...first, id: 'gw-2', name: 'two' }), first)
     expect(namesOf(list)).to.deep.equal(['two', 'one'])
   })

@@ -75,7 +75,7 @@ describe('test processes', () => {
     await waitFor(() => !readPids().some(isAlive))
   })
 
-  it('have an empty standard input', async () => {
+  it('read an empty standard input', async () => {
     const result = await run(`it('reads', () => {
       if (require('node:fs').readFileSync(0, 'utf8') !== '') throw new Error('has input') })`)
     expect(result.passed).to.equal(1)

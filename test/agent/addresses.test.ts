@@ -46,7 +46,7 @@ describe('addresses of real guests', function () {
       for (const address of pool) expect(shown()).to.contain(`${address}/32`)
     })
 
-    it('makes an address available again once its guest is deleted, and removes it from the host', async () => {
+    it('makes an address available again once its guest is deleted, and then the host no longer has this address', async () => {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')

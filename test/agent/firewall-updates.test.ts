@@ -172,7 +172,7 @@ describe('firewall updates', function () {
     await host?.destroy()
   })
 
-  it(`change all rules of a firewall at the same moment, or none if a rule is invalid (${updates} updates during traffic)`, async () => {
+  it(`change all rules of a firewall at the same moment, or no rule if one of them is invalid (${updates} updates during traffic)`, async () => {
     const history = [await accept(first())]
     const answers: string[] = []
     const ports = [always, never, ...sometimes].map(String)

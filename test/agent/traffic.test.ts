@@ -13,7 +13,7 @@ describe('the part of the agent that counts traffic', () => {
   beforeEach(() => (host = new TrafficHost()))
   afterEach(() => host.destroy())
 
-  it('counts the bytes of each guest and direction, across crashes, restarts and reboots', async () => {
+  it('continues the byte count of each guest and direction across crashes, restarts and reboots', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     host.receive(b, 5)
@@ -155,7 +155,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('returns to the current month if the count is reset after the clock was a month ahead', async () => {
+  it('counts for the current month again if the count is reset after the clock was a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()

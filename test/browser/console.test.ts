@@ -183,7 +183,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(page, 'console-phone')
   })
 
-  it('provides its output to screen readers if the user turns this on', async () => {
+  it('provides its output to screen readers if the user enables this option', async () => {
     const { view, terminal, page } = await open()
     await page.getByLabel('More console actions').click()
     await page.getByRole('menuitem', { name: 'Turn on screen reader mode' }).click()

@@ -160,7 +160,7 @@ describe('changes of guest settings', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('free a port only after the host has applied the change, and reserve it again if the host rejects the change', async () => {
+    it('free the former port only after the host has applied the change, and keep the former port if the host rejects the change', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })

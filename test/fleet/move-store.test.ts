@@ -81,7 +81,7 @@ describe('moves in the store', function () {
     expect(await moves.recover(lost)).to.equal(false)
   })
 
-  it('confirm a decision only if this decision is still stored', async () => {
+  it('confirm a decision only if the store still contains it', async () => {
     await moves.begin(move)
     await moves.decide(move, 'switch')
     const stored = (await moves.find(uuid))!

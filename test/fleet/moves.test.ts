@@ -197,7 +197,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(findAt(source(), guest)?.ownership.role).to.equal('owner')
   })
 
-  it('does not let a guest come back before the task of its move has ended', async () => {
+  it('does not move a guest back before the task of the first move has ended', async () => {
     const guest = await addGuest()
     let code = ''
     source().observer = async ({ step, phase }) => {

@@ -57,7 +57,7 @@ describe('settings that the gateway sends to the agent', function () {
     expect(portMappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
-  it('stay unchanged if the host cannot apply a change, and the error has no details of the host', async () => {
+  it('stay unchanged if the host cannot apply a change, and the error reveals no details of the host', async () => {
     const { uuid } = seen('sim-3')
     let refused = 0
     agent.host.wire.onAttach = () => {
@@ -121,7 +121,7 @@ describe('settings that the gateway sends to the agent', function () {
     expect(routing.ipv6Prefixes).to.deep.equal([])
   })
 
-  it('fail with host_offline once the agent has disconnected', async () => {
+  it('are refused with host_offline once the agent has disconnected', async () => {
     await agent.stop()
     const { uuid } = seen('sim-2')
     const [kind, code] = await failureOf(client.settings.getFirewall({ uuid }))

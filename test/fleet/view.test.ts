@@ -164,7 +164,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('untold')).to.include({ online: false })
   })
 
-  it('is complete as soon as a new gateway has started', async () => {
+  it('is complete as soon as a newly started gateway is ready', async () => {
     const { hostId } = await test.addHost('one', { guests: 1000 })
     const other = await test.startGateway(undefined, 60_000)
     expect(other.view.findHost(hostId)?.state).to.equal('online')

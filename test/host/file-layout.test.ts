@@ -102,7 +102,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('lists a file with large holes, but not its ranges, if these ranges need too much memory', async () => {
+  it('lists a file with large holes without the ranges of the file if these ranges need too much memory', async () => {
     run(
       'volume',
       `perl -e '

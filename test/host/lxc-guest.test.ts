@@ -144,7 +144,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('is reported with its processor time, runnable tasks and traffic as the guest itself counts them', async () => {
+    it('is reported with the same processor time, runnable tasks and traffic that the guest itself counts', async () => {
       const machine = await started()
       await booted(machine)
       const { pid } = await observed(machine)

@@ -142,7 +142,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('ends the attempt to stop a guest when the caller aborts it, and the guest continues to run', async () => {
+    it('gives up the stop of a guest when the caller aborts the call, and the guest continues to run', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)

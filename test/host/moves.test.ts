@@ -128,7 +128,7 @@ describe('a gateway that moves containers between two hosts', function () {
     await expectAt(first, guest)
   })
 
-  it('moves a running container with its disk, snapshots and settings, with only a short interruption', async () => {
+  it('moves a running container with disk, snapshots and settings, and interrupts the container only shortly', async () => {
     const guest = await create('busy')
     const disk = diskOf(first, guest)
     writeFileSync(join(disk, 'root/large'), randomBytes(128 * mib))

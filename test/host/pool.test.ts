@@ -128,7 +128,7 @@ describe('the storage pool', function () {
     rmSync(poolPath, { recursive: true })
   })
 
-  it('can use an empty device; scripts/down --purge later deletes only Berth’s own folders on the device', async () => {
+  it('can be created on an empty device; scripts/down --purge later deletes only Berth’s own folders on the device', async () => {
     const file = `${scratch.path}/disk`
     writeFileSync(file, '')
     truncateSync(file, 2 * gib)

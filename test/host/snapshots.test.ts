@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count for the limit of the guest until neither a snapshot nor the volume uses their data, even after a restore', async () => {
+  it('count for the limit of the guest as long as a snapshot or the volume uses their data, even after a restore', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -131,7 +131,7 @@ describe('snapshots of volumes', function () {
     write(`${root}/more`, 40)
   })
 
-  it('can be deleted without damage to volumes that were restored from them', async () => {
+  it('can be deleted without damage to volumes that were restored from these snapshots', async () => {
     write(`${root}/data`, 4)
     const before = sh('sha256sum', `${root}/data`).split(' ')[0]
     await volumes.snapshot(guest, 'a')
@@ -169,7 +169,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('stay unchanged, like their volume, when a prepared new volume is discarded', async () => {
+  it('stay unchanged when a prepared new volume is discarded, and so does the old volume', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])

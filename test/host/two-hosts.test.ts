@@ -134,7 +134,7 @@ describe('a gateway with two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the guests of an offline agent with the status unknown although they run, and manages the other host', async () => {
+  it('shows the running guests of an offline agent with the status unknown, and still manages the other host', async () => {
     const inits = readInits(first.instance)
     const lost = await rowsOf(first)
     await first.kill()
@@ -170,7 +170,7 @@ describe('a gateway with two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the same guests after the gateway was killed, and guests of an offline host with the status unknown', async () => {
+  it('shows the same guests after the gateway was killed; the status of guests of an offline host is unknown', async () => {
     const rows = await listRows()
     await first.kill()
     await gateway.kill()
@@ -183,7 +183,7 @@ describe('a gateway with two hosts', function () {
     await expectSoon(listRows, () => rows)
   })
 
-  it('loses a running host that joins another gateway', async () => {
+  it('loses a running host when this host joins another gateway', async () => {
     another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
     another.start()
     await another.ready()

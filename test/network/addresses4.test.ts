@@ -38,7 +38,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  it('is the source address of its guest; a guest with several addresses uses the first of them', () => {
+  it('is the source address of the guest; a guest with several addresses uses the first address', () => {
     expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
     expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })

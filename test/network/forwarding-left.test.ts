@@ -46,7 +46,7 @@ describe('IPv6 forwarding of the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays enabled while a guest has an IPv6 address; settings that the prefix of this address does not need are reset', async () => {
+  it('stays enabled while a guest has an IPv6 address, but settings that only other prefixes need are reset', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])

@@ -63,7 +63,7 @@ describe('a detected IPv6 prefix', function () {
     )
   })
 
-  it('makes the uplink on which it was detected the default interface of pool addresses', async () => {
+  it('determines the default interface of pool addresses: the uplink on which the prefix was detected', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')

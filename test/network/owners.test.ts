@@ -44,7 +44,7 @@ describe('the agent', function () {
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('moves the port even if the former guest was never detached', async () => {
+    it('forwards the port to the new guest even if the former guest was never detached', async () => {
       await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
       await attach(b)
@@ -73,7 +73,7 @@ describe('the agent', function () {
       expect(flows).to.contain('dport=20001').and.not.contain('dport=20010')
     })
 
-    it('deletes the connections of the former guest of an address', async () => {
+    it('deletes the connections of the guest that had an address before', async () => {
       expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
       expect(flowsOf(a.ipv4)).to.not.equal('')
       await pair.agent.call('detach', a)

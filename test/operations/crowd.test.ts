@@ -23,7 +23,7 @@ describe('guests that are created at the same time', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('all get their disks before the first of them boots', async () => {
+  it('all get their disks before the first guest boots', async () => {
     const host = new MemoryHost()
     const given = { state_dir: directory, run_dir: join(directory, 'run'), operations: { parallel: 2 } }
     const config = validateConfig(AgentConfigSchema, given, 'test')

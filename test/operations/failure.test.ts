@@ -63,7 +63,7 @@ describe('failing operations', () => {
     expect(outcomes[0]).to.include({ undone: false })
   })
 
-  it('are undone if a later attempt to undo the step succeeds', async () => {
+  it('are undone even if only a later attempt to undo the step succeeds', async () => {
     const seen: boolean[] = []
     const undo = async ({ repeated }: StepContext<unknown>): Promise<void> => {
       seen.push(repeated)

@@ -159,7 +159,7 @@ describe('upgrade of a host', function () {
     expectUnaffected()
   })
 
-  it('has brought the new signing key to the host, which knew only the former key', () => {
+  it('has installed the new signing key on the host, which knew only the former key', () => {
     const keyring = readFileSync(join(host.root, 'usr/share/keyrings/berth.gpg'))
     expect(keyring.equals(readFileSync(join(repository.keys, 'berth.gpg')))).to.equal(true)
   })

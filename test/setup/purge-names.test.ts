@@ -107,7 +107,7 @@ describe('scripts/down --purge', function () {
     expect([code, existsSync(`/var/log/berth-${name}`)]).to.deep.equal([0, false])
   })
 
-  it('removes nothing if the configuration and the recorded values are missing, not even the state directory', () => {
+  it('removes nothing, not even the state directory, if the configuration and the recorded values are missing', () => {
     mkdirSync(state)
     expectRefused(purge(), `${etc}/agent.yaml is missing`)
     expect(existsSync(state)).to.equal(true)

@@ -116,7 +116,7 @@ describe('the store of the audit log', () => {
       expect((await audit.read({ guests: new Set(['other']) })).records).to.deep.equal([])
     })
 
-    it('retains the entries of other callers even if the flood comes from many keys that one key created', async () => {
+    it('retains the entries of other callers even if the flood comes from many keys that the same key created', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 40; n++) await write(audit, { by: of('key:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of(`key:${10 + (n % 50)}`, 'key:2'), target: `x${n}` }))

@@ -17,7 +17,7 @@ describe('cgroups of a guest that an older agent started', () => {
   })
   after(() => scratch.wipe())
 
-  it('lose group write permission in v1 hierarchies and get a limit of subgroups in the v2 hierarchy; a repetition changes nothing', () => {
+  it('lose group write permission in v1 hierarchies and get a limit of subgroups in the v2 hierarchy; a second call changes nothing', () => {
     expect([boundGroups(layout, 'bt-1'), boundGroups(layout, 'bt-1')]).to.deep.equal([true, false])
     expect([modeOf(groupOf(memory)), modeOf(groupOf(unified))]).to.deep.equal([0o755, 0o775])
     expect(readFileSync(`${groupOf(unified)}/cgroup.max.descendants`, 'utf8')).to.equal('512')

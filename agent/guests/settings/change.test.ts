@@ -99,7 +99,7 @@ describe('a change of a setting of a guest', () => {
     expect(told).to.deep.equal(['a'])
   })
 
-  it('reads the guest once before and once after the write, and once more if something else changed the guest', async () => {
+  it('reads the guest once before and once after the write, and a third time if another change of the guest occurred meanwhile', async () => {
     const [reads, get] = [[] as string[], store.get.bind(store)]
     store.get = (uuid) => (reads.push(uuid), get(uuid))
     expect(await change(0, setReason('a'))).to.equal('a')

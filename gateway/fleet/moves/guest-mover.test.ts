@@ -174,7 +174,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.moves).to.deep.equal([move])
   })
 
-  it('does not order a move again after its decision', async () => {
+  it('does not order the same move again after the decision about this move', async () => {
     lab.confirm = async () => false
     lab.show('handed_over')
     lab.moves = [switched]
@@ -182,7 +182,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(refused).to.include({ code: 'guest_moving' })
   })
 
-  it('decides about other moves while a host does not answer', async () => {
+  it('decides about other moves while the host of one move does not answer', async () => {
     let answer = (): void => undefined
     lab.answer = () => new Promise((resolve) => (answer = resolve))
     lab.show('handed_over')

@@ -54,7 +54,7 @@ describe('the first admin key', () => {
     expect(failure).to.contain('does not contain a valid admin key')
   })
 
-  it('is imported again into a store that lost its content, unless the key had been deleted', async () => {
+  it('is imported again into a store that lost its content, unless an administrator had deleted the key', async () => {
     await createAdminKey(stateDir, keyFile())
     await importAdminKey(store, stateDir)
     const empty = await redis.openStore('another:')

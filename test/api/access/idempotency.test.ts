@@ -45,7 +45,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(body.data).to.have.length(1)
   })
 
-  it('is separate for each caller, and is rejected if its caller sends it again with a different body', async () => {
+  it('is separate for each caller, and is rejected if the same caller sends it again with a different body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])

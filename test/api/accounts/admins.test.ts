@@ -68,7 +68,7 @@ describe('administrators', () => {
       expect((await setUp(young, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can use the set-up link for one day', async () => {
+    it('can use the set-up link until one day after its creation', async () => {
       const token = (await admins().firstLink())!
       const { client } = gateway.store
       const key = gateway.store.key('setup-first')
@@ -151,7 +151,7 @@ describe('administrators', () => {
       expect((await new Browser(gateway).login('bob1', password)).status).to.equal(200)
     })
 
-    it('can accept an invitation for one day', async () => {
+    it('can accept an invitation until one day after its creation', async () => {
       const invited = await gateway.request('POST', '/admins', { body: { username: 'late1' } })
       const token = invited.body.data.setup_token as string
       const { accounts } = gateway.access.accounts

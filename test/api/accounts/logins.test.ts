@@ -62,7 +62,7 @@ describe('logging in', () => {
     expect([...flood.keys()].sort()).to.deep.equal([401, 429])
   })
 
-  it('sets a cookie that scripts cannot read and other sites cannot send', async () => {
+  it('sets a cookie that scripts cannot read and that requests from other sites do not contain', async () => {
     const { headers } = await stranger().login('ada', password)
     const [session] = [headers['set-cookie'] ?? []].flat()
     expect(session).to.match(/^berth=[A-Za-z0-9_-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/)

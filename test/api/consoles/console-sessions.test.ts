@@ -77,7 +77,7 @@ describe('consoles of logged-in users', function () {
       expect((await use(ticket, { cookie: as.cookie }).ended()).code).to.equal(4401)
     })
 
-    it('is rejected after the password of the user was rotated, also with the cookie of a later session', async () => {
+    it('is rejected after the password of the sub-user was rotated, even with the cookie of a later session', async () => {
       const made = await makeSubUser()
       const as = await headersOf(made)
       const tickets = [await lab.ticket(guest.name, { as }), await lab.ticket(guest.name, { as })]
@@ -181,11 +181,11 @@ describe('consoles of logged-in users', function () {
       it('when it is disabled', () => change({ disabled: true }))
       it('when its password is rotated', () =>
         ends(() => done(send('POST', `/sub-users/${made.id}/rotate-password`, { body: {} }))))
-      it('when it loses the container', () => change({ container_names: [] }))
+      it('when the sub-user loses the container', () => change({ container_names: [] }))
       it('when it loses the permission to open consoles', () =>
         change({ permissions: ['container:read', 'terminal:vnc'] }))
       it('when it expires', () => change({ expires_at: new Date(Date.now() + 3000).toISOString() }))
-      it('when it is removed', () => ends(() => done(send('DELETE', `/sub-users/${made.id}`))))
+      it('when the sub-user is removed', () => ends(() => done(send('DELETE', `/sub-users/${made.id}`))))
     })
   })
 })

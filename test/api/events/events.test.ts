@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('does not show the owners of a container, and no other answer shows these owners to callers that are bound to containers', async () => {
+  it('does not show the owners of a container, and no other answer shows the owners to callers that are bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -178,7 +178,7 @@ describe('GET /events', function () {
     expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
   })
 
-  it('ends when its API key is disabled, gets other rights or may no longer be used from the address of the client', async () => {
+  it('ends when the API key of the stream is disabled, gets other rights or may no longer be used from the address of the client', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],

@@ -109,7 +109,7 @@ describe('batches', () => {
     expect((await names()).filter((name) => name.startsWith('act-'))).to.deep.equal([])
   })
 
-  it('change nothing if one of the names does not exist or is hidden from the caller', async () => {
+  it('change nothing if the container of one name does not exist or is hidden from the caller', async () => {
     const { body: made } = await create({ ...template, name: 'seen', count: 2 })
     const [own, other] = made.containers as { uuid: string; name: string }[]
     await ended(made.data as string[])

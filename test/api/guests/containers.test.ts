@@ -217,7 +217,7 @@ describe('the API of containers', () => {
   })
 
   describe('for a key bound to a container', () => {
-    it('shows only this container, and answers for other containers as for a missing container', async () => {
+    it('shows only this container, and gives the same answer for another container as for a missing one', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

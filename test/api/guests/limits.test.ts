@@ -220,7 +220,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       [0, 99_999, '+14:00', '2026-12-01 14:00:00'],
       [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
     ] as const)
-      it(`is reset at midnight in the time zone of its host, here ${offset}, and not in the gateway’s`, async () => {
+      it(`is reset at midnight in the time zone of the host, here ${offset}, and not in the gateway’s`, async () => {
         const { policy } = gateway.fleet.agentOf('host-a').domain
         const readUse = policy.readUse.bind(policy)
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000

@@ -176,7 +176,7 @@ describe('upgrades of hosts over HTTP', () => {
       })
     })
 
-    it('sends the agent a token that does not let another host join', async () => {
+    it('sends the agent a token with which no other host can join', async () => {
       await upgrade(hostId)
       const { token } = lab.packagesOf(hostId).orders[0]!
       const directory = join(gateway.fleet.packagesDirectory, 'thief')

@@ -33,7 +33,7 @@ describe('the rights of a sub-user', function () {
   const names = async (): Promise<string[]> =>
     ((await ask('GET', '/containers')).body.data as { name: string }[]).map(({ name }) => name)
 
-  it('change at once when its containers, permissions, images or expiry date are changed', async () => {
+  it('change at once when the containers, permissions, images or expiry date of the sub-user are changed', async () => {
     expect(await names()).to.deep.equal(['own'])
     await change({ container_names: ['other', 'own'] })
     expect(await names()).to.deep.equal(['own', 'other'])
@@ -74,7 +74,7 @@ describe('the rights of a sub-user', function () {
     const path = '/containers/own/port-mappings'
     const mappings = async () => (await gateway.request('GET', '/containers/own')).body.data.port_mappings as object[]
 
-    it('allow as many mappings as its limit, on host ports that the gateway selects', async () => {
+    it('permit as many mappings as the limit of the sub-user, on host ports that the gateway selects', async () => {
       const add = (body: object) => answerOf(ask('POST', path, { body }))
       expect(await add({ container_port: 80, host_port: 0, host_ip: '' })).to.equal(200)
       expect(await add({ container_port: 443, host_port: 25_000 })).to.deep.equal([

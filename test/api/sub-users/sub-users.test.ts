@@ -225,7 +225,7 @@ describe('a sub-user', function () {
     expect((await subUsers.findByCode(code))?.username).to.equal(made.username)
   })
 
-  it('loses its sessions and its access code when it is deleted, and its name becomes free', async () => {
+  it('loses its sessions and its access code when it is deleted, and its name can be used again', async () => {
     const made = await calls.make({ container_name: 'one', username: 'alice' })
     const caller = await calls.loggedIn(made)
     expect((await gateway.request('DELETE', `/sub-users/${made.id}`)).status).to.equal(200)

@@ -91,7 +91,7 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are purged by the addresses at both ends and, for mappings, by their ports', () => {
+  it('are selected for the purge by the addresses at both ends and, for mappings, also by the ports of the mapping', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],
