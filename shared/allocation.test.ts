@@ -8,16 +8,22 @@ const full = { vcpuMilli: 4000, ramMb: 2000, diskGb: 150 }
 describe('findExceeded, which compares allocated resources with the ratios,', () => {
   for (const [name, allocated, host, limits, found] of [
     ['finds nothing if every resource is allocated exactly to its ratio', full, size, ratios, undefined],
-    ['finds processors', { ...full, vcpuMilli: 4001 }, size, ratios, 'cpu'],
-    ['finds RAM', { ...full, ramMb: 2001 }, size, ratios, 'ram'],
-    ['finds disk space', { ...full, diskGb: 151 }, size, ratios, 'disk'],
+    ['finds that too many processors are allocated', { ...full, vcpuMilli: 4001 }, size, ratios, 'cpu'],
+    ['finds that too much RAM is allocated', { ...full, ramMb: 2001 }, size, ratios, 'ram'],
+    ['finds that too much disk space is allocated', { ...full, diskGb: 151 }, size, ratios, 'disk'],
     ['ignores resources without a limit', { ...full, ramMb: 9999 }, size, { ...ratios, ram: 0 }, undefined],
-    ['finds a resource of a host whose size is unknown', full, undefined, ratios, 'cpu'],
-    ['finds nothing on a host of unknown size without limits', full, undefined, { cpu: 0, ram: 0, disk: 0 }, undefined],
+    ['finds a limited resource on a host whose size is unknown', full, undefined, ratios, 'cpu'],
+    [
+      'finds nothing on a host of unknown size if no resource has a limit',
+      full,
+      undefined,
+      { cpu: 0, ram: 0, disk: 0 },
+      undefined,
+    ],
   ] as const)
     it(name, () => expect(findExceeded(allocated, host, limits)).to.equal(found))
 })
 
-describe('the disk space of a guest that counts', () => {
-  it('includes the space of its snapshots, rounded up', () => expect(countedDiskGb(10, 2.5 * 1024 ** 3)).to.equal(13))
+describe('the disk space that is counted for a guest', () => {
+  it('includes the space of the snapshots, rounded up', () => expect(countedDiskGb(10, 2.5 * 1024 ** 3)).to.equal(13))
 })

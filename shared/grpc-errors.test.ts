@@ -41,7 +41,7 @@ describe('an error that crosses gRPC', () => {
     ])
   })
 
-  it('reveals no details if it is an internal error', () => {
+  it('reveals no details of an internal error', () => {
     const sent = toStatus(new Error('secret path /etc/shadow'))
     expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])
   })

@@ -120,7 +120,7 @@ describe('changing a key', () => {
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
-  it('is rejected, as is a deletion, if no usable key with unlimited rights would be left', () => {
+  it('is rejected if no usable key with unlimited rights would be left, and so is deleting a key', () => {
     const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
     const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
     code(() => removal(alone, 1, 1))

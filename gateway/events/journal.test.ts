@@ -80,7 +80,7 @@ describe('the journal of events', () => {
     expect(former()).to.equal(undefined)
   })
 
-  it('is given up without an error if it cannot be written', () => {
+  it('is no longer written, without an error, if a write to it fails', () => {
     writeFileSync(join(directory, 'file'), '')
     const journal = new EventJournal({ path: join(directory, 'file/events'), log })
     journal.begin(new EventRing('epoch', { count: 3, bytes: 1e6 }), [])

@@ -57,7 +57,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('never selects a caller with fewer entries than another caller still has', () => {
+  it('never selects a caller that has fewer entries than another caller has after its loss', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

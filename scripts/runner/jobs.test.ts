@@ -51,7 +51,7 @@ describe('the plan of the test processes', () => {
     ])
   })
 
-  it('puts files that occupy two lanes of the test runner before files that take longer', () => {
+  it('starts files that occupy two lanes of the test runner first, even before files that take longer', () => {
     const [long, crowd] = ['test/host/boot.test.ts', 'test/host/hostile-guest.test.ts']
     expect(labels([long, crowd], [[long, 500]])).to.deep.equal([[crowd], [long]])
   })

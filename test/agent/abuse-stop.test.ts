@@ -149,7 +149,7 @@ describe('a guest that scans the ports of another machine', function () {
     await reach('lifted', 10_000)
   })
 
-  it('is not stopped again because of a scan that it made before the suspension was lifted', async () => {
+  it('is not stopped again for a scan from before the suspension was lifted', async () => {
     const seen = alert()!.count
     const client = host.agent.security()
     for (let looks = 0; looks < 3; looks++) {

@@ -42,7 +42,7 @@ describe('kernel settings of the host', () => {
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('are not restored if another program changed them after the agent', async () => {
+  it('are not restored if another program has changed them since the agent set them', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)

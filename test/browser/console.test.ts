@@ -122,7 +122,7 @@ describe('a terminal in the panel', function () {
     expect(await view.text()).to.equal('')
   })
 
-  it('can be taken over by another window, and then reports this', async () => {
+  it('can be taken over by another window, and then shows this in the first window', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)

@@ -69,7 +69,7 @@ describe('several gateways that create guests on the same hosts', function () {
   let lab: Lab | undefined
   afterEach(() => lab?.close())
 
-  it('never allocate more than a host has, and use all of it', async () => {
+  it('never allocate more resources than a host has, but use all of them', async () => {
     lab = await Lab.start(redis, 3)
     const refusals = countRefusals(lab)
     const results = []
@@ -81,14 +81,14 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(refusals(), 'guests that were refused only by agents').to.equal(0)
   })
 
-  it('never allocate more than a host has for 100 requests at once', async () => {
+  it('never allocate more resources than a host has for 100 simultaneous requests', async () => {
     lab = await Lab.start(redis, 3)
     const results = await lab.createAll(100)
     expect(results.filter((code) => code === 'ok')).to.have.length(80)
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('spread 100 guests that are requested at once like a single gateway', async () => {
+  it('spread 100 simultaneously requested guests over the hosts in the same way as a single gateway', async () => {
     const sizes = { small: 50, medium: 100, large: 250 }
     const counts = []
     for (const gateways of [1, 3]) {
@@ -107,7 +107,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(counts).to.deep.equal([half, all, half, all])
   })
 
-  it('never allocate more than a host has while the store loses reservations', async () => {
+  it('never allocate more resources than a host has, even while the store loses reservations', async () => {
     lab = await Lab.start(redis, 3)
     const { stores, gateways } = lab
     let isDone = false
@@ -126,7 +126,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('use another host if the agent refuses a guest, because it knows of guests that no gateway knows', async () => {
+  it('use another host if an agent refuses the guest because of other guests that no gateway knows', async () => {
     lab = await Lab.start(redis, 1, { one: 2, other: 1 })
     const { agent } = lab.hosts.get('one')!
     const { engine } = agent.domain
@@ -142,7 +142,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal({ one: 2, other: 1 })
   })
 
-  it('use the resources again that a dead gateway has reserved, once its reservation has expired', async () => {
+  it('can use resources that a dead gateway has reserved as soon as this reservation has expired', async () => {
     lab = await Lab.start(redis, 2, { one: 1 })
     const [gateway, dying] = lab.gateways as [GatewayFleet, GatewayFleet]
     const { client } = lab.test.store

@@ -86,7 +86,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await lab.start([define('a', [run])]).wait('1')).status).to.equal('done')
   })
 
-  it('do not delay the shutdown while their next attempt waits until another operation ends', async () => {
+  it('do not delay the shutdown while they wait for a free slot for their next attempt', async () => {
     const remove = define('delete', [step('x', () => fail())], { forwardOnly: true })
     const busy = define('busy', [step('x', ({ signal }) => aborted(signal))])
     const engine = lab.start([remove, busy], { parallel: 1, retry: { ...retry, maxMs: 1 } })

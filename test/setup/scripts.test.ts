@@ -138,7 +138,7 @@ describe('the set-up scripts', () => {
       }
     })
 
-    it('reject a configuration that omits the bridge or is invalid, in scripts/up', () => {
+    it('reject in scripts/up a configuration that is invalid or omits the bridge', () => {
       makeInstance('own', 5)
       const file = join(dir, 'own', 'agent.yaml')
       const whole = readFileSync(file, 'utf8')

@@ -54,7 +54,7 @@ describe('set-up scripts that run at the same time', function () {
     ['scripts/down', '--instance', 'btestl'],
     ['scripts/down', '--instance', 'btestl', '--purge'],
   ] as const)
-    it(`wait for each other, even for different instances, and report that they wait: ${script} ${args.join(' ')}`, async () => {
+    it(`wait for a script that already runs, even for a different instance, and report that they wait: ${script} ${args.join(' ')}`, async () => {
       await says(hold('/run/lock/berth-setup.lock'), 'taken')
       const second = start(script, ...args)
       await says(second, waiting)

@@ -72,7 +72,7 @@ describe('the private Redis server', () => {
     expect(await second.findPid()).not.to.equal(pid)
   })
 
-  it('is stopped completely, even if it is still starting', async () => {
+  it('is stopped completely, even if the server is still starting', async () => {
     for (let round = 0; round < 20; round++) {
       const second = another()
       await second.start()

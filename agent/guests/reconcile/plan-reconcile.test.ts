@@ -55,6 +55,6 @@ describe('planReconcile, which plans repairs of guests whose state on the host d
     ['is starting', guest('running', 'running', 'starting'), []],
     ['is broken and stays broken', guest('error', 'stopped', 'running'), []],
   ] as const)
-    it(`plans ${repairs.length === 0 ? 'no repair' : 'a repair'} for a guest that ${name}`, () =>
+    it(`plans ${repairs.length === 0 ? 'no repair' : 'a repair'} of a guest that ${name}`, () =>
       expect(planReconcile([comparison])).to.deep.equal(repairs))
 })

@@ -22,7 +22,7 @@ describe('Perl programs', () => {
     }
   })
 
-  it('define no function that is already defined in a file that they load', () => {
+  it('define no function with the name of a function in a file that they load', () => {
     const taken = shared.flatMap(functionsOf)
     expect(new Set(taken).size).to.equal(taken.length)
     for (const name of names.filter((name) => !shared.includes(name) && name !== 'launcher'))

@@ -76,7 +76,7 @@ describe('the placement of guests in addition to reservations', () => {
     expect(placeNew()).to.equal('b')
   })
 
-  it('refuses a new guest if the rest of the host is reserved', async () => {
+  it('refuses a new guest if all free resources of the host are reserved', async () => {
     stored.set('o', on('a')).set('m', on('a', 'moving'))
     expect(await codeOf(() => placeNew('new', 'a'))).to.equal('resource_exhausted')
   })
@@ -92,7 +92,7 @@ describe('the placement of guests in addition to reservations', () => {
     expect(placeNew()).to.equal('b')
   })
 
-  it('uses another host after the reserved one has refused the guest, and none after all have', () => {
+  it('uses another host after the reserved host has refused the guest, and no host after all hosts have refused it', () => {
     stored.set('new', on('b'))
     const refused = new Set(['b'])
     const place = (): string | undefined =>
@@ -113,13 +113,13 @@ describe('the placement of guests in addition to reservations', () => {
     expect([...stored.keys()]).to.deep.equal(['o1', 'o2'])
   })
 
-  it('moves a guest to a host that has resources for it besides one reservation', async () => {
+  it('moves a guest to a host that has resources for both this guest and a reservation', async () => {
     stored.set('o', on('b'))
     expect(await moveTo('b')).to.equal('b')
     expect(stored.get('m')).to.include({ hostId: 'b', uuid: 'u' })
   })
 
-  it('refuses to move a guest to a host on which the rest is reserved', async () => {
+  it('refuses to move a guest to a host whose free resources are all reserved', async () => {
     stored.set('o', on('b')).set('p', on('b'))
     expect(await moveTo('b')).to.equal('resource_exhausted')
     expect(await codeOf(() => placement.findTarget({ hostId: 'a', guest }))).to.equal('resource_exhausted')

@@ -18,13 +18,13 @@ describe('the plan of reserved resources', () => {
     ['counts a reservation for a guest without a uuid', room(), true, 'unchanged'],
     ['counts a reservation for a guest that the host has not reported', room({ uuid: 'coming' }), true, 'unchanged'],
     [
-      'does not count a reservation for a guest in the view, and ends it soon',
+      'does not count a reservation for a guest in the view, and makes the reservation end soon',
       room({ uuid: 'shown' }),
       false,
       room({ uuid: 'shown', untilMs: soonMs }),
     ],
     [
-      'leaves the end of a reservation that ends soon unchanged',
+      'does not change a reservation that already ends soon',
       room({ uuid: 'shown', untilMs: soonMs }),
       false,
       'unchanged',
@@ -42,7 +42,12 @@ describe('the plan of reserved resources', () => {
       'unchanged',
     ],
     ['removes a reservation that has expired', room({ untilMs: nowMs }), false, undefined],
-    ['removes a reservation for a shown guest at its end', room({ uuid: 'shown', untilMs: nowMs }), false, undefined],
+    [
+      'removes a reservation for a shown guest when the reservation ends',
+      room({ uuid: 'shown', untilMs: nowMs }),
+      false,
+      undefined,
+    ],
   ] as const)
     it(name, () => {
       const { counted, changes } = planRooms(new Map([['o', reserved]]), { nowMs, isShown })

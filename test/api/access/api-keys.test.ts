@@ -129,7 +129,7 @@ describe('API keys over HTTP', () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
     })
 
-  it('cannot be changed or deleted with an unknown id: the answer is 404, even for ids that are not numbers', async () => {
+  it('cannot be changed or deleted if the id is unknown: the answer is 404, even for ids that are not numbers', async () => {
     for (const id of ['999999', '0', '-1', 'abc', '1e3', '99999999999999999999', '%00'])
       for (const method of ['PATCH', 'DELETE'] as const)
         expect(
@@ -154,7 +154,7 @@ describe('API keys over HTTP', () => {
     expect(await keys.find(id)).to.equal(undefined)
   })
 
-  it('expire at their expiry date without a change of their record', async () => {
+  it('expire at their expiry date, although nothing changes their record in the store', async () => {
     const at = new Date(Date.now() + 4000).toISOString()
     const { key } = await keys.make({ scopes: ['apikey:read'], expires_at: at })
     expect(await keys.admits(key)).to.equal(200)

@@ -33,7 +33,7 @@ describe('the scope of every route', function () {
         expect((await call(route, prefix, '')).status, `${route.method} ${prefix}${route.path}`).to.equal(401)
   })
 
-  it('is required: the answer is 403 with any other scope', async () => {
+  it('is required: a key with only another scope gets the answer 403', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const [scope, key] of keys) {
         const prefix = scope.length % 2 ? '/api' : '/api/v1'

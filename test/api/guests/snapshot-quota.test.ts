@@ -68,7 +68,7 @@ describe('the quota of snapshots', function () {
     expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
   })
 
-  it('can be set with either of two field names, is shown, and allows no snapshot if it is 0', async () => {
+  it('can be set with either of two field names, is shown, and allows no snapshot if the quota is 0', async () => {
     for (const [body, limit] of [
       [{ snapshot_limit: 3 }, 3],
       [{ quota: '2' }, 2],

@@ -160,7 +160,7 @@ describe('snapshot schedules', function () {
     expect((await read()).schedule.next_run).to.equal('2027-05-25 03:30:00')
   })
 
-  it('take two snapshots at a time if many are due, until all are taken', async () => {
+  it('take two snapshots at a time if many snapshots are due, until all of these are taken', async () => {
     const guests = [lab.guest]
     while (guests.length < 25) guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
     for (const { id } of guests)

@@ -89,7 +89,7 @@ describe('TLS of several gateways', () => {
     await waitFor(() => one.address === undefined, { timeoutMs: deadlineOf(2000), what: 'off' })
   })
 
-  it('is changed by one of several concurrent requests, and the others get an error', async () => {
+  it('is changed by only one of several concurrent requests, and the other requests get an error', async () => {
     const [one, two] = [await open(), await open()]
     await upload(one)
     await waitFor(() => two.documents.settings.value?.enabled)

@@ -181,13 +181,13 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planAll([])).to.deep.equal(noChange)
   })
 
-  it("planDetach leaves the elements of the guest that now has the detached guest's address", () => {
+  it('planDetach does not remove elements of another guest that now has the address of the detached guest', () => {
     const mac = one.mac // MACs are derived from addresses, so the next owner has the same MAC
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('planAll plans exactly the difference to the elements of the listed guests, and nothing if there is no difference', () => {
+  it('planAll plans exactly the changes that the tables need for the listed guests, and nothing if no changes are needed', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)
@@ -221,7 +221,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
       what === 'all' ? index.planAll([each]) : what === 'attach' ? index.planAttach(each) : index.planDetach(each)
 
-    it('planAll leads to exactly the elements of the listed guests', () =>
+    it('planAll results in tables with exactly the elements of the listed guests', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()
