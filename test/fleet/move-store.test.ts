@@ -31,7 +31,7 @@ describe('moves in the store', function () {
 
   const decided = async () => (await moves.find(uuid))?.decided
 
-  it('keep their first decision and refuse a second one', async () => {
+  it('keep their first decision and refuse a second decision', async () => {
     await moves.begin(move)
     expect(await moves.decide(move, 'switch')).to.equal(true)
     expect(await moves.decide(move, 'cancel')).to.equal(false)

@@ -122,7 +122,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
-  it('leave the mode and all other files unchanged if they are in a directory of the operator', async () => {
+  it('in a directory of the operator change neither the mode of this directory nor other files in it', async () => {
     const directory = join(scratch.path, `shared-${count}`)
     mkdirSync(directory, { mode: 0o755 })
     writeFileSync(join(directory, 'other'), '')
