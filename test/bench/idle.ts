@@ -50,7 +50,7 @@ export function rssMb(pid: number): number {
   return readKb(`/proc/${pid}/status`, 'VmRSS') / 1024
 }
 
-/** Returns the memory of long-lived children: the agent's launcher and tools on pipes, or the gateway's Redis. */
+/** Memory of long-lived children: the agent's launcher and tools that read commands from a pipe, or the gateway's Redis. */
 function toolsMb(pid: number): number {
   const tools = readChildren(pid).map((child) => readKb(`/proc/${child}/smaps_rollup`, 'Pss'))
   return tools.reduce((sum, kb) => sum + kb, 0) / 1024

@@ -25,7 +25,7 @@ const drive = {
   ],
 } as const
 
-/** Reads the CDs with programs of this host. kvm-guest and kvm-debian test that kernels can read them. */
+/** Programs of this host (blkid, isoinfo) read the CDs. kvm-guest and kvm-debian test that kernels of guests can read them. */
 describe('a CD with the configuration of a guest', () => {
   const { path: directory, wipe } = scratchDirectory('btest-kvm-seed')
   const file = join(directory, 'seed.iso')

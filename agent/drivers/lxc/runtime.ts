@@ -31,7 +31,7 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum number of reads of the pivot group. A reboot may run five processes in it, and a read may miss each. */
+/** Maximum number of reads of the cgroup of `#listPassing`. A reboot runs up to five processes in it, one after another. */
 const mostLooks = 5
 /** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
 const executingMs = 10

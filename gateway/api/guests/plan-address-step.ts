@@ -1,7 +1,7 @@
 import { parseAddress } from '../../../shared/addresses.js'
 import { isPrivateAddress, isReachableName } from '../../../shared/host-name.js'
 
-/** The address that customers see for a guest, and facts to check it. */
+/** The address that customers see for a guest, and facts that show whether the address leads to the host. */
 export interface ShownAddress {
   /** Address of the guest or of its mapping. "": the host's public address is shown. */
   readonly own: string

@@ -8,7 +8,7 @@ import { networkCommand, readGuestLimits, readInits, readInterfaces, type Instan
 export interface SettingsInventory {
   /** Lines `map key : value` for IPv4 and IPv6. */
   readonly ports: string[]
-  /** Lines `map address : jump chain`, and lines `chain: PORTS verdict; … verdict`. */
+  /** Lines `map address : jump chain`, and lines `chain: rule; rule; …`. A rule is `PORTS verdict`, or `verdict` for all ports. */
   readonly firewalls: string[]
   /** Lines `name memory quota read write` of running containers: memory limit, CPU quota and I/O limits. */
   readonly limits: string[]

@@ -11,7 +11,7 @@ import {
   type World,
 } from './ownership-model.js'
 
-/* Extends the model in ownership-model.ts: an operator restores or removes hosts. Further steps only matter then. */
+/* Extends the model in ownership-model.ts by incidents (an operator restores or removes a host) and by their effects. */
 
 /** Returns the possible incidents, and further steps that exist only because of incidents (see ownership-model.ts). */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
