@@ -38,7 +38,7 @@ describe('the output of a console', () => {
   for (const [name, text, offset, within, expected] of [
     ['from the beginning of the first line after the requested offset', 'ab\ncd\n', 0, 10, 3],
     ['from the requested offset if no line ends after this offset', 'abcd', 1, 10, 1],
-    ['from the requested offset if the next line begins too far away', 'abcdefgh\n', 0, 4, 0],
+    ['from the requested offset if no line begins within the permitted distance after it', 'abcdefgh\n', 0, 4, 0],
     [
       'from the beginning of the first line after the requested offset even if this line is in a later block of the buffer',
       `${'x'.repeat(9000)}\nrest`,

@@ -30,6 +30,9 @@ function parse(fields: Partial<AddCustomImageRequest>) {
   }
 }
 
+const shorten = (text: string): string =>
+  text.length > 80 ? `${text.slice(0, 60)}… (${text.length} characters)` : text
+
 describe('the machine profile (firmware, secure boot, TPM) of an added image', () => {
   for (const [what, fields, expected] of [
     ['absent by default', {}, undefined],
@@ -76,6 +79,6 @@ describe('an added image', () => {
     [{ url: 'https://2130706434/a' }, 'url'],
     [{ url: `https://example.org/${'a'.repeat(2000)}` }, 'url'],
   ] as const)
-    it(`is refused because of the field ${field} in ${JSON.stringify(fields).slice(0, 60)}`, () =>
+    it(`is refused because of the field ${field} in ${shorten(JSON.stringify(fields))}`, () =>
       expect(parse(fields)).to.equal(field))
 })

@@ -95,7 +95,7 @@ describe('packages', function () {
     expect(rowOf(added.id).status).to.equal('online')
   })
 
-  it('provide everything for a guest on the new host', async () => {
+  it('contain everything that the added host needs to run a guest', async () => {
     const body = {
       name: 'guest',
       host_id: added.id,

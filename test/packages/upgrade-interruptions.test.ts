@@ -48,7 +48,7 @@ exec "$program" "$@"
 type Action = '--upgrade' | '--rollback'
 const targets = { '--upgrade': second, '--rollback': first } as const
 
-describe('an interrupted upgrade', function () {
+describe('interrupted upgrades and rollbacks', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
@@ -173,7 +173,7 @@ describe('an interrupted upgrade', function () {
     ['--upgrade', 'an upgrade'],
     ['--rollback', 'a rollback'],
   ] as const)
-    it(`repeats ${what} successfully after it was killed at each of its commands`, async () => {
+    it(`succeed when ${what} is repeated after it was killed at each of its commands`, async () => {
       order(action)
       for (const command of ['curl', 'ln', 'mv', 'dpkg', 'apt-get install']) {
         expect(killAt(action, command)).to.match(new RegExp(`^${command}`))
@@ -192,7 +192,7 @@ describe('an interrupted upgrade', function () {
   ] as const) {
     const isNow = (): boolean => states.test(statusOf(name))
 
-    it(`repeats an upgrade and a rollback successfully after they were killed while ${moment}`, async () => {
+    it(`succeed when they are repeated after they were killed while ${moment}`, async () => {
       for (const action of ['--upgrade', '--rollback'] as const) {
         order(action)
         await interruptWhen(action, isNow, kill)
@@ -202,7 +202,7 @@ describe('an interrupted upgrade', function () {
       }
     })
 
-    it(`repeats an upgrade and a rollback successfully after the power failed while ${moment}`, async () => {
+    it(`succeed when they are repeated after the power failed while ${moment}`, async () => {
       for (const action of ['--upgrade', '--rollback'] as const) {
         order(action)
         await interruptWhen(action, isNow, () => machine.cutPower())
@@ -217,7 +217,7 @@ describe('an interrupted upgrade', function () {
     })
   }
 
-  it('is completed by the command of the gateway for this host', async () => {
+  it('are completed by the command of the gateway for this host', async () => {
     api().ask(`/hosts/${host.id}/upgrade`, { method: 'POST', body: {} })
     await waitFor(() => /^i[HUF]|R$/.test(statusOf('berth-agent')), { timeoutMs: 600_000, what: 'dpkg' })
     kill()

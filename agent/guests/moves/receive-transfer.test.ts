@@ -105,7 +105,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     expect(finishedWith).to.deep.equal([])
   })
 
-  it('refuses data beyond the limit of all snapshots of the move', async () => {
+  it('refuses data if the data of all snapshots of the move together exceed their limit', async () => {
     noteReceived(store, uuid, { id: 'a', bytes: 20 * gib })
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'b' }, 'disk'))).to.equal('bad_stream')
     expect(kills).to.equal(1)

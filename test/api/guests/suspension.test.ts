@@ -86,7 +86,7 @@ describe('a suspension', () => {
   })
 
   for (const [what, body, code, field] of [
-    ['a missing reason', { message: 'x' }, 'missing_field', 'reason'],
+    ['no reason', { message: 'x' }, 'missing_field', 'reason'],
     ['an empty reason', { reason: ' ' }, 'invalid_field', 'reason'],
     ['a reason with a line break', { reason: 'a\nb' }, 'invalid_field', 'reason'],
     ['a message that is too long', { reason: 'x', message: 'x'.repeat(501) }, 'invalid_field', 'message'],
@@ -94,7 +94,7 @@ describe('a suspension', () => {
     ['an end that has passed', { reason: 'x', until: '2020-01-01' }, 'invalid_field', 'until'],
     ['an end that is not a time', { reason: 'x', until: 'soon' }, 'invalid_field', 'until'],
   ] as const)
-    it(`is refused with ${what}`, async () => {
+    it(`is refused if the request contains ${what}`, async () => {
       const reply = await post('suspend', body)
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
       expect(await detail()).to.include({ policy_blocked: false })

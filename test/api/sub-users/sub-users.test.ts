@@ -259,7 +259,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'two' })).id).to.equal(made.id)
   })
 
-  it('has audit log entries for its changes, and a log of its own actions', async () => {
+  it('has audit log entries for changes that others make to it, and a log of the actions that it performs itself', async () => {
     const made = await calls.make({ container_name: 'one' })
     await calls.change(made.id, { disabled: true, permissions: ['container:read'] })
     await calls.change(made.id, { disabled: false, permissions: ['container:read', 'container:power'] })
