@@ -135,7 +135,7 @@ export class CertificateKeeper {
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     const issued = await this.#issue(host, request)
     const hostId = host.record.id
-    // Read only after the first call: before it, there is no connection that could show the certificate.
+    // Read only after the first call: the connection is established by this call, and has no peer certificate before.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,
@@ -177,7 +177,7 @@ export class CertificateKeeper {
   }
 }
 
-/** Recognizes messages of OpenSSL (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID) and of Berth, and Node's codes. */
+/** True for messages of OpenSSL (X509_V_ERR_CERT_HAS_EXPIRED, …_NOT_YET_VALID) and Berth, and for codes of Node. */
 function isOutsideValidity(problem: string): boolean {
   return /certificate has expired|certificate is not (yet valid|valid yet)|CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/.test(
     problem,
@@ -191,7 +191,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Adds a serial number and drops old ones. Keeps `inUse`: the agent may not have installed newer certificates. */
+/** Adds a serial number and drops old ones, but never `inUse`, which belongs to the certificate that the agent uses. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

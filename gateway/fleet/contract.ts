@@ -115,7 +115,7 @@ export interface AgentClient {
   readonly security: Calls<typeof SecurityServiceService>
   /** Waits for a connection to the agent. The returned function opens a console. */
   consoleOpener(): Promise<ConsoleOpener>
-  /** `getOperation` has a shorter timeout than the other calls. */
+  /** Calls about operations. `getOperation` has a shorter timeout than the other calls. */
   readonly operations: OperationCalls
 }
 
@@ -152,7 +152,7 @@ export interface GuestMovePlan {
   readonly network: ExpectGuestResponse
 }
 
-/** Resources of hosts that are reserved for guests that will be created. */
+/** Resources that `holdRoom` has reserved on hosts, for guests that will be created next. */
 export interface HeldRoom {
   /** Frees the reserved resources that no creation has used. Never rejects. */
   release(): Promise<void>
@@ -209,7 +209,7 @@ export interface UpgradeRequest {
 
 /** Upgrades of agents. Their progress is in the view. */
 export interface HostUpgrades {
-  /** The version to which hosts are upgraded: this gateway's. */
+  /** The version to which hosts are upgraded by default. It is the version of this gateway. */
   readonly version: string
   /**
    * Lets a host install an agent for whose version this gateway has packages, or the host's previous agent.
@@ -239,10 +239,10 @@ export interface Fleet {
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**
-   * Waits for hosts without a connection, as long as they are expected to connect after the start of this gateway.
-   * Later calls resolve at once.
-   * @param guestRef id, uuid or name of a guest. If the guest is known, only its host is awaited. Otherwise all hosts
-   * are awaited; 10 s after the start, one connected host is enough.
+   * Waits for hosts that are not connected yet, but are expected soon after the start of this gateway. Later calls
+   * resolve at once.
+   * @param guestRef id, uuid or name of a guest. If the view has the guest, this only waits for the guest's host.
+   * Otherwise this waits for all hosts; from 10 s after the start, one connected host is enough.
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**
@@ -260,27 +260,28 @@ export interface Fleet {
    */
   moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
   /**
-   * Reserves resources for several guests before the first one is created: for all of them or for none.
-   * @param attempt calls `place` for the guest at this index; it may convert the error
+   * Reserves resources for several guests before the first one is created. If one guest fits on no host, reserves
+   * nothing.
+   * @param attempt called for each guest with its index; must call `place`, and may replace the error of `place`
    * @throws {BerthError} as `createGuest` if no host can run one of the guests
    */
   holdRoom(
     requests: readonly GuestCreationRequest[],
     attempt: (at: number, place: () => void) => void,
   ): Promise<HeldRoom>
-  /** True if the operation creates a guest: an attempt of it has already reserved the guest's id and name. */
+  /** True if the operation is a creation for which an id and a name of the guest have already been reserved. */
   isCreation(operationId: string): Promise<boolean>
   /** Finds an operation in the view, or in the agents' journals if the view no longer contains it. */
   findOperation(id: string): Promise<OperationView | undefined>
   /**
-   * Waits until the view shows the end of the operation, its host goes offline, or `timeoutMs` have passed.
-   * @returns the operation as the view shows it then; undefined: the view does not contain it
+   * Waits until the view shows that the operation has ended, its host goes offline, or `timeoutMs` have passed.
+   * @returns the operation as the view shows it at this moment; undefined: the view does not contain it
    */
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**
    * Waits until the view contains this revision of the host's journal, the host goes offline, or the call timeout has
-   * passed. Also waits for the views of other gateways, about a second at most. A caller can then read the result of its
-   * own change at any gateway.
+   * passed. Then waits, about a second at most, until the views of other gateways contain it too. After that, a caller
+   * can read the result of its own change at any gateway.
    */
   reached(hostId: string, revision: number): Promise<void>
 }

@@ -17,15 +17,15 @@ interface ReportingHost {
   /** Identity of the agent's journal. Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
   /**
-   * Set only while the first report of the host is processed. Listeners then get only changes with a higher revision,
-   * because they got the others from the previous gateway process. -1: all changes; undefined: none.
+   * Set only while the first report of the host is processed. Listeners then get only changes with a higher revision
+   * than this: the previous gateway process has passed on the others. -1: listeners get all changes; undefined: none.
    */
   readonly newsAfter?: number | undefined
 }
 
 /**
  * Passes each change of the view to the listeners, immediately and in order. From the first report of a host after the
- * gateway's start, listeners only get the changes that the previous gateway process had not passed on.
+ * gateway's start, listeners do not get changes that the previous gateway process has already passed on.
  */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()
@@ -63,7 +63,7 @@ function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boole
   return change.after === undefined || revisionOf(change) > newsAfter
 }
 
-/** True if the item changed. An agent that starts again sends all items, also unchanged ones with the same revision. */
+/** False for an unchanged item with the same revision: an agent sends all items again after its start. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

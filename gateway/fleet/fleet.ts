@@ -192,8 +192,8 @@ export class GatewayFleet implements Fleet {
   }
 
   /**
-   * Watches all hosts. When each host has reported or is unreachable, but at most after 2 s, opens the join endpoint.
-   * If the store is down, the start does not wait for it.
+   * Watches all hosts. Opens the join endpoint when each host has reported or is unreachable, or after 2 s. Does not
+   * wait for a store that is down.
    */
   async start(): Promise<void> {
     await this.#watched.settle(this.options.settleMs ?? defaultSettleMs)
@@ -280,7 +280,7 @@ export class GatewayFleet implements Fleet {
     const creation = await this.#creator.create(request)
     await this.#reported(creation, request.operationId)
     await this.#showCreated(creation, request.operationId)
-    // Written before the client gets the answer, so that the guest is known even if this gateway and the host fail.
+    // Stored before the client gets the answer, so that the guest is known even if this gateway and the host fail.
     if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
     return creation
   }
@@ -302,8 +302,8 @@ export class GatewayFleet implements Fleet {
   }
 
   /**
-   * Waits until the view contains a new guest. A busy host combines changes of a guest, and may then report the guest
-   * later than the revision of its creation.
+   * Waits until the view contains a new guest. The revision of the creation is not enough: a busy host combines several
+   * changes of a guest in one report, which then has a later revision.
    */
   async #reported({ hostId, response: { guest } }: GuestCreation, operationId: string): Promise<void> {
     if (!guest) return
@@ -315,7 +315,7 @@ export class GatewayFleet implements Fleet {
     await this.view.hostChanged.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
   }
 
-  /** Shows a created guest if its host went offline before it reported the guest. */
+  /** Adds a created guest to the view, if the guest's host went offline before it could report the guest. */
   async #showCreated({ hostId, response }: GuestCreation, operationId: string): Promise<void> {
     const { guest, operation, revision } = response
     const host = this.view.findState(hostId)
@@ -359,7 +359,7 @@ export class GatewayFleet implements Fleet {
     return this.view.findState(hostId)?.online ?? false
   }
 
-  /** Does nothing until all hosts are known. Before that, guests of unknown hosts seem to be missing. */
+  /** Does nothing until the list of hosts was read: guests of hosts that are still unknown seem to be deleted. */
   async #sweepReservations(): Promise<void> {
     if (this.#watched.isComplete) await this.#owners.sweep(this.options.config.agents.call_timeout_ms)
   }

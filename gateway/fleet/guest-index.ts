@@ -6,8 +6,8 @@ import { GuestTable } from './lists/guest-table.js'
 import type { TableSlot } from '../lists/table.js'
 
 /**
- * Guests of all hosts by uuid, id and name, which are unique in the fleet. If two guests conflict, the first one is
- * shown. The other one waits in the `conflicts` of its host.
+ * Guests of all hosts by uuid, id and name, which are unique in the fleet. If two guests have the same id, name or
+ * uuid, only the first one is shown. The second one is stored in the `conflicts` of its host.
  */
 export class GuestIndex {
   readonly table = new GuestTable<GuestEntry>()
@@ -62,7 +62,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Shows a moved guest on its new host, as one change. @returns false if no other host has the guest */
+  /** Shows a moved guest on its new host. Listeners get one change. @returns false if no other host has the guest */
   #replaceMoved(host: HostState, before: GuestEntry): boolean {
     const { uuid } = before.guest
     const next = [...this.#waiting].find(
@@ -76,7 +76,7 @@ export class GuestIndex {
     return true
   }
 
-  /** @param reason why the guest does not belong to the host, according to the store; undefined: it belongs to it */
+  /** @param reason why the guest does not belong to this host, according to the store; undefined: it does belong */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest

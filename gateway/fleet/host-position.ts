@@ -1,6 +1,6 @@
 /** A revision in the journal of an agent. The journal is the agent's state database. */
 export interface JournalPosition {
-  /** Identity of the journal. Empty: the host has not reported yet. */
+  /** Identity of the journal, which changes if the database is replaced. Empty: the host has not reported yet. */
   readonly epoch: string
   readonly revision: number
 }
@@ -13,9 +13,9 @@ export interface HostPosition extends JournalPosition {
 }
 
 /**
- * Returns the revision after which changes in a host's first report are passed to listeners.
- * @param former last position that the previous gateway process reported; undefined: unknown, so no change is passed
- * @returns -1: all changes are passed, because the journal was replaced or restored
+ * Decides which changes in a host's first report are passed to listeners: those with a higher revision than the result.
+ * @param former last position that the previous gateway process reported; undefined: not known
+ * @returns -1: all changes, because the journal was replaced or restored; undefined: no changes
  */
 export function planNewsAfter(former: JournalPosition | undefined, now: JournalPosition): number | undefined {
   if (former === undefined) return undefined

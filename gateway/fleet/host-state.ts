@@ -15,11 +15,11 @@ export class HostState {
   readonly alerts = new Map<string, AlertView>()
   /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
-  /** Guests that this host reports, but that it does not own according to the store: uuid → reason. */
+  /** Guests that this host reports although the store says that other hosts own them: uuid → reason. */
   readonly disowned = new Map<string, string>()
   /**
-   * Guests of other hosts that this host may run from an old copy: uuid → present ownership generation of the guest. It
-   * is newer than the generation that this host knows.
+   * Guests that this host may run from an old copy although other hosts own them now: uuid → ownership generation that
+   * the present owner has. This host knows only an older generation.
    */
   readonly outdated = new Map<string, number>()
   /** Number of port mappings of all guests of the host. */
@@ -33,7 +33,7 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue after it. */
   epoch = ''
   revision = 0
-  /** Listeners get only changes with a higher revision from the first report of the host, see `ReportingHost`. */
+  /** Of the host's first report, listeners get only changes with a higher revision, see `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address, cached because each guest of the host shows it. See `readAddress`. */

@@ -24,8 +24,8 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener if the store may be another server that lacks unconfirmed changes. Its records then replace all
-   * known ones. Without replicas, the server is never replaced.
+   * Calls the listener when the store may have connected to another server, which lacks unconfirmed changes. The
+   * records of this server then replace all known ones. Without replicas, the server is always the same.
    */
   onNewServer(listener: () => void): void {
     if (this.store.needsConfirmation) this.store.on('up', listener)
@@ -48,9 +48,9 @@ export class HostStore {
   }
 
   /**
-   * Stores a host's record that is missing in the store. It may have the name of a newer host, because a duplicate name
-   * is better than a lost host. Without replicas, it also replaces an older version in the store. With replicas, it
-   * does not: if this record is newer, its last change was never acknowledged.
+   * Stores a host's record again if it is missing in the store. It may then have the same name as a newer host, because
+   * a duplicate name is better than a lost host. If the store has an older version of the record, this version is
+   * replaced only if the store has no replicas. With replicas, the newer version was never acknowledged.
    * @returns false if the store keeps its record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {
@@ -97,7 +97,7 @@ export class HostStore {
     })
   }
 
-  /** Removes a host and notes its id. Gateways can then distinguish it from a host that the store has lost. */
+  /** Removes a host and stores its id, which shows other gateways that the store has not just lost the host. */
   async remove(hostId: string): Promise<void> {
     await this.store.run('remove host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),

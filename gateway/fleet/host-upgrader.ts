@@ -67,7 +67,7 @@ export class HostUpgrader implements HostUpgrades {
   async endSilent(nowMs: number): Promise<void> {
     for (const { id, upgrade, state, description } of this.options.view.hosts()) {
       if (!upgrade || !isSilent(upgrade, nowMs)) continue
-      // The host has the new version. Only its last report was lost, for example because the machine restarted.
+      // The upgrade has succeeded. Only the host's last report was lost, for example in a restart of the machine.
       if (state === 'online' && description?.version === upgrade.to) {
         await this.#end(id, upgrade, { step: 'done', message: '' })
         continue
@@ -90,7 +90,7 @@ export class HostUpgrader implements HostUpgrades {
       await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback }, fence)
     } catch (error) {
       if (error instanceof StaleEpochError) throw error
-      // If the call was sent but not answered, the host may have begun the upgrade, and then reports its progress.
+      // A call that was sent but not answered may have begun the upgrade. The host then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, {
           step: 'failed',
@@ -101,7 +101,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Removes an upgrade from the host's record, because the host refused it. Another gateway now starts it. */
+  /** Puts the former upgrade into the host's record again. Another gateway has taken over, and starts the new one. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

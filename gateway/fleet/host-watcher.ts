@@ -11,7 +11,7 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
-/** Delays in ms between attempts to connect to a host. `maxAwaited` is the maximum while calls may wait for it. */
+/** Delays in ms between attempts to connect to a host. `maxAwaited`: longest while calls may wait. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
 /** If a timer is late by this time in ms, this process was paused. */
 const lateMs = 1000
@@ -25,7 +25,7 @@ export interface WatcherOptions {
   /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
-  /** Remaining time in ms in which a host is expected to connect after the gateway's start. 0: it is not expected. */
+  /** How many ms a host may still take to connect after the gateway's start. 0: it is not expected. */
   expectedMs(hostId: string): number
   /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void
@@ -170,7 +170,7 @@ export class HostWatcher {
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('the agent sent a reset that was not the first event of the stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
-    // Skips changes that this gateway already has, from another stream or from the complete state.
+    // Skips changes that are in the view already: the former stream or the complete state contained them.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
@@ -188,7 +188,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // If only the replacement of the live connection has failed, the caller of `refresh` tries again.
+    // A failed attempt to replace a working connection is not repeated here: the caller of `refresh` tries again later.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 
@@ -196,8 +196,7 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // A late timer means that this process was paused. It could not connect meanwhile, so it gets another
-      // `reconnectMs`.
+      // A late timer means that this process was paused and could not reconnect. The host gets another `reconnectMs`.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)
@@ -269,7 +268,7 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests that the host no longer reports. A snapshot that is older than the view proves nothing. */
+/** Finds guests that the host's state lacks. None if the view is newer: it may have guests that were created since. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

@@ -14,7 +14,7 @@ export interface VerifiedToken {
 
 /**
  * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA.
- * It is valid while the store contains its id, which a new token for the same host replaces.
+ * The store contains the id of each host's newest token. Other tokens are not valid.
  */
 export class JoinTokens {
   constructor(

@@ -67,7 +67,7 @@ const listItems: Readonly<Record<string, number>> = {
   devices: 16,
 }
 
-/** Frequent words. Guests share one string in memory for each of them. */
+/** Frequent values of texts. All guests share one string in memory for each of these values. */
 const words: ReadonlyMap<string, string> = new Map(
   ['lxc', 'kvm', 'running', 'stopped', 'total', 'split', 'stop', 'throttle', 'none', 'tcp', 'udp'].map((word) => [
     word,
@@ -138,6 +138,6 @@ function boundedValue(field: string, value: unknown): unknown {
 }
 
 function shorten(text: string, max = maxTextChars): string {
-  // The text is copied, because in V8 a slice keeps the whole text in memory.
+  // Copied, because a slice in V8 keeps the whole original text in memory.
   return text.length > max ? Buffer.from(text.slice(0, max)).toString() : text
 }

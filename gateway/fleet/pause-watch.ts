@@ -1,5 +1,5 @@
 const everyMs = 500
-/** Longest pause in ms that is ignored. Connections survive it, because it is shorter than agents' ping timeout. */
+/** Longest pause in ms that is ignored. Connections survive it, because agents wait longer for the answer to a ping. */
 const longestMs = 4000
 
 /** Detects pauses of this process, for example if its virtual machine was suspended. */
@@ -8,7 +8,7 @@ export class PauseWatch {
   #pausedMs = 0
   readonly #timer = setInterval(() => this.check(), everyMs).unref()
 
-  /** @param onPause called once after each pause of this process, by the first check */
+  /** @param onPause called by the first `check` after each pause of this process */
   constructor(private readonly onPause: () => void) {}
 
   /** Detects a pause that has just ended. @returns monotonic time in ms at which the last pause ended */

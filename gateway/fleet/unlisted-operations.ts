@@ -26,8 +26,8 @@ export class UnlistedOperations {
   constructor(private readonly parts: UnlistedParts) {}
 
   /**
-   * Asks all connected hosts for an operation. `undefined`: none of them has it, but an offline host may have it. An
-   * operation that several hosts claim is ignored, because one of their agents could lie.
+   * Asks all connected hosts for an operation. `undefined`: no connected host has it. If several hosts claim to have
+   * the operation, it is ignored, because an agent could lie.
    * @throws {BerthError} `rate_limited`
    */
   async find(id: string): Promise<OperationView | undefined> {

@@ -172,13 +172,13 @@ export class FleetState implements FleetView {
     applyEvent(host, event, this.#reported)
   }
 
-  /** Cuts long texts and lists of an operation. `undefined`, with a warning: its id is invalid or of another host. */
+  /** See `ReportedOperations.check`. */
   checkOperation(host: HostState, raw: Operation): OperationView | undefined {
     return this.#reported.operations.check(host, raw)
   }
 
   /**
-   * Makes a complete snapshot visible at once, and removes items that the snapshot does not contain.
+   * Shows a complete snapshot of a host in one step, and removes the host's items that the snapshot does not contain.
    * @param position revision of the journal at which the snapshot was taken; undefined: the host is removed
    */
   replace(host: HostState, snapshot: WatchSnapshot, position?: JournalPosition): void {
@@ -189,7 +189,7 @@ export class FleetState implements FleetView {
     host.newsAfter = undefined
   }
 
-  /** Sets the revisions that the previous gateway process reached. Only later changes are passed to listeners. */
+  /** Sets the revisions up to which the previous gateway process has told listeners. They only get later changes. */
   resume(positions: Iterable<HostPosition>): void {
     for (const { id, epoch, revision, online } of positions) {
       if (epoch !== '') this.#former.set(id, { epoch, revision })

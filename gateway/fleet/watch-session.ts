@@ -31,7 +31,7 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** True while the complete state is being put into the view. Changes wait meanwhile. */
+  /** True while the complete state is being written to the view. Later changes wait for the end of this. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
@@ -102,7 +102,7 @@ export class WatchSession {
     )
   }
 
-  /** Ends a session without messages for a while before the event `synced`. Later, a keepalive checks the peer. */
+  /** Ends the session if the agent is silent for a while before `synced`. Later, a keepalive checks the agent. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

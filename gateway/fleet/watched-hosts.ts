@@ -16,8 +16,8 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import type { FleetState } from './view.js'
 
 /**
- * For this time in ms, the gateway expects hosts that were online when its previous process ended. Their agents may be
- * restarting as well, which takes seconds on a busy machine.
+ * Time in ms after the gateway's start in which it expects the hosts that were online before. Their agents may have
+ * been restarted too, which takes seconds on a busy machine.
  */
 const returnMs = 10_000
 
@@ -31,8 +31,8 @@ export interface WatchedHostsOptions {
 }
 
 /**
- * The hosts in the store, each with a watcher. Applies changes by other gateways. Only removes hosts that the store
- * lists as removed. If other records are missing, the store was emptied or restored: they are written to it again.
+ * The hosts in the store, each with a watcher. Applies changes by other gateways. Removes a host only if the store
+ * lists it as removed: if its record is just missing, the store was emptied or restored, and gets the record again.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
@@ -41,7 +41,7 @@ export class WatchedHosts {
   #complete = false
   #stopped = false
   readonly #polls = new Coalescer(() => this.#pollOnce())
-  /** True after `onNewServer` until a list of hosts is applied: the store may be another server now. */
+  /** True from `onNewServer` until the next list of hosts is applied: the list may come from another server. */
   #isNewServer = false
   /** Monotonic time in ms at which this gateway began to serve clients. It limits how long callers wait for hosts. */
   #startedMs: number | undefined
@@ -92,8 +92,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Waits at most `timeoutMs` until each joined host has reported or is known to be unreachable. Later calls to
-   * unreachable hosts still wait some time for a connection.
+   * Waits at most `timeoutMs` until each joined host has reported or an attempt to connect has failed. Later calls to a
+   * host that cannot be reached still wait some time for a connection.
    */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
@@ -120,7 +120,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // While this waited, the guest may have disappeared: its host may have reported that the guest moved away.
+    // The guest may have disappeared during this wait, because its host reported that the guest has moved away.
     if (!find()) await this.#expectedHosts()
   }
 
@@ -130,7 +130,7 @@ export class WatchedHosts {
     if (link && link.awaitedMs > 0) await link.connected().catch(() => undefined)
   }
 
-  /** Waits for all expected hosts. Once any host is connected, waits only until `returnMs` after the start. */
+  /** Waits for all expected hosts. From `returnMs` after the start, one connected host is enough. */
   async #expectedHosts(): Promise<void> {
     const links = [...this.#watchers.values()].map(({ client }) => client.link)
     const awaited = links.filter(({ awaitedMs }) => awaitedMs > 0)
@@ -169,7 +169,7 @@ export class WatchedHosts {
   }
 
   /**
-   * Forgets which hosts were removed: the new Redis server may have lost a removal that was never acknowledged.
+   * Forgets which hosts were removed. The new Redis server may not know a removal, if it was never acknowledged.
    * @returns the known records, by host id
    */
   #beginReplacement(): ReadonlyMap<string, HostRecord> {
@@ -178,7 +178,7 @@ export class WatchedHosts {
     return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
   }
 
-  /** Applies the records of a list, even if they have older versions. Keeps a record that changed meanwhile. */
+  /** Applies all records of a new server, even older versions. Keeps a record that has changed since `before`. */
   #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
     for (const record of records) {
       const known = this.options.view.findState(record.id)?.record
@@ -229,7 +229,7 @@ export class WatchedHosts {
     if (moved || !watcher.connection) watcher.restart()
   }
 
-  /** Applies the list of hosts. Guests of new hosts are shown in their stored state while the hosts connect. */
+  /** Applies the list of hosts. Until a new host connects, its guests are shown as the store remembers them. */
   async #takeOver({ records, removed }: HostList): Promise<void> {
     const { view, cache } = this.options
     for (const id of removed) {

@@ -21,10 +21,10 @@ type UnaryMethod<Request, Response> = (
   callback: (error: ServiceError | null, response: Response) => void,
 ) => ClientUnaryCall
 
-/** Maximum number of calls that wait for one host, in case its agent stalls. */
+/** Maximum number of calls that wait for one host. It limits the gateway's memory if an agent stalls. */
 const maxWaiting = 2000
 
-/** Shorter timeouts of calls, in ms. `getOperation` is sent to all hosts, and its caller waits for the slowest one. */
+/** Timeouts in ms of calls that may take less time. `getOperation` waits for all hosts, also for the slowest one. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 /** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which may be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
@@ -46,7 +46,7 @@ export function callAgent<Request, Response>(
     const call = method(request, metadataOf(options), { deadline }, (error, response) => {
       online?.()
       if (!error) return resolve(response)
-      // `left`: the agent may have got the call. Only a call that was sent has an authentication context.
+      // `left`: the call may have reached the agent. Only a call that was sent has an authentication context.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })
@@ -149,8 +149,8 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /**
- * Sends a call to a host. If the connection fails, sends the call on the next one, unless the agent may have executed
- * it and a repetition would do harm.
+ * Sends a call to a host. If the connection fails, sends the call again on the next connection. It is not sent again if
+ * the agent may have executed it and a second execution would do harm.
  */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts
@@ -161,7 +161,7 @@ async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall)
       return await send(connection, parts)
     } catch (error) {
       if (!(error instanceof UnansweredError) || (error.left && !isIdempotent)) throw error
-      // Time during a pause of this process does not count, so a call that was paused is repeated despite its timeout.
+      // After a pause of this process, the call is repeated even if its timeout has passed during the pause.
       const hasTime = performance.now() - startMs < timeoutMs || link.lastPauseMs() > sentMs
       const next = hasTime ? await link.connected(connection).catch(() => undefined) : undefined
       if (!next) throw error

@@ -12,17 +12,17 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
-  /** Remaining time in ms in which the host is expected to connect after the gateway's start. 0: it is not expected. */
+  /** How many ms the host may still take to connect after the gateway's start. 0: it is not expected. */
   expectedMs(): number
   readonly pauses: Pick<PauseWatch, 'check'>
 }
 
 /**
- * Finds the connection for calls to one host. While the host is online, calls wait for the next connection. After the
- * start of the gateway they also wait for a while, because the agent may have been restarted at the same time.
+ * Finds the connection for calls to one host. Calls to an online host wait for its next connection. Shortly after the
+ * gateway's start, calls also wait for offline hosts: agents may have been restarted too.
  */
 export class AgentLink {
-  /** A connection that may be broken after a pause of this process. Calls use it if no new one is ready in time. */
+  /** The connection from before a pause of this process. It may be broken, so calls prefer a new connection. */
   #suspect: AgentConnection | undefined
   readonly #cancels = new Set<() => void>()
 
@@ -32,7 +32,7 @@ export class AgentLink {
     return this.parts.host.online || this.parts.watcher.connection !== undefined || this.awaitedMs > 0
   }
 
-  /** Remaining time in ms for the host to connect after the gateway's start. 0: it is connected, or not expected. */
+  /** How many ms the host may still take to connect after the gateway's start. 0: connected, or not expected. */
   get awaitedMs(): number {
     return this.parts.watcher.connection ? 0 : this.parts.expectedMs()
   }

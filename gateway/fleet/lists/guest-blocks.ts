@@ -2,7 +2,7 @@ import type { GuestView } from '../reported.js'
 
 const idsPerBlock = 256
 
-/** Guests whose ids are in one range. Data derived from a block is valid until the block's version changes. */
+/** Guests whose ids are in one range. Data that was derived from the block is valid until `version` changes. */
 export interface GuestBlock {
   readonly version: number
   /** Guests of the block, ordered by id. */
@@ -37,7 +37,7 @@ export class GuestBlocks {
     this.#inOrder = undefined
   }
 
-  /** Call it when data that lists show about the guest has changed, but `set` was not called. */
+  /** Call this if lists must show the guest with other data, although `set` was not called for this guest. */
   touch(id: number): void {
     const block = this.#blocks.get(numberOf(id))
     if (block) block.version++

@@ -48,7 +48,7 @@ export class OperationTable extends Table<OperationView, OperationField> {
 
   override set(id: string, view: OperationView) {
     const before = this.find(id)
-    // If the agent has corrected the operation's time, the operation moves in the list.
+    // The table is sorted by time. If the agent has corrected the time, the operation gets a new place in the table.
     if (before && newestFirst(before, view) !== 0) this.delete(id)
     else if (before) this.#forget(before)
     const guestUuid = guestUuidOf(view.operation)

@@ -50,7 +50,7 @@ export class Announcer {
         await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
   }
 
-  /** The target of a move that the store had lost is not known: any host may keep what it has reserved for the guest. */
+  /** A move that the store had lost has no known target: any host may still have a reservation for the guest. */
   #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
     const { ownerId } = decided!
     if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]
@@ -61,7 +61,7 @@ export class Announcer {
   async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
     const { log } = this.options
     for (const [uuid, generation] of copies) {
-      // The guest moves away from this host. The move itself later tells the host when it may delete its copy.
+      // The guest is moving away from this host. When the move ends, the host is told to delete its copy.
       if (moves.some((move) => move.uuid === uuid && move.fromHostId === hostId)) continue
       try {
         await this.options.watched.agent(hostId).moves.appointOwner({ uuid, generation, isOwner: false })

@@ -69,7 +69,7 @@ class Lab {
     this.view.apply(this.view.findState('a')!, { $case: 'guest', value: guest })
   }
 
-  /** Resolves when the mover has read the moves this number of times from now on. */
+  /** Resolves when the mover has read the list of moves `count` more times. */
   async reads(count: number): Promise<void> {
     const until = this.lists + count
     await waitFor(() => this.lists >= until, { what: 'the mover reads the moves' })

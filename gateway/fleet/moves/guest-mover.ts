@@ -19,10 +19,10 @@ import { Announcer } from './announcer.js'
 import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
 import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 
-/** Lifetime of a ticket in ms, longer than any transfer should take. The end of the move invalidates it earlier. */
+/** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
 const ticketMs = 24 * 3_600_000
 const workEveryMs = 1000
-/** Time in ms to connect to an agent that has renewed its key, and time between two attempts. */
+/** After an agent has renewed its key: time limit in ms for the new connection, and pause between two attempts. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 
@@ -41,7 +41,7 @@ export interface GuestMoverOptions {
 /** Moves guests between hosts, and decides which host owns them. Any gateway continues what another one has begun. */
 export class GuestMover {
   readonly #working = new SingleFlight()
-  /** Announcements in progress, by uuid of the guest or id of the host: a slow host delays only its own moves. */
+  /** Announcements in progress, by uuid of the guest or id of the host. A slow host delays only its own moves. */
   readonly #announcing = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined
@@ -74,7 +74,7 @@ export class GuestMover {
     return this.#tryTarget(guest, await this.options.placement.findTarget(guest, toHostId))
   }
 
-  /** @throws {BerthError} if the guest cannot move at present, whichever host is its target */
+  /** @throws {BerthError} if no host could get the guest at present, or the guest is already on the target */
   async #refuseImpossible(guest: GuestView, toHostId: string | undefined): Promise<void> {
     refuseUnmovable(guest)
     const { watched, view, moves } = this.options
@@ -103,7 +103,7 @@ export class GuestMover {
     const { plan, move } = await this.#store(request)
     const network = await this.#expect(move, guest).catch((error: unknown) => this.#cancel(move, error))
     return this.#order(request, move, { ...plan, network }).catch((error: unknown) => {
-      // If the order was sent but not answered, the source may have begun the move. Its operation then decides.
+      // An order that was sent but not answered may have begun the move. The source's operation then shows the outcome.
       if (error instanceof UnansweredError && error.left) throw error
       return this.#cancel(move, error)
     })
@@ -245,7 +245,7 @@ export class GuestMover {
     }
   }
 
-  /** Announces the owner to both hosts: first to the owner, because the other host then deletes its copy. */
+  /** Announces the owner to both hosts: first to the owner, because afterwards the other host deletes its copy. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     try {
@@ -263,7 +263,7 @@ export class GuestMover {
 
 const noResponse = { revision: 0, guest: undefined, sshPassword: '' }
 
-/** The plan of a move that has ended: the guest's present network. */
+/** The answer for a move that has ended: the guest's present host, addresses and ports. */
 function movedPlan({ hostId, guest }: GuestView): GuestMovePlan {
   const { portMappings, publicIpv4s, ipv6Addresses, ipv4 } = guest
   return { toHostId: hostId, network: { portMappings, publicIpv4s, ipv6Addresses, ipv4 } }

@@ -1,7 +1,7 @@
 import type { HostState } from '../host-state.js'
 import type { LostMove, StoredMove } from './move-store.js'
 
-/** A move counts as lost if no host owned its guest for this time in ms. Before that, reports may just be late. */
+/** Time in ms without an owner after which the guest's move counts as lost. Before, reports of hosts may be late. */
 const graceMs = 120_000
 
 /** Finds guests that no host owns: their host handed them over in a move that the store has lost. */

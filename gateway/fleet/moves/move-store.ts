@@ -73,7 +73,7 @@ export class MoveStore {
     await this.#change('begin move', move, ({ owner, move: earlier, room }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      // Another move of the guest may be over, but it is stored until both of its hosts know this.
+      // An earlier move of the guest may be over. It is still stored until both of its hosts know the result.
       if (!next || earlier)
         throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
       return { owner: next, move: { ...move, generation: owner.generation }, room: room && { ...room, untilMs } }
@@ -81,8 +81,8 @@ export class MoveStore {
   }
 
   /**
-   * Decides a move: one durable write changes the guest's owner, or confirms the present one.
-   * @returns false if nothing was changed: the move is decided already, or has ended
+   * Decides a move in one durable write, which changes the guest's owner or confirms the present one.
+   * @returns false if nothing was written: the move is decided already, or has ended
    */
   async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {
     return this.#change('decide move', { id, uuid }, ({ owner, move, room }) => {
@@ -95,13 +95,13 @@ export class MoveStore {
   }
 
   /**
-   * Gives a guest back to the source of a move that the store has lost. The caller knows that no other host owns the
-   * guest. Does nothing if the store knows another owner or another move.
+   * Gives a guest back to the source of a move that the store has lost. Call it only if no other host owns the guest.
+   * Does nothing if the store has another owner or another move of the guest.
    */
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', { id: moveId, uuid }, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // The store may have lost a decision about this move, which gave the guest the generation `generation + 1`.
+      // A lost decision about this move may have set the generation `generation + 1`. The new one must be higher.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {
@@ -113,8 +113,8 @@ export class MoveStore {
   }
 
   /**
-   * True if the store contains this decision and replicas have confirmed it. A decision in the list of moves may exist
-   * only in the present master. A failover would lose it.
+   * True if the store contains this decision and replicas have confirmed it. A decision without this confirmation may
+   * exist only in the present master, and a failover would lose it.
    */
   async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
     const { move } = await this.store.transact('confirm move', (client) => this.#read(client, { id, uuid }))
@@ -131,7 +131,7 @@ export class MoveStore {
       if (move?.id !== id) return void (await client.unwatch())
       const steps = client.multi()
       steps.hDel(this.#movesKey, uuid)
-      // Other gateways may get the report of the target a little later.
+      // The reservation stays a little longer: other gateways may not have the target's report about the guest yet.
       if (room) this.#rooms.put(steps, new Map([[id, planSettled(room, steadyClock.now())]]))
       await steps.exec()
     })
@@ -179,7 +179,7 @@ export class MoveStore {
   }
 }
 
-/** A guest without an owner: its host has handed it over in a move that the store has lost. */
+/** A guest without an owner: the host `hostId` has handed it over in a move, and the store has lost this move. */
 export interface LostMove {
   readonly uuid: string
   readonly hostId: string

@@ -12,7 +12,7 @@ export interface MoveFacts {
   readonly nowMs: number
 }
 
-/** If the source host does not know the operation of a move after this time in ms, the order to begin it was lost. */
+/** If the source host has no operation of the move after this time in ms, the order to begin it was lost. */
 const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
@@ -24,7 +24,7 @@ export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'
-  // The source has handed over the guest. A target that is offline could not start it, so the source gets it back.
+  // The source has handed over the guest. An offline target cannot start it, so the source then gets it back.
   if (source?.role === 'handed_over' && source.moveId === move.id) return isTargetOnline ? 'switch' : 'cancel'
   if (isSourceRemoved || operation === 'failed' || operation === 'canceled') return 'cancel'
   const isLost = operation === undefined && isSourceOnline && nowMs - move.beganAtMs > orderLostMs
@@ -38,7 +38,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {
   const { source, isSourceOnline, isSourceRemoved } = facts
   if (hasOwner || decided?.ownerId === fromHostId) return 'tell'
-  // The target has no copy of the guest, so the source must keep the last one.
+  // The target has no copy of the guest. The source has the last one and becomes the owner again.
   if (source && source.role !== 'absent') return 'return'
   return isSourceOnline || isSourceRemoved ? 'forget' : 'wait'
 }

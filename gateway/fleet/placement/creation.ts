@@ -22,7 +22,7 @@ type Refusals = Map<string, BerthError>
 
 /** Creates guests: chooses a host, reserves resources, id and name, and calls the agent. */
 export class GuestCreator {
-  /** Ids of operations for which `holdRoom` has reserved resources, and that have not begun. */
+  /** Ids of creations for which `holdRoom` has reserved resources, and that have not begun yet. */
   readonly #held = new Set<string>()
 
   constructor(private readonly options: CreationOptions) {}
@@ -69,12 +69,12 @@ export class GuestCreator {
     return reserved
   }
 
-  /** @throws {BerthError} as `planPlacement`, or a refusal if all suitable hosts have refused the guest */
+  /** @throws {BerthError} as `planPlacement`, or the error of an agent if all suitable hosts refused the guest */
   #place(request: GuestCreationRequest, rooms: ReservedRooms, refusals: Refusals): Placed {
     const { placement, fleet } = this.options
     const placed = placement.placeNew(request, rooms, (hostId) => refusals.has(hostId))
     if (!placed) throw mostTelling([...refusals.values()])
-    fleet.agent(placed.hostId) // throws before anything is reserved
+    fleet.agent(placed.hostId) // throws if the host is offline, before anything is reserved
     return placed
   }
 
@@ -90,8 +90,8 @@ export class GuestCreator {
       await this.options.fleet.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
-      // Only a clear refusal by the agent releases the reservation. Otherwise the guest may exist, and a later sweep
-      // decides.
+      // Only a clear refusal by the agent frees the reservation. After other errors the guest may exist: a later sweep
+      // frees the reservation if no host reports the guest.
       if (!repeated && isRefusal(error)) await this.#release(reservation)
       throw error
     }
@@ -111,8 +111,8 @@ export class GuestCreator {
 }
 
 /**
- * True if another host may accept the guest: this one has too few resources or addresses. Each host has its own pools of
- * addresses.
+ * True if this host's refusal is about too few resources or addresses, so that another host may accept the guest. Each
+ * host has its own pools of addresses.
  */
 function mayFitElsewhere({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
   if (!(error instanceof BerthError)) return false
@@ -121,7 +121,7 @@ function mayFitElsewhere({ spec }: GuestCreationRequest, error: unknown): error 
   return error.code === 'resource_exhausted' || (isNamed && Object.hasOwn(named, error.field ?? ''))
 }
 
-/** Selects the error to report. "No free address" says more than "the address belongs to no pool". */
+/** Selects the refusal for the client. "No free address" says more than "the address belongs to no pool". */
 function mostTelling(refusals: readonly BerthError[]): BerthError {
   return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
 }

@@ -20,7 +20,7 @@ export interface GuestOwnersParts {
 
 type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership'>
 
-/** Keeps stored ids and names consistent with the guests of all hosts. Each id and name belongs to one guest. */
+/** Makes the ids and names in the store agree with the guests of all hosts, and unique in the fleet. */
 export class GuestOwners {
   constructor(private readonly parts: GuestOwnersParts) {}
 
@@ -50,7 +50,7 @@ export class GuestOwners {
     await this.check(host, known)
   }
 
-  /** Updates the store after a report about a guest. A later report or sweep repeats a failed update. Never rejects. */
+  /** Updates the store after a report about a guest. A later report or sweep repairs a failure. Never rejects. */
   async guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
     try {
       if (event?.$case === 'guest') await this.check(host, [event.value])
@@ -77,13 +77,13 @@ export class GuestOwners {
   }
 
   /**
-   * Frees old reservations without a guest on any host. Never rejects.
-   * @param callTimeoutMs maximum duration of a creation in addition to the grace period
+   * Frees old reservations whose guest no host reports. Never rejects.
+   * @param callTimeoutMs maximum duration of a creation; reservations must be older than this and `graceMs` together
    */
   async sweep(callTimeoutMs: number): Promise<void> {
     const { registry, moves, log } = this.parts
     try {
-      // Reservations of moving guests are kept: a target reports a guest only after it has taken it over.
+      // Reservations of moving guests stay: the target does not report the guest before the end of the move.
       const moving = new Set((await moves.list()).map(({ uuid }) => uuid))
       const freed = await registry.sweep(
         ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),

@@ -46,10 +46,11 @@ export class GuestRegistry {
   }
 
   /**
-   * Reserves a name and resources of a host, and assigns an id and a uuid. A repeated operation gets the same reservation.
+   * Reserves a name and resources of a host, and assigns an id and a uuid. A repeated operation gets the same
+   * reservation.
    *
-   * All requests that wait are decided in one transaction. Otherwise a gateway with many requests would let the
-   * transactions of the other gateways fail again and again.
+   * All waiting requests share one transaction: many transactions of one gateway would make those of others fail again
+   * and again.
    * @throws {BerthError} `name_conflict`, `store_unavailable`, or the error of `place`
    */
   async reserve(request: Omit<ReservationRequest, 'uuid'>): Promise<Reserved> {
@@ -83,7 +84,7 @@ export class GuestRegistry {
     return outcomes
   }
 
-  /** Watches and reads what reservations depend on. All commands are sent at once; WATCH is the first one. */
+  /** Reads the data on which reservations depend. Watches it first, so that a change makes the transaction fail. */
   async #watchAll(client: StoreClient, requests: readonly ReservationRequest[]) {
     const names = requests.map(({ name }) => this.#name(name))
     const operations = requests.map(({ operationId }) => this.#operation(operationId))
@@ -149,7 +150,7 @@ export class GuestRegistry {
     return [...stale.values()]
   }
 
-  /** Reads all reservations in small parts, because parsing all at once would delay requests. Some may occur twice. */
+  /** Yields all reservations in small parts: parsing all at once would delay requests. Some may occur twice. */
   async *#readAll(): AsyncIterable<Reservation[]> {
     let cursor = '0'
     do {
@@ -233,7 +234,7 @@ export class GuestRegistry {
     return steps
   }
 
-  /** Returns a free id for each request. Skips ids of reported guests: the store may have lost the counter's latest value. */
+  /** Returns a free id for each request. Skips ids of reported guests: the store may have lost the latest counter. */
   async #findFreeIds(client: StoreClient, lastId: number, requests: readonly ReservationRequest[]): Promise<number[]> {
     const { isShown } = requests[0]!
     const free: number[] = []

@@ -22,7 +22,7 @@ export interface PlacementOptions {
   readonly log: Logger
 }
 
-/** A host that was chosen, and what to store about it. */
+/** A host that was chosen, and the changes of reservations that must be stored. */
 export interface Placed {
   readonly hostId: string
   /** The new reservation. */
@@ -40,7 +40,7 @@ export class Placement {
 
   /**
    * Chooses a host for a new guest. The caller stores the reservation in the transaction that read `rooms`.
-   * @param rooms all reservations. If the operation has one already, its host is preferred
+   * @param rooms all reservations. A host that is already reserved for the operation is preferred
    * @param isExcluded true for hosts that have refused the guest
    * @returns undefined if all suitable hosts are excluded
    * @throws {BerthError} as `planPlacement`
@@ -59,8 +59,9 @@ export class Placement {
   }
 
   /**
-   * Reserves resources for several guests before the first one is created: for all of them or for none.
-   * @param attempt calls `place` for one of the guests; it may convert the error
+   * Reserves resources for several guests before the first one is created. If one guest fits on no host, reserves
+   * nothing.
+   * @param attempt called for each guest with its index; must call `place`, and may replace the error of `place`
    * @throws {BerthError} as `planPlacement`, `store_unavailable`
    */
   async hold(requests: readonly NewGuest[], attempt: (at: number, place: () => void) => void): Promise<void> {
@@ -77,12 +78,12 @@ export class Placement {
     })
   }
 
-  /** Ends reservations of `hold` or `reserveTarget`. If that fails, they end by their expiry. Never rejects. */
+  /** Removes reservations of `hold` or `reserveTarget`. If that fails, they end when they expire. Never rejects. */
   async release(operationIds: readonly string[]): Promise<void> {
     await this.#changeQuietly(() => new Map(operationIds.map((id) => [id, undefined])))
   }
 
-  /** Ends reservations of guests that hosts report, and removes those that have expired. Never rejects. */
+  /** Lets reservations of reported guests end soon, and removes those that have expired. Never rejects. */
   async clean(): Promise<void> {
     await this.#changeQuietly((rooms) => this.#read(rooms).changes)
   }
@@ -111,7 +112,7 @@ export class Placement {
     return { hostId, room: { ...reserve(hostId, guest.limits), uuid: guest.uuid }, changes }
   }
 
-  /** @param ownId operation whose reservation does not count, because the decision replaces it */
+  /** @param ownId operation that gets a new reservation, so that its former reservation does not count */
   #read(rooms: ReservedRooms, ownId?: string): { candidates: Candidate[]; changes: RoomChanges } {
     const { view } = this.options
     const isShown = (hostId: string, uuid: string): boolean => view.findState(hostId)?.guests.has(uuid) ?? false

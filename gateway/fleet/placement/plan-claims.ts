@@ -9,7 +9,7 @@ export interface Reservation {
   /** Id of the operation that creates the guest. Empty: the guest was only reported by its agent. */
   readonly operationId: string
   readonly reservedAtMs: number
-  /** Number of decisions about the owner. Absent: 0. */
+  /** Ownership generation: number of decisions about the guest's owner so far. Absent: 0. */
   readonly generation?: number
   /** Undecided move of the guest to another host. */
   readonly move?: PendingMove
@@ -20,13 +20,13 @@ export interface GuestClaim {
   readonly uuid: string
   readonly id: number
   readonly name: string
-  /** Generation of the guest's owner, as the host knows it. Absent: 0. */
+  /** Ownership generation of the guest that the host knows (see `Reservation`). Absent: 0. */
   readonly generation?: number
   /** False if the host has a copy of the guest, but may not start it. Absent: true. */
   readonly isOwner?: boolean
 }
 
-/** Stored claims of guests to ids, uuids and names, with which reported guests may conflict. */
+/** Ids, uuids and names of guests in the store. Reported guests may conflict with them. */
 export interface StoredClaims {
   readonly byUuid: ReadonlyMap<string, Reservation>
   /** Uuids of guests by name in lower case. */
@@ -45,11 +45,11 @@ export interface ClaimPlan {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /** Generation of the present owner, if the host believes that it is the owner but knows an older generation. */
+  /** Present ownership generation, if the host believes that it is the owner because it knows an older generation. */
   readonly ownerGeneration?: number
 }
 
-/** Decides to which host a reported guest belongs: to the stored host, otherwise to the first host that reports it. */
+/** Decides whether reported guests belong to this host. The stored host counts, otherwise the first that reports. */
 export function planClaims(hostId: string, claims: readonly GuestClaim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)
@@ -68,7 +68,7 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
   return { add, refused }
 }
 
-/** Finds an old copy of a guest that another host owns now. A host has one if it was restored from an old image. */
+/** Finds an old copy of a guest that another host owns now. A host restored from an old image has such copies. */
 function newerOwner(
   hostId: string,
   { generation = 0, isOwner }: GuestClaim,

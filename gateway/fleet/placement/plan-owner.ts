@@ -1,6 +1,6 @@
 /*
- * The owner of a guest, as stored. Each function plans one durable write. `undefined`: the record has changed
- * meanwhile, so nothing is written. agent/guests/ownership/plan-ownership.ts shows how agents apply a decision.
+ * The stored owner of a guest. Each function plans one durable write, or returns `undefined` if the record has changed
+ * meanwhile and nothing must be written. agent/guests/ownership/plan-ownership.ts shows how agents apply a decision.
  */
 
 /** A move that has begun and is not decided yet. */
@@ -11,7 +11,7 @@ export interface PendingMove {
 
 export interface GuestOwner {
   readonly hostId: string
-  /** Number of decisions about the owner. It grows when the guest moves, and when a move is canceled. */
+  /** Number of decisions about the owner. Each end of a move increases it, also if the move is canceled. */
   readonly generation: number
   /** Undecided move of the guest. */
   readonly move?: PendingMove
@@ -22,15 +22,15 @@ export function planBegin(owner: GuestOwner, fromHostId: string, move: PendingMo
   return { hostId: owner.hostId, generation: owner.generation, move }
 }
 
-/** Makes the target the owner. The caller knows that the source has handed the guest over in this move. */
+/** Makes the target of the move the owner. Call it only after the source has handed the guest over in this move. */
 export function planSwitch({ generation, move }: GuestOwner, moveId: string): GuestOwner | undefined {
   if (move?.id !== moveId) return undefined
   return { hostId: move.toHostId, generation: generation + 1 }
 }
 
 /**
- * Makes the source of a move the owner again, although the target was the owner already. The caller knows that the
- * target has no copy, and that the source still has the guest.
+ * Makes the source of a move the owner again after the target had become the owner. Call it only if the target has no
+ * copy and the source still has the guest.
  */
 export function planReturn(
   { hostId, generation, move }: GuestOwner,
@@ -41,8 +41,8 @@ export function planReturn(
 }
 
 /**
- * Ends the move without a change of the owner. The new generation makes all earlier messages of the move invalid. If
- * the source has handed over the guest, it may start the guest again.
+ * Ends the move without a change of the owner. A source that has handed over the guest may start it again. The new
+ * generation makes all earlier messages of the move invalid.
  */
 export function planCancel({ hostId, generation, move }: GuestOwner, moveId: string): GuestOwner | undefined {
   if (move?.id !== moveId) return undefined

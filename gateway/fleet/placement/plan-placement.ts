@@ -49,7 +49,7 @@ export function planPlacement(
 
 type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
 
-/** Returns the candidates that fulfil all conditions. @throws the error of the condition that leaves no candidate */
+/** Returns the candidates that fulfil all conditions. @throws the error of the condition that excludes the last one */
 function filterAble(candidates: readonly Candidate[], conditions: readonly Condition[]): readonly Candidate[] {
   let left = candidates
   for (const [may, problem] of conditions) {
@@ -95,7 +95,7 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
   return findExceeded(addAllocation(allocated, wanted), host.description?.capacity, ratios) === undefined
 }
 
-/** Load of the host's most used resource with the guest added. A resource without a limit counts with ratio 16. */
+/** Highest allocated share of a resource, relative to its ratio, with the guest. Ratio 0 (no limit) counts as 16. */
 function spread({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   const shares = planShares(addAllocation(allocated, wanted), host.description?.capacity)
   return Math.max(...shares.map(({ share, kind }) => share / (ratios[kind] || 16)))

@@ -7,11 +7,10 @@ import type { ReservedRoom, ReservedRooms } from './plan-rooms.js'
 export interface ReservationRequest {
   readonly name: string
   readonly operationId: string
-  /** Uuid of the guest. */
   readonly uuid: string
   /** True if the view has a guest with this name or id, which the store may have lost. */
   readonly isShown: (ref: string) => boolean
-  /** Chooses the host. */
+  /** Chooses the host and its resources, or throws. `rooms` includes the reservations of earlier requests. */
   readonly place: (rooms: ReservedRooms) => Placed
 }
 
@@ -36,7 +35,7 @@ export interface ReservationsPlan {
   readonly rooms: ReadonlyMap<string, ReservedRoom | undefined>
 }
 
-/** Decides about requests one after another, so that each decision considers those before it. */
+/** Plans reservations for requests, one after another. Each plan considers the reservations before it. */
 export function planReservations(
   requests: readonly ReservationRequest[],
   stored: StoredReservations,

@@ -18,7 +18,7 @@ export type RoomChanges = ReadonlyMap<string, ReservedRoom | undefined>
 
 /** Lifetime in ms of a reservation. A creation takes seconds. */
 export const roomLifetimeMs = 120_000
-/** Time in ms after one gateway shows a guest, within which the others get the same report of the host. */
+/** Time in ms that a reservation stays after one gateway shows the guest, until the others have the same report. */
 export const roomSettleMs = 5000
 
 export interface RoomFacts {
@@ -30,13 +30,13 @@ export interface RoomFacts {
 export interface RoomPlan {
   /** Reservations that count as used resources of their hosts, in addition to the guests in the view. */
   readonly counted: readonly ReservedRoom[]
-  /** Ends reservations of shown guests a little later, and removes those that have ended. */
+  /** Changes to store: reservations of guests in the view end soon, and expired reservations are removed. */
   readonly changes: RoomChanges
 }
 
 /**
- * Decides which reservations count. Each guest counts once: as soon as a gateway's view contains the guest, the
- * reservation no longer counts for this gateway. Other gateways may get the host's report later and still need it.
+ * Decides which reservations this gateway counts: none of a guest that its view contains, because each guest must count
+ * once. Other gateways may get the host's report later and still need the reservation.
  */
 export function planRooms(rooms: ReservedRooms, { nowMs, isShown }: RoomFacts): RoomPlan {
   const counted: ReservedRoom[] = []
@@ -50,7 +50,7 @@ export function planRooms(rooms: ReservedRooms, { nowMs, isShown }: RoomFacts): 
   return { counted, changes }
 }
 
-/** Returns the reservation of a guest that its host reports. */
+/** Shortens the reservation of a guest whose host reports it now: only gateways without the report still need it. */
 export function planSettled(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + roomSettleMs) }
 }

@@ -3,8 +3,8 @@ import type { Store, StoreClient } from '../../store/store.js'
 import type { ReservedRoom, ReservedRooms, RoomChanges } from './plan-rooms.js'
 
 /**
- * Resources of hosts that are reserved for guests, among all gateways that share the store. A transaction that reserves
- * resources watches the key, so that each decision is based on all earlier ones.
+ * Resources of hosts that are reserved for guests, among all gateways that share the store. Each transaction that
+ * reserves resources watches the key, so it runs again if another one has changed a reservation meanwhile.
  *
  * | key | holds |
  * |---|---|
