@@ -11,15 +11,15 @@ export interface ConfirmationsOptions {
   readonly channel: string
 }
 
-/** Time in ms within which replicas must confirm. It is too short for the master to count as down meanwhile. */
+/** Time limit in ms for confirmations of replicas. The master counts as down only after a longer time. */
 export const confirmTimeoutMs = 1000
 
 /**
- * Waits until replicas have what the master has. All callers of one turn of the event loop share one WAIT, because
- * several WAITs on a connection run one after another.
+ * Waits until replicas have all data of the master. Calls in one turn of the event loop share one WAIT, because several
+ * WAITs on a connection run one after another.
  *
- * WAIT only covers earlier commands of its own connection. Therefore a PUBLISH is sent first: it is replicated after
- * all earlier writes of other connections, and no server writes it to its append-only file.
+ * WAIT only covers earlier commands of its own connection. A PUBLISH on this connection is therefore sent first. It is
+ * replicated after the earlier writes of all connections, and is not written to the append-only file.
  * Source: https://redis.io/docs/latest/commands/wait/
  */
 export class Confirmations {

@@ -30,8 +30,8 @@ function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreSe
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
     disableClientInfo: true,
-    // No timeout: each one would create an AbortSignal, which costs more than the command. `Store` ends hanging
-    // commands.
+    // No timeout of single commands: each would create an AbortSignal, which costs more than the command itself.
+    // `Store` ends hanging commands instead.
     commandOptions: { timeout: 0 },
     // The store itself connects again, each time with a new client.
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, ...address, ...tls },
@@ -103,8 +103,8 @@ export async function connectStore(server: StoreServer, subscriptions: Subscript
 
 async function prepare(clients: readonly StoreClient[], mustBeMaster: boolean): Promise<void> {
   await Promise.all(clients.map((client) => client.connect()))
-  // Turns off the tracking of `emitInvalidate`, which only reports keys that a connection has read. The gateway needs
-  // the changes of all keys with the prefixes.
+  // Turns off the tracking that node-redis requests for `emitInvalidate`: it reports only keys that the connection has
+  // read. `subscribe` requests reports of all keys with the prefixes.
   await Promise.all(clients.map((client) => client.sendCommand(['CLIENT', 'TRACKING', 'OFF'])))
   await clients[0]!.ping() // fails while the server loads its data
   if (mustBeMaster) await Promise.all(clients.map(checkMaster))
@@ -123,13 +123,13 @@ async function checkMaster(client: StoreClient): Promise<void> {
   if (role !== 'master') throw new Error(`the server is a ${role}, not the master`)
 }
 
-/** Minimum number of turns of the event loop that `withTimeout` waits. */
+/** Number of turns of the event loop that `withTimeout` waits at least before it gives up. */
 const turns = 24
 
 /**
- * Rejects if `promise` takes longer than `ms`. node-redis' own timeouts end when a command is written. The time is
- * divided into `turns` equal parts. A turn of the event loop counts as at most one part, however long it takes: answers
- * that arrive during a turn are only read after it.
+ * Rejects if `promise` takes longer than `ms`. The timeouts of node-redis do not suffice: they end when a command is
+ * written. A blocked event loop reads answers only afterwards. Therefore `ms` is divided into `turns` parts, of which
+ * each turn of the event loop uses up one at most.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
@@ -151,7 +151,7 @@ export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T
 const unavailableReply =
   /^(OOM|MISCONF|READONLY|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS|NOPERM|TRYAGAIN|UNBLOCKED)\b/
 
-/** If a command of a transaction was refused, the reply to EXEC begins with this text and the reply to that command. */
+/** Beginning of the reply to EXEC if Redis refused a command of the transaction. The reply to this command follows. */
 const abortedBecause = /^EXECABORT Transaction discarded because of: /
 
 /** Converts an error of a command to a BerthError. Only programming errors become `internal_error`. */
@@ -165,7 +165,7 @@ export function toStoreError(cause: unknown, step: string): BerthError {
   return storeUnavailable(step, cause)
 }
 
-/** The error of a change that may have been made, but could be lost in a failure of the master. */
+/** Error for a change without confirmation: it may have been made, but a failure of the master could lose it. */
 export function unconfirmed(step: string, cause: unknown): BerthError {
   const message = `${step}: the change may have been made, but the store could not confirm it: try again later`
   return new BerthError('unavailable', 'store_unavailable', message, { cause })

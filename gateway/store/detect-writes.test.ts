@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { StoreClient } from './connection.js'
 import { detectWrites } from './detect-writes.js'
 
-/** A transaction that, like the one of node-redis, returns itself from each command. */
+/** A transaction whose commands return the transaction itself, as in node-redis. */
 class FakeTransaction {
   readonly commands: string[] = []
   set(key: string): this {

@@ -5,7 +5,7 @@ const reads: ReadonlySet<string> = new Set([
   ...['get', 'mGet', 'exists', 'pTTL', 'scanIterator', 'time', 'ping', 'info', 'role'],
   ...['hGet', 'hmGet', 'hGetAll', 'hVals', 'hKeys', 'hExists', 'hScan'],
   ...['lRange', 'sMembers', 'zRange', 'zCard', 'zScore', 'zCount', 'xRange', 'xRevRange'],
-  // Creating a transaction writes nothing. The commands that are added to it are checked separately.
+  // These only begin or end a transaction. A command that is added to the transaction is checked by itself.
   ...['multi', 'exec', 'watch', 'unwatch'],
 ])
 
@@ -33,7 +33,7 @@ function wrap<T extends object>(target: T, onCall: (method: string) => void): T 
       return (...parameters: unknown[]): unknown => {
         onCall(name)
         const result: unknown = Reflect.apply(value, target, parameters)
-        if (result === target) return proxy // commands of a transaction return the transaction itself
+        if (result === target) return proxy // the transaction itself was returned: its proxy must replace it
         return name === 'multi' ? wrap(result as object, onCall) : result
       }
     },

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { StoredDocument } from './document.js'
 import type { Store } from './store.js'
 
-/** A store with one document, which reports changes and new connections when a test says so. */
+/** A store with one document. A test makes it report changes of the document and new connections. */
 class FakeStore {
   text: string | null = null
   reportChange = (): void => undefined

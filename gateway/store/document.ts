@@ -68,14 +68,14 @@ export class StoredDocument<T> {
     return next.value
   }
 
-  /** Reads the document again, for callers that need the changes that other gateways have just made. */
+  /** Reads the document again, so that a caller gets a change that another gateway has just made. */
   refresh(): Promise<void> {
     return this.#reload()
   }
 
   /**
-   * @param isNewServer true if this may be another server, which lacks unconfirmed changes of the former one. Its value
-   * then replaces the known one, even if its version is not newer.
+   * @param isNewServer true if the store may have another server now, which lacks unconfirmed changes of the former
+   * one. The value that is read then replaces the known value even if its version is older.
    */
   async #reload(isNewServer = false): Promise<void> {
     const { store, name, log } = this.options
@@ -84,7 +84,7 @@ export class StoredDocument<T> {
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
       if (isNewServer && this.#known === before) return this.#replace(read)
-      // Version 0 means that the store was emptied. The document is then reset, unless it was changed during this read.
+      // Version 0: the store was emptied. The document is then reset, unless this process changed it during the read.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `reading ${name} from the store failed`)

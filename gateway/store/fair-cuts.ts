@@ -1,11 +1,11 @@
 /*
- * If a store that callers share is full, the callers with the most entries lose some. Nobody can therefore push out the
- * entries of other callers.
+ * If a shared list of entries is full, the callers with the most entries lose some of them. One caller therefore cannot
+ * push out the entries of the others.
  */
 
 /**
- * Number of entries of a caller. Callers with the same root lose entries as if they were one caller with the sum of
- * their entries. They then share this loss.
+ * Number of entries of a caller. Callers with the same `root`, for example keys that one key created, first count as
+ * one caller with the sum of their entries. The loss is then divided among them.
  */
 export interface Share {
   readonly root: string
@@ -26,8 +26,8 @@ export function planCuts(shares: readonly Share[], excess: number): Map<string, 
 }
 
 /**
- * Reduces the largest counts to one common number, so that `excess` entries are removed. If that is not possible
- * exactly, the first counts lose one more entry.
+ * Removes `excess` entries by reducing the largest counts to one common number. If the division leaves a rest, the
+ * first of these counts lose one more entry.
  */
 function cutLargest(counts: ReadonlyMap<string, number>, excess: number): Map<string, number> {
   const sorted = [...counts].sort((a, b) => b[1] - a[1])

@@ -3,8 +3,8 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import type { Store } from './store.js'
 
 /*
- * Identifies the gateway process that began a request, and checks whether this process still runs. For a process on the
- * same host it uses /proc, otherwise a short-lived key in the store.
+ * Each request that is in progress names its gateway process. This file makes these names, and checks whether a named
+ * process still runs: with /proc on the same host, otherwise with a short-lived key in the store.
  */
 
 const leaseMs = 10_000
@@ -30,7 +30,7 @@ export class GatewayInstance {
 
   /** Starts to renew the key of this process in the store. */
   start(): void {
-    const renew = () => void this.#renew().catch(() => undefined) // // while the store is down, no gateway reads the key
+    const renew = () => void this.#renew().catch(() => undefined) // a failure is harmless: nobody can read the key then
     this.store.on('up', renew)
     if (this.store.ready()) renew()
     this.#timer ??= setInterval(renew, renewEveryMs).unref()

@@ -1,4 +1,4 @@
-/** `null`: all keys may have changed. The promise of a listener resolves when the change is in force in this process. */
+/** Called with a changed key, or `null` if all may have changed. May return a promise until the change is in force. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */

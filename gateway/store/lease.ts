@@ -5,14 +5,14 @@ import { planLease, type LeaseGrant } from './plan-lease.js'
 import type { Store, StoreClient } from './store.js'
 
 /**
- * A lease that only one of the gateways on a store holds. When its holder dies, another gateway takes it over after a
- * short time; after `release`, at once. Each time, the lease gets a higher epoch, see `shared/fence.ts`.
+ * A lease that only one of the gateways on a store holds. If the holder dies, another gateway takes it over after a
+ * short time; after `release`, at once. Each take-over gives the lease a higher epoch, see `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()
   #heldUntilMs = 0
   #epoch: number | undefined
-  /** True if the last attempt to take the lease got no answer, so that the store may have executed it. */
+  /** True if the last attempt to take the lease got no answer: the store may have executed it. */
   #isUnsure = false
   #above = 0
 
@@ -27,7 +27,7 @@ export class Lease {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Number that increases whenever a process takes the lease over. undefined: this process does not hold it. */
+  /** Number of this take-over, higher than all earlier ones. undefined: this process does not hold the lease. */
   get epoch(): number | undefined {
     return this.held ? this.#epoch : undefined
   }
@@ -51,15 +51,15 @@ export class Lease {
     return grant !== undefined
   }
 
-  /** Notes an epoch that an agent has seen. The next renewal takes a higher epoch if the lease's own is not higher. */
+  /** Remembers an epoch that an agent has seen. The next renewal takes a higher one if the lease's is not higher. */
   exceed(epoch: number): void {
     this.#above = Math.max(this.#above, epoch)
   }
 
   /**
-   * Makes the transaction fail if another process takes the lease over. Call it within `store.transact`, before MULTI.
-   * @param epoch lease epoch in which the work of the transaction began. Default: the latest epoch of this process
-   * @throws {BerthError} `lease_lost` if the lease now has another epoch, even one of this process
+   * Makes the transaction fail if another process takes over the lease. Call it within `store.transact`, before MULTI.
+   * @param epoch epoch in which the work of the transaction began. Default: the latest epoch of this process
+   * @throws {BerthError} `lease_lost` if the lease already has another epoch, even a later one of this process
    */
   async guard(client: StoreClient, epoch = this.#epoch): Promise<void> {
     await client.watch(this.#key)

@@ -8,9 +8,9 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes of the gateway that holds a lease when this object is created. After any later take-over they fail. This
- * includes a take-over by the same gateway: another one may have held the lease in between. All waiting writes form one
- * transaction, so that the check of the lease costs little.
+ * Writes that are valid only while the gateway holds a lease without interruption. They fail after any take-over since
+ * this object was created, even by the same gateway: another one may have held the lease in between. All waiting writes
+ * form one transaction, so that the lease is checked only once.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []
@@ -21,7 +21,7 @@ export class LeasedWrites {
     private readonly store: Store,
     private readonly lease: Lease,
   ) {
-    this.#epoch = lease.epoch ?? 0 // // 0: this process does not hold the lease, so all writes fail
+    this.#epoch = lease.epoch ?? 0 // 0: this process does not hold the lease, so all writes fail
   }
 
   /** @param add adds the commands of one write @throws {BerthError} `store_unavailable`, `lease_lost` */

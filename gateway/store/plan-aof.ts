@@ -4,8 +4,8 @@
  */
 
 /**
- * True if a power cut explains the bytes after the last complete command: they are the beginning of further commands.
- * Zeros may follow, which file systems leave for data that was not written.
+ * True if a power cut explains the bytes after the last complete command. They must be the beginning of further
+ * commands. Zeros may follow: file systems leave them for data that was not written.
  * @param tail bytes from the first one that redis-check-aof rejects
  */
 export function isTornTail(tail: Buffer): boolean {
@@ -88,8 +88,8 @@ export function parseManifest(text: string): AofFile[] | undefined {
 }
 
 /**
- * Creates a manifest for the files in the directory, without the increments of an earlier base. The later base contains
- * their changes. Executing them again would, for example, count INCR twice.
+ * Creates a manifest for the files in the directory. Leaves out increments that are older than the base file, which
+ * contains their changes already: Redis would otherwise execute, for example, INCR twice.
  * @returns undefined if it is ambiguous which files belong together
  */
 export function rebuildManifest(names: readonly string[]): string | undefined {
@@ -108,9 +108,10 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that belong to a base file: those whose numbers are not lower. Redis opens an increment before
- * it writes a base, and another one if that fails. A later base may therefore have several such increments, some of
- * which may be older than the base. The result is then undefined. Source: redis 7.0, aof.c
+ * Finds the increments that belong to a base file: those whose numbers are not lower.
+ * Redis opens an increment before it writes a base, and another one if writing the base fails. Of several increments,
+ * some may then be older than the base. Source: redis 7.0, aof.c
+ * @returns undefined if this is possible
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

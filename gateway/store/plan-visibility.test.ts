@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { distrustMs, isVisible, planAnswers } from './plan-visibility.js'
 
 const nowMs = 10_000
-/** Connected for so long that all other gateways were heard. */
+/** Time of the connection, so long ago that this gateway has heard all others. */
 const long = 0
 
 describe('planAnswers, which decides whose answers make a write visible at all gateways,', () => {

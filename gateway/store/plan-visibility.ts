@@ -1,7 +1,7 @@
-/** Time in ms for which a gateway may use its caches after it began the last exchange that showed all changes. */
+/** Time in ms for which a gateway may use its caches, from the beginning of its last successful exchange with Redis. */
 export const trustMs = 1000
 /**
- * Time in ms after which other gateways know that a silent gateway no longer uses its caches. It is longer than
+ * Time in ms of silence after which other gateways assume that a gateway no longer uses its caches. It is longer than
  * `trustMs`, because clocks do not run equally fast.
  */
 export const distrustMs = 1200
@@ -16,19 +16,19 @@ export interface KnownGateways {
   readonly connectedMs: number
 }
 
-/** Answers that a gateway needs before its writes are visible everywhere. */
+/** Answers for which a gateway waits until its writes count as visible everywhere. */
 export interface AnswersNeeded {
   /** Ids of gateways that must answer. */
   readonly from: readonly string[]
-  /** Minimum number of answers. It is higher than the number of ids if unknown gateways may use their caches. */
+  /** Minimum number of answers. It exceeds the number of ids in `from` if unknown gateways may use their caches. */
   readonly count: number
-  /** Monotonic time in ms at which no gateway can use older data any more, even without answers. */
+  /** End of the wait in monotonic ms: gateways that have not answered by then no longer use older data. */
   readonly untilMs: number
 }
 
 /**
- * Decides whose answers are needed. A gateway that was heard within `distrustMs` may use its caches. Soon after this
- * gateway has connected, it may not have heard all of them yet: their number then decides.
+ * Decides which gateways must answer: those that were heard within `distrustMs`, because they may use their caches. A
+ * gateway that has just connected may not have heard all of them. The number of other subscribers then decides.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)

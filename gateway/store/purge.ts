@@ -39,7 +39,7 @@ export async function purgeStore(options: ServerOptions, prefix: string): Promis
   }
 }
 
-/** Throws an error if a gateway is using the prefix, or if several gateways belong to the fleet. */
+/** Throws an error if a gateway process uses the prefix, or more than one gateway has joined the fleet. */
 async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
   if (countGateways(await client.get(`${prefix}gateways`)) > 1)
     throw new BerthError(
@@ -66,7 +66,7 @@ async function removeKeys(client: StoreClient, prefix: string): Promise<number> 
   return removed
 }
 
-/** Finds the keys with the prefix. The check of the configuration forbids special characters of patterns in it. */
+/** Finds the keys with the prefix. The configuration permits only prefixes without special characters of patterns. */
 function scan(client: StoreClient, prefix: string): AsyncIterable<string[]> {
   return client.scanIterator({ MATCH: `${prefix}*`, COUNT: keysAtOnce })
 }

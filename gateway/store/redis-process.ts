@@ -12,10 +12,11 @@ import { AofRepair } from './aof-repair.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
- * The gateway's private redis-server.
+ * The gateway's private redis-server. It runs in its own session and survives the gateway. The next gateway uses it
+ * again.
  *
- * The server has its own session. It survives a killed gateway, and the next gateway takes it over. It runs under
- * flock(1) with a lock on a file in its directory. Two servers can therefore never write the same append-only file.
+ * The server runs under flock(1), which locks a file in its directory. Two servers can therefore never write the same
+ * append-only file.
  */
 
 export interface RedisProcessOptions {
@@ -102,7 +103,7 @@ export class RedisProcess {
   async stop(): Promise<void> {
     this.#stopping.abort()
     const guardEnded = Promise.resolve(this.#guard).then(() => true)
-    // When a server ends, another one may take the lock and start. It must end, too.
+    // When a server ends, a waiting one may take the lock and start. The loop ends this one, too.
     do await this.#end(await this.findPid())
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }
@@ -134,10 +135,10 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair true if the last server ended early, perhaps because of torn files @returns why this server ended */
+  /** @param repair true if the last server ended early: its files may be torn @returns why this server ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
-    // If another process holds the lock, a server is running and owns the files.
+    // The files may be repaired only if nobody holds the lock: otherwise a running server uses them.
     if ((await runLocked(this.#paths.lock, ['true'], '')).code === 0) {
       await this.#repair.ensureManifest()
       if (repair) await this.#repair.repair()

@@ -14,7 +14,7 @@ export interface ServerOptions {
   readonly confirmingReplicas?: number | undefined
 }
 
-/** Short time limit in ms for connecting to a master: during the attempt, the Sentinels may choose another one. */
+/** Time limit in ms for connecting to a master. It is short, because the Sentinels may choose another one meanwhile. */
 const masterConnectTimeoutMs = 1000
 
 /** Finds the server to which the store connects, and notices when another one has taken its place. */

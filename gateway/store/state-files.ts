@@ -8,14 +8,14 @@ const storeFiles = 'redis/appendonlydir'
 const adminKey = 'admin-key.json'
 
 /**
- * Fails if some of the files are lost. Replacing them would not help: hosts reject a new authority, and a new secret
+ * Fails if a file of an earlier start is lost. A new one would not help: hosts reject a new authority, and a new secret
  * cannot decrypt stored data.
  * @throws {BerthError} `state_missing`
  */
 export function checkStateComplete(directory: string): void {
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
-  // If only the administrator's key exists, nothing was lost: the first start of the gateway creates the other files.
+  // If there is only the administrator's key, no file was lost: this is the first start, which creates the other files.
   const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
   if (missing === undefined || !wasComplete) return
   throw new BerthError(

@@ -28,16 +28,16 @@ export interface StoreOptions extends ServerOptions {
   serverProblem?: () => string
 }
 
-/** If it returns a promise, writes count as visible at this gateway when the promise resolves. */
+/** A write counts as visible at this gateway when the promise that the listener may return has resolved. */
 type Listener = () => unknown
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
-/** Time limit of a ping on a connection that is only used for writes. An earlier WAIT on it may delay the ping. */
+/** Time limit in ms of a ping on a connection that is only used for writes. A WAIT before the ping may delay it. */
 const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
-/** Maximum pause between attempts to connect. With Sentinels, this pause prolongs a failover. */
+/** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
-/** Maximum number of exchanges with the server until it has answered fast enough to use the caches. */
+/** Maximum number of exchanges until one was fast enough, so that the caches may be used. */
 const trustAttempts = 3
 
 interface ActiveConnection extends StoreConnection {
@@ -46,10 +46,10 @@ interface ActiveConnection extends StoreConnection {
 }
 
 /**
- * The Redis server that gateways share. Commands fail immediately while it is down. If it stops answering, this is
- * noticed within 2 s, or within 3 s if only writes hang. It is used again within 2 s after its return.
+ * The Redis server that gateways share. Commands fail immediately while it is down. A server that stops answering
+ * counts as down within 2 s, or within 3 s if only writes hang. After its return, it is used again within 2 s.
  *
- * No command is sent twice: if its answer was lost, it fails with `store_unavailable`.
+ * No command is sent twice. A command whose answer was lost fails with `store_unavailable`.
  */
 export class Store {
   readonly #server: ServerFinder
@@ -109,14 +109,14 @@ export class Store {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
-  /** Time (performance.now()) up to which this process has applied all changes in the server. -Infinity: it is down. */
+  /** Up to this time (performance.now()), this process has applied all changes in the server. -Infinity: it is down. */
   confirmedAtMs(): number {
     return this.#connection ? this.#confirmed : -Infinity
   }
 
   /**
    * Waits until this process has applied all writes that any gateway acknowledged before this call. Usually it knows
-   * this already. After a pause, it may not have read all reported changes yet.
+   * already that it has. After a pause, changes may still be unread.
    * @throws {BerthError} `store_unavailable`
    */
   async current(): Promise<void> {
@@ -131,16 +131,16 @@ export class Store {
   }
 
   /**
-   * Reports each change, by any client, of keys that start with `prefix` (which must include the store's own prefix,
-   * see `key`). `null`: any of them may have changed. Call it before `start`. Drop cached data at the event `down`:
-   * changes that happen while the store is down are not reported. Writes count as visible at this gateway when the
-   * promises of the listeners resolve.
+   * Calls `listener` after each change, by any client, of a key that starts with `prefix`. `null`: any of these keys
+   * may have changed. `prefix` must include the store's own prefix, see `key`. Writes count as visible at this gateway
+   * when the promises of the listeners resolve. Call this before `start`. Drop cached data at the event `down`: changes
+   * are not reported while the store is down.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#invalidations.listen(prefix, listener)
   }
 
-  /** Connection for commands whose writes need no confirmation. @throws {BerthError} `store_unavailable` */
+  /** Connection for commands that no replica has to confirm. @throws {BerthError} `store_unavailable` */
   get client(): StoreClient {
     return this.#connected().main
   }
@@ -188,11 +188,11 @@ export class Store {
   }
 
   /**
-   * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. It runs again if a
-   * watched key has changed. This process runs one transaction at a time.
+   * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. If a watched key has
+   * changed, `commands` runs again. This process runs one transaction at a time.
    *
-   * If replicas are configured, waits until they confirm the result. This also applies to a transaction that wrote
-   * nothing: it may have read an earlier change that they have not confirmed yet.
+   * If replicas are configured, waits until they confirm the result, even of a transaction that wrote nothing: it may
+   * have read an earlier change that they have not confirmed yet.
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {

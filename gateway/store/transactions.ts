@@ -13,8 +13,8 @@ export class Transactions<Connection extends { readonly exclusive: StoreClient }
   constructor(private readonly connection: () => Connection | undefined) {}
 
   /**
-   * Runs `commands` until no watched key changes meanwhile.
-   * @returns the result, and the connection on which it was made
+   * Runs `commands`, and repeats them if a watched key has changed meanwhile.
+   * @returns the result of `commands`, and the connection on which they ran
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   run<T>(
@@ -33,7 +33,7 @@ export class Transactions<Connection extends { readonly exclusive: StoreClient }
         return { result: await commands(client), connection }
       } catch (cause) {
         if (cause instanceof WatchError && attempt < maxAttempts) {
-          await delay(Math.random() * attempt) // random delays prevent another collision of transactions
+          await delay(Math.random() * attempt) // random, so that the transactions of two gateways do not collide again
           continue
         }
         if (client.isReady) await client.unwatch().catch(() => undefined)

@@ -35,8 +35,8 @@ type Message = { readonly from: string } & (
 type Question = Extract<Message, { readonly kind: 'question' }>
 
 /**
- * Knows when a write is visible at all gateways on the store: when each of them has applied it, or may no longer use
- * its caches, because it has not been heard for some time. See docs/design/several-gateways.md.
+ * Finds out when a write is visible at all gateways on the store: each one has applied it, or has been silent for so
+ * long that it may no longer use its caches. See docs/design/several-gateways.md.
  */
 export class Visibility {
   readonly #id = randomUUID()
@@ -51,12 +51,12 @@ export class Visibility {
 
   constructor(private readonly options: VisibilityOptions) {}
 
-  /** Call it as soon as messages are received. */
+  /** Call this as soon as this gateway receives the messages of the others. */
   connected(): void {
     this.#connectedMs = performance.now()
   }
 
-  /** Reports that this gateway uses its caches. Call it before each time in which it does. */
+  /** Tells the others that this gateway uses its caches. Call it before each period in which caches are used. */
   async serve(): Promise<void> {
     await this.#publish({ kind: 'serving', from: this.#id })
   }
@@ -81,14 +81,14 @@ export class Visibility {
   }
 
   /**
-   * Sets the function that other gateways wait for: it resolves when this gateway shows the revision of the host, or
-   * receives no data of the host.
+   * Sets the function for questions of other gateways. It must resolve when this gateway shows the revision of the
+   * host, or cannot receive data of the host.
    */
   onShowing(shows: (revision: HostRevision) => Promise<void>): void {
     this.#shows = shows
   }
 
-  /** Resolves when all gateways that this gateway knows show the revision, after about a second at most. */
+  /** Resolves when all known gateways show the revision, after about a second at most. */
   shownEverywhere(revision: HostRevision): Promise<void> {
     if (this.#trustedUntilMs.size === 0) return Promise.resolve()
     this.#shown.push(revision)
@@ -118,7 +118,7 @@ export class Visibility {
       const receivers = await this.#publish({ kind: 'question', from: this.#id, round, shown })
       await this.#wait(round, answers, receivers - 1)
     } catch {
-      await delay(distrustMs) // the connection was lost: after this time no gateway uses older data
+      await delay(distrustMs) // after a lost connection, waits until no gateway can use older data
     } finally {
       this.#answers.delete(round)
     }
@@ -133,7 +133,7 @@ export class Visibility {
     for (const id of needed.from) if (!answers.has(id)) this.#forgetSilent(id, needed.untilMs)
   }
 
-  /** Forgets a gateway if it may not use its caches after `untilMs`: it was not heard meanwhile. */
+  /** Forgets a gateway, unless it was heard again during the wait and may use its caches after `untilMs`. */
   #forgetSilent(id: string, untilMs: number): void {
     if ((this.#trustedUntilMs.get(id) ?? Infinity) > untilMs) return
     this.#trustedUntilMs.delete(id)

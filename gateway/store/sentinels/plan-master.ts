@@ -4,8 +4,8 @@ import type { RedisAddress } from '../redis-access.js'
 export type MasterAnswer = RedisAddress | undefined
 
 /**
- * Chooses the address that a majority of all configured Sentinels names. One Sentinel may still name the former master
- * after a failover, and two masters never have a majority.
+ * Chooses the address that a majority of all configured Sentinels names. After a failover, a minority may still name
+ * the former master.
  * @param answers one entry for each configured Sentinel
  */
 export function planMaster(answers: readonly MasterAnswer[]): RedisAddress | undefined {
@@ -21,16 +21,16 @@ export interface WitnessFacts {
   /** One entry for each configured Sentinel. */
   readonly answers: readonly MasterAnswer[]
   readonly current: RedisAddress
-  /** Time of the answers. */
+  /** Time in ms at which the Sentinels answered. */
   readonly nowMs: number
   /** Time at which a replica last confirmed a write. */
   readonly confirmedMs: number
 }
 
 /**
- * Time at which a witness last confirmed the current master. The witness is a majority of the Sentinels, or a replica
- * if no Sentinel answers. If a minority answers, there is no witness: the other Sentinels may have chosen another
- * master, which a replica of the current master does not know.
+ * Time at which a witness last confirmed that `current` is the master. The witness is a majority of the Sentinels, or a
+ * replica if no Sentinel answers. If only a minority answers, nobody can confirm this: the other Sentinels may have
+ * chosen another master, and a replica of the former one would not know that.
  */
 export function planWitness({ answers, current, nowMs, confirmedMs }: WitnessFacts): number {
   const master = planMaster(answers)

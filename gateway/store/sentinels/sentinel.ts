@@ -27,7 +27,7 @@ export class Sentinel {
       try {
         return await withTimeout(answerTimeoutMs, this.#ask())
       } catch {
-        this.close() // no answer and "master not known" count the same
+        this.close() // an unanswered question counts like the answer "master not known"
         return undefined
       }
     })
@@ -46,7 +46,7 @@ export class Sentinel {
     return { host: host ?? '', port: Number(port) }
   }
 
-  /** Sets `#client` before it is connected, so that `close` also ends a connection attempt that hangs. */
+  /** Sets `#client` before the connection exists, so that `close` can also end a hanging attempt to connect. */
   async #connect(): Promise<SentinelClient> {
     const { address, access } = this.options
     const client = makeClient(address, await readAccess(access))
@@ -73,6 +73,6 @@ function makeClient({ host, port }: RedisAddress, { tls, ...login }: AccessOptio
       ...(tls && { tls: true, ...tls }),
     },
   })
-  client.on('error', () => undefined) // the pending question fails with the same error
+  client.on('error', () => undefined) // ignored here: the pending question fails with this error too
   return client
 }
