@@ -17,7 +17,7 @@ export interface Metrics extends HttpMetrics {
   readonly contentType: string
 }
 
-/** Interval in ms of checks of the event loop. The reported delay is the time between two checks. */
+/** Interval in ms between samples of the event loop. The metric is the measured time between two samples. */
 const lagLookMs = 100
 
 interface CertificateSource {
@@ -61,7 +61,7 @@ function createObserver(registry: Registry): HttpMetrics['observe'] {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
     registers: [registry],
   })
-  // Series are cached because looking up labels is slow. The number of routes limits the number of series.
+  // Looking up labels is slow, so the series of each route are cached. The number of routes is limited.
   const series = new Map<string, { observe(value: number): void }>()
   return (route, method, status, seconds) => {
     const known = knownMethods.has(method) ? method : 'other'

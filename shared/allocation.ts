@@ -5,7 +5,7 @@ export interface Allocation {
   readonly diskGb: number
 }
 
-/** How many times each resource of a host may be allocated to guests. 0: without limit. */
+/** For each resource: how many times the host's capacity may be allocated to guests. 0: without limit. */
 export interface Ratios {
   readonly cpu: number
   readonly ram: number
@@ -23,7 +23,7 @@ export interface HostSize {
 
 export interface Share {
   readonly kind: ResourceKind
-  /** Allocated part of the host's resource. 1: all of it is allocated once. */
+  /** Allocated amount divided by the host's capacity. 1: the whole capacity is allocated once. */
   readonly share: number
 }
 
@@ -37,7 +37,7 @@ export function addAllocation(sum: Allocation, more: Allocation | undefined): Al
   }
 }
 
-/** Returns the disk space of a guest that counts: the size of its disk, and the space that its snapshots retain. */
+/** Returns how much disk space counts as allocated to a guest: its disk, and what its snapshots retain. */
 export function countedDiskGb(diskGb: number, snapshotBytes: number): number {
   return diskGb + Math.ceil(snapshotBytes / gib)
 }
@@ -52,7 +52,7 @@ export function planShares(allocated: Allocation, size: HostSize | undefined): S
   ]
 }
 
-/** Finds a resource of which more is allocated than its ratio permits. Gateway and agent both judge by this function. */
+/** Finds a resource of which more is allocated than its ratio permits. Both gateway and agent use this function. */
 export function findExceeded(
   allocated: Allocation,
   size: HostSize | undefined,

@@ -59,7 +59,7 @@ export async function askJoinEndpoint(target: JoinTarget, path: string, body: ob
   }
 }
 
-/** Returns the first endpoint that can be reached, and its CA certificate in PEM. */
+/** Returns the first of the endpoints that can be reached, and the CA certificate of this endpoint in PEM. */
 async function findEndpoint({ addresses, caFingerprint }: JoinTarget): Promise<{ address: string; caPem: string }> {
   let failure: unknown
   for (const address of addresses)

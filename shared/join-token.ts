@@ -31,7 +31,7 @@ export interface JoinRequest {
   readonly csr: string
   /** Time of the host's clock in ms since 1970. Older agents do not send it. */
   readonly now_ms?: number
-  /** Port of the agent, sent while the gateway does not know the host's address yet. Older agents do not send it. */
+  /** Port of the agent, for a gateway that does not know the host's address yet. Older agents do not send it. */
   readonly port?: number
 }
 
@@ -51,7 +51,7 @@ export interface JoinAnswer {
 }
 
 /**
- * Parses a token without checking its signature, which only a gateway can check. The agent trusts whoever gave it the
+ * Parses a token. Does not check its signature, which only a gateway can check: the agent trusts whoever gave it the
  * token.
  * @param audience what joins: a host, or a gateway
  * @throws {BerthError} `join_token_invalid`
@@ -87,7 +87,7 @@ function invalidToken(why: string, cause?: unknown): BerthError {
   return new BerthError('invalid', 'join_token_invalid', `join token: ${why}`, { cause })
 }
 
-/** For each expected kind of token: the audience of the other kind, and the error if such a token is given. */
+/** By the expected kind of token: audience of the other kind, and the error if such a token is given instead. */
 const otherAudience: Readonly<Record<JoinAudience, { readonly audience: JoinAudience; readonly message: string }>> = {
   [joinAudience]: { audience: gatewayJoinAudience, message: 'it is for a gateway: use it with berth-gateway join' },
   [gatewayJoinAudience]: { audience: joinAudience, message: 'it is for a host: use it with berth-agent join' },

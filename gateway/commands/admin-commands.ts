@@ -35,7 +35,7 @@ const connectTimeoutMs = 5000
 
 /**
  * Opens the gateways' store for a command.
- * @param prepare creates objects that must exist before the store is connected
+ * @param prepare creates the objects that `work` needs; it runs before the store connects
  * @throws {BerthError} `store_unavailable` if the store is not running, or the error of `work`
  */
 export async function withStore<T>(
@@ -75,8 +75,8 @@ const toolsFor =
   }
 
 /**
- * Creates links with the public URL of the panel, or with the address `listen` if that URL is not known. The token
- * follows #, because servers never log that part.
+ * Creates links to the panel, with its public URL or, if that is not known, with the address `listen`. The token
+ * follows #, because browsers never send this part to servers, so no log contains it.
  */
 function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminTools['linkOf'] {
   const settings = new PanelSettings(store, log)

@@ -24,7 +24,7 @@ import { withStore, type CommandContext } from './admin-commands.js'
 import { startService, stopService } from './service.js'
 
 export interface JoinOptions {
-  /** True to set the data of a gateway aside that already has hosts or administrators. */
+  /** True: data of a gateway is set aside even if it already has hosts or administrators. */
   readonly replace: boolean
   /** False: the service is neither stopped nor started. */
   readonly service: boolean
@@ -74,7 +74,7 @@ class GatewayJoin {
     const former = join(this.#stateDir, `${formerPrefix}${content.hostId}`)
     const prepared = await findOwnGateway(this.#prepared)
     if (prepared?.id !== content.hostId) await this.#prepare(token, content)
-    // If the directory exists, an earlier run passed these checks and was interrupted during the change.
+    // If the directory exists, an earlier run was interrupted after these checks, while it replaced the state.
     if (!existsSync(former)) {
       await checkStore(this.context, this.#prepared)
       if (!this.options.replace) await refuseUsed(this.context)
@@ -83,7 +83,7 @@ class GatewayJoin {
     await this.#replaceState(former)
   }
 
-  /** Gets the shared state and writes it. The identity comes last: it marks a complete preparation. */
+  /** Gets the shared state and writes its files. The identity is the last one: it marks a complete preparation. */
   async #prepare(token: string, content: JoinTokenContent): Promise<void> {
     await rm(join(this.#prepared, 'gateway.json'), { force: true })
     const key = await this.#ensureKey()
@@ -97,7 +97,7 @@ class GatewayJoin {
     await writeOwnGateway(this.#prepared, { id, name })
   }
 
-  /** Returns the key for which the answer is encrypted. A repeated command must use the same one. */
+  /** Returns the key for which the answer is encrypted. A token works only with the key of its first use. */
   async #ensureKey(): Promise<KeyObject> {
     const path = join(this.#prepared, 'key.pem')
     if (existsSync(path)) return createPrivateKey(await readFile(path, 'utf8'))
@@ -107,15 +107,15 @@ class GatewayJoin {
   }
 
   /**
-   * Moves the former state into a directory of its own, and the prepared state to its place. The identity is moved
-   * last: it marks a complete change.
+   * Moves the former state into a directory of its own, and then the prepared state to the former's place. The file
+   * with the identity is moved last: it shows that the change is complete.
    */
   async #replaceState(former: string): Promise<void> {
     await rm(join(this.#prepared, 'key.pem'), { force: true })
     await mkdir(former, { recursive: true, mode: 0o700 })
     const isFormer = (name: string): boolean => name !== preparation && !name.startsWith(formerPrefix)
     const incoming = await readdir(this.#prepared)
-    // After an interruption, entries that are no longer prepared have been moved to their place already.
+    // Entries that are missing among the prepared ones are in their final place already: an earlier run has moved them.
     const moved = new Set(['pki', 'secret', 'store'].filter((name) => !incoming.includes(name)))
     for (const name of (await readdir(this.#stateDir)).filter(isFormer))
       if (!moved.has(name)) await rename(join(this.#stateDir, name), join(former, name))
@@ -129,7 +129,7 @@ class GatewayJoin {
 
 /** Checks that this machine reaches the store. @throws {BerthError} `store_unavailable` */
 async function checkStore(context: CommandContext, prepared: string): Promise<void> {
-  // The settings name files at their later place, so these are read from the place of their preparation.
+  // The prepared settings name files by their final paths. These files are still in the directory `prepared`.
   const config = withJoinedStore({ ...context.config, state_dir: prepared })
   const isPath = (value: unknown): value is string =>
     typeof value === 'string' && value.startsWith(`${context.config.state_dir}/`)

@@ -16,7 +16,7 @@ export interface GatewayRecord {
   readonly joinedAtMs: number
   /** SHA-256 of the public key with which the gateway joined. "": the gateway did not join with a token. */
   readonly keyDigest: string
-  /** Version of its program at its last start. "": it has not started yet, as in the next two fields. */
+  /** Version of the gateway at its last start. Before its first start, this and the next two fields are empty. */
   readonly version: string
   /** Address of its join endpoint, as host:port. */
   readonly joinAddress: string
@@ -31,14 +31,14 @@ export interface GatewayList {
 
 export const noGateways: GatewayList = { gateways: [], removed: [] }
 
-/** Number of removed gateways that are remembered. */
+/** Maximum number of ids in `removed`. The oldest ids are forgotten. */
 const keptRemoved = 100
 const mostGateways = 16
 
 /** Adds a gateway that may join until a time. @throws {BerthError} `name_conflict`, `too_many_gateways` */
 export function invite(list: GatewayList, invitation: { id: string; name: string; untilMs: number }): GatewayList {
   const { id, name, untilMs } = invitation
-  if (list.gateways.some((gateway) => gateway.id === id)) return list // the request is repeated
+  if (list.gateways.some((gateway) => gateway.id === id)) return list // a repeated request
   if (list.gateways.length >= mostGateways)
     throw conflict('too_many_gateways', `a fleet can have at most ${mostGateways} gateways: remove one first`)
   if (name !== '' && isTaken(list, name)) throw conflict('name_conflict', `name: another gateway is named ${name}`)
@@ -53,8 +53,8 @@ export function dropExpired(list: GatewayList, nowMs: number): GatewayList {
 }
 
 /**
- * Notes that an invited gateway has joined. Only one key can use an invitation. The machine with this key may repeat
- * its request, in case it did not get the answer.
+ * Notes that an invited gateway has joined. The first key that uses an invitation is the only one that may use it. The
+ * machine with this key may repeat its request, because it may not have got the answer.
  * @param machine name of the machine, for a gateway without a name
  * @throws {BerthError} `join_token_invalid`
  */
@@ -71,7 +71,7 @@ export function admit(
   return replace(list, { ...known, name, keyDigest, invitedUntilMs: 0, joinedAtMs: nowMs })
 }
 
-/** Notes the start of a gateway. A gateway that the list lacks is added: it is the first one, or the store was lost. */
+/** Notes the start of a gateway. Adds the gateway if the list lacks it: it is the first one, or the store was lost. */
 export function noteStart(
   list: GatewayList,
   own: Pick<GatewayRecord, 'id' | 'name' | 'version' | 'joinAddress' | 'startedAtMs'>,
@@ -94,7 +94,7 @@ export function remove(list: GatewayList, id: string): GatewayList {
 const isTaken = ({ gateways }: GatewayList, name: string): boolean =>
   gateways.some((gateway) => gateway.name.toLowerCase() === name.toLowerCase())
 
-/** Returns the name, with a number if another gateway has it. */
+/** Returns the name, or the name with a number appended if another gateway has this name. */
 function freeGatewayName(list: GatewayList, name: string): string {
   for (let n = 1; ; n++) {
     const candidate = n === 1 ? name : `${name}-${n}`

@@ -4,7 +4,7 @@ import type { Store } from '../store/store.js'
 
 /** State that a running gateway reports about itself. */
 export interface GatewayStatus {
-  /** Share of the time since the last report in which the gateway computed, in percent of one processor. */
+  /** Processor time since the last report, in percent of one processor. */
   readonly loadPercent: number
   /** Resident memory in MiB. */
   readonly memoryMb: number
@@ -12,7 +12,7 @@ export interface GatewayStatus {
   readonly leases: readonly string[]
 }
 
-/** A report is valid for this time. A gateway without a valid report is offline. */
+/** Time in ms for which a report is valid. A gateway without a valid report counts as offline. */
 const validMs = 10_000
 
 /** Reports the state of this gateway to the store, and reads the reports of all gateways. */

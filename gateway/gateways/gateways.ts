@@ -26,7 +26,7 @@ export interface GatewaysOptions {
   readonly redis: RedisChoice
   readonly tokenLifetimeMs: number
   readonly log: Logger
-  /** Called once if this gateway was removed from the fleet. It must then stop to serve requests. */
+  /** Called once when this gateway was removed from the fleet. It must then stop serving requests. */
   readonly onRemoved: () => void
 }
 
@@ -101,8 +101,8 @@ export class Gateways {
   }
 
   /**
-   * Invites a machine to become a gateway, with a token for `berth-gateway join`.
-   * @param operationId uuid of the request: the same one leads to the same gateway
+   * Invites a machine to become a gateway. The result contains a token for `berth-gateway join`.
+   * @param operationId uuid of the request; a repeated request with it invites the same gateway
    * @throws {BerthError} `store_not_shared`, `name_conflict`, `too_many_gateways`
    */
   async invite(operationId: string, name: string): Promise<GatewayInvitation> {
@@ -119,7 +119,7 @@ export class Gateways {
   }
 
   /**
-   * Lets a machine with a token join: answers with all secrets, encrypted for the key of the machine.
+   * Lets the machine with this token join. The answer contains all secrets, encrypted for the machine's key.
    * @throws {BerthError} `join_token_invalid`, `invalid_field`, `store_not_shared`
    */
   async join({ token, public_key: publicKey, machine }: GatewayJoinRequest): Promise<SealedAnswer> {
@@ -163,7 +163,7 @@ export class Gateways {
 
   async #report(): Promise<void> {
     if (!this.options.store.ready()) return
-    await this.#statuses.report(this.#leases).catch(() => undefined) // repeated after a few seconds
+    await this.#statuses.report(this.#leases).catch(() => undefined) // a failed report is repeated after a few seconds
   }
 
   #checkRemoved({ removed }: GatewayList): void {

@@ -5,7 +5,7 @@ import type { GatewayConfig } from '../config.js'
 import { storeSettings } from './shared-state.js'
 
 /**
- * Adds the settings of the store that this gateway got when it joined the fleet. Settings in gateway.yaml come first.
+ * Adds the settings of the store that this gateway got when it joined the fleet, unless gateway.yaml names a store.
  * @throws {ConfigError} if the file with these settings is damaged
  */
 export function withJoinedStore(config: GatewayConfig): GatewayConfig {
@@ -19,7 +19,7 @@ function readSettings(path: string): Partial<GatewayConfig['redis']> | undefined
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Partial<GatewayConfig['redis']>
   } catch (cause) {
-    // Without permission, the caller cannot use the store either: for example `check-config` without root.
+    // A caller that may not read the file, for example `check-config` without root, cannot use the store either.
     if (['ENOENT', 'EACCES', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return undefined
     throw new ConfigError(`${path} is damaged: let this gateway join the fleet again`, { cause })
   }

@@ -3,8 +3,8 @@ import { BerthError } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
 
 /*
- * Encrypts the answer to a joining gateway for a key that only the joining machine has: a shared secret of two X25519
- * keys (RFC 7748), from which HKDF (RFC 5869) derives the key of AES-256-GCM.
+ * Encrypts the answer to a joining gateway for a key of the joining machine. This X25519 key and one that is made for
+ * the answer give a shared secret (RFC 7748). HKDF (RFC 5869) derives the AES-256-GCM key from it.
  */
 
 const context = 'berth-gateway-join'

@@ -5,13 +5,13 @@ import { writeFileAtomic } from '../../shared/files.js'
 import type { GatewayConfig } from '../config.js'
 import { externalServerOf, type RedisChoice } from '../store/redis-settings.js'
 
-/** Keys of the configuration with paths of files. The content of these files is part of the shared state. */
+/** Keys in the section `redis` whose values are paths of files. A joining gateway gets copies of these files. */
 const fileKeys = ['password_file', 'sentinel_password_file', 'ca_file', 'certificate_file', 'key_file'] as const
 
 /** Files of the state directory that all gateways of a fleet must have. */
 const sharedFiles = ['pki/authority.pem', 'pki/join-key.pem', 'secret'] as const
 
-/** Directory, in the state directory, of the settings of the store that a joining gateway got. */
+/** Directory within the state directory. It contains the settings of the store that the gateway got when it joined. */
 const storeDirectory = 'store'
 export const storeSettings = `${storeDirectory}/settings.json`
 
@@ -52,7 +52,7 @@ async function readAll(paths: readonly (readonly [name: string, path: string])[]
 
 /**
  * Writes the shared state into a directory.
- * @param stateDir directory that will be the state directory; the written settings name files in it
+ * @param stateDir final place of this directory: the settings contain paths of files in it
  */
 export async function writeSharedState(directory: string, stateDir: string, state: SharedState): Promise<void> {
   for (const name of sharedFiles) await writeFileAtomic(join(directory, name), state.files[name] ?? '')

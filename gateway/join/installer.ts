@@ -23,7 +23,7 @@ export interface UpgradeReport {
   readonly atMs: number
 }
 
-/** State of a host after its report was stored. */
+/** State of a host, as it is after the host's report was stored. */
 export interface ReportedHost {
   readonly name: string
   readonly state: InstallAnswer['status']
@@ -94,7 +94,7 @@ export class Installer {
 
   /**
    * Opens a file of the repository.
-   * @param token join token of this gateway, which may have been used already
+   * @param token valid join token of this gateway, even if it was used already
    * @throws {BerthError} `join_token_invalid`, `not_found`
    */
   async openPackage(token: string, name: string): Promise<{ size: number; content: Readable }> {

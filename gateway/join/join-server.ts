@@ -28,7 +28,7 @@ const packagesPath = '/packages/'
 const maxBodyBytes = 16 * 1024
 const attemptsPerMinute = 30
 const requestTimeoutMs = 10_000
-/** Time in ms for the request of a connection that was accepted just before `close`. */
+/** Time limit in ms for the request of a client that connected just before `close`. */
 const firstRequestMs = 1000
 /** Limits of connections that have not sent a complete request. */
 const strangers = { unproven: 256, unprovenPerSource: 32, proveWithinMs: requestTimeoutMs }
@@ -81,7 +81,7 @@ export class JoinServer {
     Object.assign(server, { headersTimeout: requestTimeoutMs, keepAliveTimeout: 1000 })
     const join = new JoinServer(options, server)
     server.on('connection', (socket: Socket) => join.#guard.watch(socket))
-    // An agent sends only one request. Further requests on its connection would run before those of other clients.
+    // One request per connection: a client's further requests would otherwise be handled before those of other clients.
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
     server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'join: TLS failed'))
@@ -116,7 +116,7 @@ export class JoinServer {
     const { authority, leafLifetimeMs, log } = this.options
     const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs, this.options.privateKeyPem)
     this.server.setSecureContext({
-      // The CA's certificate is sent, too, because a joining agent only knows its fingerprint.
+      // The CA's certificate is sent, too: a joining agent has only the fingerprint of the CA, and compares it.
       cert: leaf.certificatePem + authority.caPem,
       key: leaf.privateKeyPem,
       minVersion: 'TLSv1.3',
@@ -188,7 +188,7 @@ export class JoinServer {
     })
   }
 
-  /** Handles a request with a token. Only failures count towards the limit. */
+  /** Handles a request with a token. A failed request counts towards the limit of attempts from its address. */
   async #limited<T>(address: string, handle: () => Promise<T>): Promise<T> {
     const source = sourceOf(address)
     const waitMs = this.#limit.take(source)

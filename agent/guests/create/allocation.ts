@@ -18,8 +18,8 @@ export interface AllocationBounds {
 }
 
 /**
- * Checks that the limits of all guests together, with a new one, stay within the overcommitment. It runs in the
- * transaction that inserts the guest, so that no other guest can take the same resources.
+ * Checks that the limits of all guests and of a new one stay within the overcommitment. Runs in the transaction that
+ * inserts the new guest, so that no other guest can get the same resources.
  * @throws {BerthError} `resource_exhausted`
  */
 export function checkAllocation(
@@ -42,7 +42,7 @@ const resources = {
   disk: { field: 'disk_gb', what: 'disk space' },
 } as const
 
-/** Sums the guests, also those that arrive. An old copy of a guest of another host never runs and does not count. */
+/** Sums the guests of this host, also those that are arriving. Old copies of other hosts' guests never run or count. */
 function planAllocated(guests: readonly AllocatedGuest[]): Allocation {
   return guests.filter(({ ownership }) => ownership.role !== 'fenced').reduce(addGuest, nothing)
 }

@@ -48,8 +48,8 @@ export function loginOf(request: LoginRequest): Login {
 }
 
 /**
- * Replaces the password of a request with a keyed digest. The request is hashed to recognize a repeated order, and a
- * password could be guessed from a fast hash without a key.
+ * Replaces the password of a request with a keyed digest. A hash of the whole request is stored to recognize a repeated
+ * order. Without the key, the password could be guessed from this fast hash.
  */
 export function hashableLogin(logins: LoginVault, request: LoginRequest): LoginRequest {
   return request.kind === 'password' ? { ...request, password: logins.digest(request.password) } : request

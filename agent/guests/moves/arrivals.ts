@@ -31,7 +31,7 @@ const gib = 1024 ** 3
 interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
-  /** Changes of the guest's record that take effect if this host becomes the owner. Undefined until all has arrived. */
+  /** Changes of the guest's record, if this host becomes the owner. Undefined until the manifest was received. */
   readonly arrived?: Pick<Manifest, 'limits' | 'trafficCount' | 'isWanted'> & ReturnType<typeof sealManifest>
   /** Received snapshot from which this host makes the guest's disk. */
   readonly snapshot?: string
@@ -63,7 +63,7 @@ export class Arrivals {
   constructor(private readonly parts: ArrivalsParts) {}
 
   /**
-   * Reserves what the guest needs. Without a move id, only checks whether a reservation is possible.
+   * Reserves what the arriving guest needs on this host. Without a move id, only checks that this is possible.
    * @throws {BerthError} `guest_moving`, `name_conflict`, `resource_exhausted`, `unsupported`, `invalid_field`
    */
   async expect(request: ExpectGuestRequest): Promise<ReservedNetwork> {
@@ -87,7 +87,7 @@ export class Arrivals {
     })
   }
 
-  /** Checks that a reservation would succeed, by a reservation in a transaction that is rolled back. */
+  /** Makes the reservation in a transaction and rolls it back, to check whether it would succeed. */
   #tryReserve(guest: ArrivingGuest, reserve: () => unknown): ReservedNetwork {
     const { store } = this.parts.context
     let found: ReservedNetwork | undefined
@@ -119,7 +119,7 @@ export class Arrivals {
   }
 
   /**
-   * Removes what is left of an earlier move to this host. This host was not notified that the move had ended.
+   * Removes the remains of an earlier move to this host, whose end was never reported to this host.
    * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation still uses the remains
    */
   async #discardOlder(
@@ -130,7 +130,7 @@ export class Arrivals {
     const known = readOwnership(store, uuid)
     if (known.role === 'arriving' && known.moveId === moveId) return
     if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
-    // An unfinished operation of an earlier move away from this host would delete the guest that arrives now.
+    // An operation of an earlier move away from this host may still be about to delete the guest that arrives now.
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     store.remove(uuid)
     await volumes.remove(uuid)
@@ -151,7 +151,7 @@ export class Arrivals {
     return checkManifest({ store: context.store, capacity }, uuid, rawManifest)
   }
 
-  /** Turns a received snapshot into the guest's disk, and stores what the manifest contains. May be repeated. */
+  /** Makes the guest's disk from a received snapshot, and stores the contents of the manifest. May be repeated. */
   async finish(transfer: TransferIdentity, snapshot: string, rawManifest: string): Promise<void> {
     const { context } = this.parts
     const { store, volumes, machines } = context
@@ -195,8 +195,8 @@ export class Arrivals {
   }
 
   /**
-   * Applies the decision of the gateway whether this host owns the guest. May be repeated, and called late.
-   * @throws {BerthError} `not_found` if this host should own the guest, but does not have it completely
+   * Applies a decision of the gateway: this host owns the guest, or does not own it. May be repeated and late.
+   * @throws {BerthError} `not_found` if this host should be the owner, but does not have the guest completely
    */
   async appoint(request: AppointOwnerRequest): Promise<void> {
     const uuid = parseUuid('uuid', request.uuid)
@@ -218,7 +218,7 @@ export class Arrivals {
     const { store, volumes } = this.parts.context
     const { before, change } = store.changes.transaction(() => this.#journalOwner(uuid, { generation, isOwner }))
     if (change?.effect === 'fence') await this.#fence(uuid)
-    // Only the target of a move removes the guest here. On the source, the operation of the move removes it.
+    // A target removes its received data here. A source does not: the operation of the move deletes its guest.
     if (change?.effect === 'discard' && before === 'arriving') await volumes.remove(uuid)
     const record = store.find(uuid)
     if (change?.effect === 'start' && before === 'arriving' && record && mayRun(record)) this.parts.start(uuid)

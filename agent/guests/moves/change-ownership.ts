@@ -18,7 +18,7 @@ export function readOwnership(store: GuestStore, uuid: string): Ownership {
     .get(uuid)
   const hasGuest = store.find(uuid) !== undefined
   if (!known) return hasGuest ? firstOwnership : unknownOwnership
-  // The guest was deleted. Only the generation in the database is still valid.
+  // The row belongs to a deleted guest. Only its generation is still valid.
   return hasGuest ? known : { ...known, role: 'absent', moveId: '' }
 }
 
@@ -61,7 +61,7 @@ export function writeDetails(store: GuestStore, uuid: string, details: unknown):
     .run(JSON.stringify(details), uuid)
 }
 
-/** Message for users whose request has to wait for the end of a move. */
+/** Error message for requests that are not possible before the move of the container has ended. */
 export const isMovingText = 'the container is moving to another host: wait for the task, or cancel it'
 
 /** Refuses to change or start a guest that another host may own. @throws {BerthError} `invalid_state` */

@@ -57,7 +57,7 @@ export async function connectTarget(
       cause,
     })
   }
-  socket.setTimeout(0) // from now on, the reader of the stream ends a silent connection
+  socket.setTimeout(0) // from now on, the reader of the stream has its own time limit
   socket.on('error', () => undefined) // readers and writers of the stream get the error
   return socket
 }

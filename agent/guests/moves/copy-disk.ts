@@ -19,7 +19,7 @@ export interface CopyParts {
 type Move = StepContext<MoveInput>
 
 const mib = 1024 * 1024
-/** Maximum duration in ms of the transfer while the guest is stopped. If it takes longer, the guest stays here. */
+/** Time limit in ms for the transfer while the guest is stopped. A longer transfer fails, and the guest stays here. */
 const lastMs = 30 * 60_000
 /** Minimum time in ms for which the move's ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs
@@ -33,7 +33,7 @@ function sentPrefix(operationId: string): string {
   return `move-${operationId.slice(0, 8)}-`
 }
 
-/** While the guest runs, sends its snapshots and its disk, and then increments until they are small. */
+/** Sends the snapshots and the disk of a running guest, and then increments until these are small. */
 export async function copyRunning({ context }: CopyParts, step: Move): Promise<void> {
   const { id: uuid } = step.subject
   let newest = { bytes: 0, tookMs: 0 }
@@ -57,8 +57,8 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
 }
 
 /**
- * Checks, on a new connection, that the target accepts the ticket and the guest's present settings. Otherwise the move
- * would fail only after the guest was stopped.
+ * Checks, on a new connection, that the target accepts the ticket and the guest's present settings. Without this check,
+ * such a move would fail only after the guest was stopped.
  */
 async function checkTarget(context: BackupContext, step: Move): Promise<void> {
   refuseShortTicket(step.input.ticket, { nowMs: context.now(), neededMs: ticketNeededMs })
@@ -97,7 +97,7 @@ async function sendLast({ context, readTraffic }: CopyParts, step: Move, deadlin
   await withSender(context, step, { stage: 'sending the last changes', deadline }, send)
 }
 
-/** Deletes the hidden snapshots of a move. */
+/** Deletes the hidden snapshots that a move has made and sent. */
 export async function forgetSent(context: BackupContext, step: Move): Promise<void> {
   const { id: uuid } = step.subject
   const prefix = sentPrefix(step.operationId)

@@ -21,10 +21,10 @@ export interface SilenceTimes {
 }
 const usualTimes: SilenceTimes = { keepAliveMs: 15_000, silenceMs: 120_000 }
 
-/** An empty frame, sent at intervals while one side computes, so that the other side does not give up. */
+/** An empty frame. A side that computes sends it at intervals, because the other side ends a silent connection. */
 const keepAlive = frameOf(Buffer.alloc(0))
 
-/** A connection for JSON messages and data. Reads pause while the consumer is busy, and writes while the peer is. */
+/** A connection for JSON messages and data. It has back-pressure in both directions. */
 export class FrameStream {
   readonly #frames: AsyncGenerator<Frame, undefined>
 
@@ -81,7 +81,7 @@ async function* readFrames(socket: Duplex, silenceMs: number): AsyncGenerator<Fr
   }
 }
 
-/** Waits for the next chunk, at most `silenceMs`. The time that the consumer needs between chunks does not count. */
+/** Waits for the next chunk, at most `silenceMs`. The time between the calls of this function does not count. */
 async function nextWithin(chunks: AsyncIterator<Buffer>, socket: Duplex, silenceMs: number) {
   const silent = new Error(`the other host sent no data for ${silenceMs / 1000} s`)
   const timer = setTimeout(() => socket.destroy(silent), silenceMs).unref()

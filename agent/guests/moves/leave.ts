@@ -8,18 +8,18 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /** Details of a move on its source. */
 export interface LeavingDetails {
-  /** True if the guest should run, although the move has stopped it. */
+  /** True if the guest ran or should have run before the move stopped it. */
   readonly isWanted: boolean
 }
 
-/** Interval in ms of checks for the gateway's decision, in case a notification was missed. */
+/** Interval in ms at which the journal is checked for the gateway's decision, in case a notification was missed. */
 const lookMs = 100
 
 type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
 
 /**
- * Records that the guest is being stopped for its move. This host may start it again only after it was decided that the
- * guest stays here. `wanted` becomes `stopped`, so that an older version of the agent does not start the guest.
+ * Records that the guest is being stopped for its move. Only a decision that the guest stays here permits this host to
+ * start it again. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
  */
 export function leave(store: GuestStore, { subject: { id: uuid }, operationId: moveId, input }: MoveContext): void {
   store.changes.transaction(() => {
@@ -42,8 +42,8 @@ function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
 
 /**
  * Ends a failed or canceled move on the source host, which keeps the guest.
- * @returns true if this host had begun to stop the guest for the move
- * @throws {BerthError} `guest_moving` if the gateway must first decide about the owner
+ * @returns true if the move had already marked the guest to be stopped
+ * @throws {BerthError} `guest_moving` if the gateway must decide about the owner first
  */
 export function stay(store: GuestStore, uuid: string): boolean {
   return store.changes.transaction(() => {

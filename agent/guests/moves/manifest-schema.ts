@@ -6,7 +6,7 @@ import { suspensionTextPattern } from '../../../shared/suspension-rules.js'
 import { lastTimeMs } from '../parse-settings.js'
 import type { GuestDocument } from '../record/record.js'
 
-/* Schema of a manifest from another host. Each number has the range that its field has in a setting of the guest. */
+/* Schema of a manifest from another host. Each number is limited to the range that the guest's setting permits. */
 
 const within = ({ min, max }: Range) => Type.Integer({ minimum: min, maximum: max })
 const upTo = (max: number) => within({ min: 0, max })
@@ -79,7 +79,7 @@ const firewallRule = Type.Object({
   description: text,
 })
 
-/** Fields of a guest's document that do not move with the guest: they belong to the host or to operations. */
+/** Fields of a guest's document that stay behind in a move: they belong to the host or to its operations. */
 type StayingField = 'boot' | 'fetchedBytes' | 'nextExtraBytes' | 'atNextStart'
 /** The part of a guest's document that moves with the guest. */
 export type MovedDocument = Omit<GuestDocument, StayingField>

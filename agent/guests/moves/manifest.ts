@@ -77,8 +77,8 @@ function checkSchedule(field: string, { enabled, intervalHours, time, firstDay }
 }
 
 /**
- * Bounds the values of a manifest that raise the guest's disk limit, because a hostile host may send any values.
- * @param arrivedBytes bytes of the received streams. They contain all data that these values count
+ * Limits the values of a manifest that raise the guest's disk limit, because a hostile host may send any values.
+ * @param arrivedBytes length of the received streams; honest values cannot be larger
  */
 export function boundSpace(manifest: Manifest, arrivedBytes: number): Manifest {
   const { document } = manifest
@@ -105,7 +105,7 @@ export function sealManifest(
   }
 }
 
-/** Picks the fields that move, since another host may send more. */
+/** Picks the fields that move with a guest. A foreign manifest may contain further ones. */
 function movedPart(document: MovedDocument): MovedDocument {
   return Object.fromEntries(movedFields.map((field) => [field, document[field]])) as unknown as MovedDocument
 }

@@ -3,8 +3,8 @@ import { validateConfig } from '../../../shared/config.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 
 /*
- * Messages of a transfer between two agents. The target answers each request of the source once. Data follows the
- * request that it belongs to, and ends with the message `end`.
+ * Messages of a transfer between two agents. The target sends one answer to each request of the source. The data of a
+ * request follows it directly, and ends with the message `end`.
  */
 
 const snapshotId = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
@@ -12,13 +12,13 @@ const snapshotId = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
 const requestSchema = Type.Union([
   /** Lists the complete snapshots that the target has. */
   Type.Object({ kind: Type.Literal('list') }),
-  /** Sends a snapshot as data. */
+  /** Announces a snapshot, which follows as data. If `parent` is set, the data is the difference to that snapshot. */
   Type.Object({ kind: Type.Literal('disk'), id: snapshotId, parent: Type.Optional(snapshotId) }),
-  /** Sends the manifest as data, and checks whether the guest would still fit. */
+  /** Asks whether the guest would still fit. The manifest follows as data. */
   Type.Object({ kind: Type.Literal('check') }),
-  /** Sends the manifest as data, and turns this snapshot into the guest's disk. */
+  /** Asks the target to make the guest's disk from this snapshot. The manifest follows as data. */
   Type.Object({ kind: Type.Literal('finish'), id: snapshotId }),
-  /** Ends data. */
+  /** Marks the end of the data of a request, and states its length. */
   Type.Object({ kind: Type.Literal('end'), bytes: Type.Integer({ minimum: 0 }) }),
 ])
 export type TransferRequest = Static<typeof requestSchema>

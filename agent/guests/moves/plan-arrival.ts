@@ -16,8 +16,8 @@ export interface PortFacts {
 }
 
 /**
- * Plans mappings for the target. They get the same host ports where these are free. Otherwise the host port is 0, which
- * stands for any free port.
+ * Plans mappings for the target. A mapping keeps its host port if this port is free. Otherwise its host port is 0,
+ * which means any free port.
  * @param reserved mappings that were reserved when the move began; their host ports take precedence
  */
 export function planMappings(

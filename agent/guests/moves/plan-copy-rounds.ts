@@ -2,12 +2,12 @@ import { conflict } from '../../../shared/errors.js'
 
 const mib = 1024 * 1024
 
-/** A guest is stopped after an increment of at most this size: the last increment then takes a fraction of a second. */
+/** A guest is stopped after an increment of this size or less: the last one then takes a fraction of a second. */
 const smallBytes = 8 * mib
 /** Maximum number of increments that are sent while the guest runs, even if they are still getting smaller. */
 const maxRounds = 8
 
-/** True if another increment should be sent while the guest runs. @param sent bytes of the increments so far */
+/** True if another increment should be sent before the guest is stopped. @param sent bytes of each increment so far */
 export function needsRound(sent: readonly number[]): boolean {
   const [before, last] = sent.slice(-2)
   if (last === undefined && before === undefined) return true
@@ -20,8 +20,8 @@ export function needsRound(sent: readonly number[]): boolean {
 const maxInterruptionMs = 10 * 60_000
 
 /**
- * Refuses to stop a guest that writes about as fast as the transfer. The last increment is sent while the guest is
- * stopped, and would take as long as the newest one.
+ * Refuses to stop a guest that writes nearly as fast as its data is sent. While the guest is stopped, the last
+ * increment would take as long as the newest one has.
  * @throws {BerthError} `move_too_slow`
  */
 export function refuseSlow(newest: { readonly bytes: number; readonly tookMs: number }): void {

@@ -11,7 +11,7 @@ import { parseRequest, type TransferAnswer, type TransferRequest } from './messa
 import { forgetReceived, noteReceived, planStreamBytes, readReceived } from './received-disks.js'
 
 const mib = 1024 ** 2
-/** Time in ms within which the source can receive an error. */
+/** Time in ms that the connection stays open after an error, so that the source can receive the error. */
 const lingerMs = 5000
 const maxManifestBytes = 16 * mib
 /** Received bytes after which the state of the move and the free space of the pool are checked again. */
@@ -75,7 +75,7 @@ export class TransferReceiver {
     const shown = kind === 'internal' ? 'receiving failed: see the log of its agent' : message
     await this.#stream.send({ error: { code, message: shown } } satisfies TransferAnswer).catch(() => undefined)
     this.socket.end()
-    this.socket.resume() // drops the source's data: otherwise the source would not notice the error
+    this.socket.resume() // reads and drops further data, because the source receives the error only then
     setTimeout(() => this.socket.destroy(), lingerMs).unref()
   }
 
@@ -119,7 +119,7 @@ export class TransferReceiver {
     this.#check()
     await transfers.confirm(uuid, id)
     noteReceived(store, uuid, { id, bytes })
-    await this.#listComplete() // deletes everything except complete snapshots
+    await this.#listComplete() // deletes all received snapshots that are not complete
   }
 
   /** Passes received data to the process, and waits until the process has ended. @returns the number of bytes */

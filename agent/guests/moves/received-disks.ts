@@ -13,9 +13,9 @@ import { readDetails, writeDetails } from './change-ownership.js'
 const gib = 1024 ** 3
 /** A btrfs stream may be longer than the data in it, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** Each round of a move sends at most 4/5 of the round before. All rounds together send at most 5 times the first. */
+/** Each round sends at most 4/5 of the round before, so that all rounds together send at most 5 times the first one. */
 const diskFactor = 5
-/** Maximum number of rounds of a move. Each round sends one snapshot. A restarted move begins further rounds. */
+/** Maximum number of snapshots that the rounds of a move send. A move that is started again makes further rounds. */
 const maxRounds = 100
 
 /** Bytes of the stream of each complete snapshot, by its id. */
@@ -46,7 +46,7 @@ export function sumReceived(received: ReceivedDisks): number {
 }
 
 /**
- * Plans how long the next stream may be, so that a hostile host cannot fill the pool.
+ * Returns the maximum length of the next stream, so that a hostile host cannot fill the pool.
  * @param received snapshots that the target has
  * @throws {BerthError} `bad_stream` if the move has too many snapshots already
  */

@@ -120,7 +120,7 @@ interface PublicAddresses {
   readonly ipv6Addresses: readonly string[]
 }
 
-/** Chooses as many addresses as the guest has. They are new, since the source still serves the present addresses. */
+/** Chooses new addresses, as many as the guest has now: the source still uses the present ones. */
 function chooseAddresses(
   { network }: Pick<GuestContext, 'network'>,
   guest: ArrivingGuest,
@@ -138,7 +138,7 @@ function choosePrivateIpv4({ store, config }: Pick<GuestContext, 'store' | 'conf
   return fits ? wanted : allocateIpv4(store.changes.db, config.network.subnet)
 }
 
-/** Refuses a guest whose addresses changed after they were reserved. @throws {BerthError} `guest_changed` */
+/** Refuses a guest whose number of addresses has changed since the reservation. @throws {BerthError} `guest_changed` */
 export function refuseOtherAddresses(sent: PublicAddresses, reserved: PublicAddresses): void {
   const isSame =
     sent.publicIpv4s.length === reserved.publicIpv4s.length &&

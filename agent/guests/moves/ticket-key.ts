@@ -7,7 +7,7 @@ import type { GuestContext } from '../context.js'
 type KeyContext = Pick<GuestContext, 'config' | 'logins'>
 
 /**
- * Returns the agent's present key, sealed. A move needs it even after a renewal of the agent's certificate.
+ * Returns the agent's present key, sealed. The move needs it for its ticket, even after the agent has renewed its key.
  * @throws {BerthError} `key_renewed` if the ticket was issued for an earlier key
  */
 export function sealTicketKey({ config, logins }: KeyContext, uuid: string, ticket: string): string {
@@ -22,7 +22,7 @@ export function openTicketKey({ logins }: KeyContext, uuid: string, sealed: stri
 }
 
 /**
- * Checks before the guest is stopped that the ticket stays valid until the target has the last changes.
+ * Checks that the ticket is valid for at least `neededMs` more. Called before the guest is stopped.
  * @throws {BerthError} `ticket_expired`
  */
 export function refuseShortTicket(ticket: string, { nowMs, neededMs }: { nowMs: number; neededMs: number }): void {
