@@ -64,7 +64,7 @@ describe('connections to agents', () => {
     })
     expect(String(ended)).to.match(/ECONNREFUSED/)
     await new Promise<void>((done) => proxy.listen(port, '127.0.0.1', done))
-    // grpc-js tries to connect once more after a delay of its own. The gateway must give up this attempt.
+    // After a delay, grpc-js tries to connect once more by itself. The gateway must end this attempt.
     await waitFor(() => dialled.length > 0, { what: 'another attempt' })
     await waitFor(() => dialled.every(({ destroyed }) => destroyed), { what: 'the attempt to be given up' })
     expect(connection.peer()).to.equal(undefined)
@@ -75,7 +75,7 @@ describe('connections to agents', () => {
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })
 
-  /** Lets an agent join a new gateway, which connects at once. @returns the states of the old and the new connection */
+  /** Lets an agent join another gateway, which connects. @returns states of the former and the new connection */
   async function moveOnce(name: string): Promise<string> {
     const { identityDir } = await pki.enrol(name)
     const moving = await RogueAgent.start(identityDir)
@@ -237,7 +237,7 @@ describe('connections to agents', () => {
     })
   })
 
-  /** Makes a client that calls an agent only through this connection, which is never replaced. */
+  /** Makes a client for calls to an agent. It has only this connection, and never gets another one. */
   function clientOn(connection: AgentConnection, timeoutMs: number): GrpcAgentClient {
     const record = { id: hostId, version: 1, name: 'one', address: '', draining: false }
     const host = new HostState({ ...record, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 })

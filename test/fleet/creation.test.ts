@@ -14,7 +14,7 @@ import {
 } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-/** The parts of the answer to a creation that do not change any more while the guest is created. */
+/** Returns those parts of a creation's answer that stay the same while the guest is being created. */
 function answerOf({ hostId, response: { guest, operation, sshPassword } }: GuestCreation) {
   const { uuid, id, portMappings } = guest!
   return { hostId, uuid, id, portMappings, operation: operation!.id, sshPassword }
@@ -122,14 +122,14 @@ describe('names and ids of guests in a fleet', function () {
       [b.hostId, 'sim-4'],
     ])
     expect(test.fleet.view.findHost(b.hostId)?.warnings.join()).to.contain('sim-3')
-    // Another gateway cannot reach host a, and gets the guest only from host b. It still does not assign the guest to
-    // host b, because the store records that host a has it.
+    // A new gateway cannot reach host a, so only host b reports the guest to it. The store records that host a has the
+    // guest, so the gateway must not assign it to host b.
     await a.agent.stop()
     const other = await test.startGateway()
     await waitFor(() => other.view.findHost(b.hostId)?.state === 'online')
-    // This gateway may show the guest at host a (from the last report of host a) or not at all, but not at host b.
+    // The new gateway may show the guest at host a (from a stored report) or not at all, but not at host b.
     expect(other.view.findGuest('sim-3')?.hostId).not.to.equal(b.hostId)
-    // Host b reports a change of a guest of host a. This does not move the guest to host b.
+    // Host b also reports a change of a guest that belongs to host a. This must not move the guest to host b.
     b.agent.addGuest({ id: 1, uuid: uuidOf(1), name: 'sim-1', userIdSlot: 9 })
     b.agent.update(uuidOf(1), { statusReason: 'stolen' })
     await waitFor(() => test.fleet.view.findHost(b.hostId)?.warnings.join().includes('sim-1'))

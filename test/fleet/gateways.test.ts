@@ -47,7 +47,7 @@ describe('several gateways', function () {
     first = await GatewayProcess.create(join(directory, 'first'))
     first.start()
     await first.ready()
-    // Until they join, these gateways each have a fleet of their own, without hosts and administrators.
+    // Before they join, each of these gateways has a fleet of its own, without hosts and administrators.
     second = await GatewayProcess.create(join(directory, 'second'))
     third = await GatewayProcess.create(join(directory, 'third'))
   })
@@ -71,7 +71,7 @@ describe('several gateways', function () {
     return { code: status, output: stdout + stderr }
   }
 
-  /** Makes `berth-gateway join` use a fixed key. Machines that use the same key count as one machine. */
+  /** Makes `berth-gateway join` use a fixed key. Two test machines with this key count as the same machine. */
   function placeKey(gateway: GatewayProcess): void {
     mkdirSync(join(stateDir(gateway), 'joining'), { recursive: true })
     writeFileSync(join(stateDir(gateway), 'joining/key.pem'), keyPem)
@@ -92,7 +92,7 @@ describe('several gateways', function () {
     return { token, id }
   }
 
-  /** Returns a gateway that gets its requests with the administrator's key of the first gateway. */
+  /** Returns the same gateway, to which requests are sent with the administrator's key of the first gateway. */
   const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
 
   it('can share the data of the first gateway after the store of this gateway was moved as documented', async () => {
@@ -209,7 +209,7 @@ describe('several gateways', function () {
     const joining = join(stateDir(third), 'joining')
     mkdirSync(joining)
     for (const name of ['secret', 'gateway.json']) renameSync(join(stateDir(third), name), join(joining, name))
-    // The other files are in place already, so the join only moves these two. It sends no request with the used token.
+    // The other files are in place, so the command only moves these two, and does not send the used token.
     expect(runJoin(third, thirdToken)).to.include({ code: 0 })
     expect(existsSync(joining)).to.equal(false)
     for (const name of ['secret', 'pki/authority.pem'])

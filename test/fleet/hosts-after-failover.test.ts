@@ -20,8 +20,8 @@ const recordOf = (version: number, name: string): HostRecord => ({
 })
 
 /*
- * The new master is simulated by emptying the server. The gateway demands that a replica confirms its writes. No
- * replica exists, so these writes fail. The test writes through `other`, which demands no confirmation.
+ * A failover is simulated by emptying the Redis server. The tested gateway requires that a replica confirms its writes.
+ * There is none, so these writes fail. The test itself writes through `other`, which requires no confirmation.
  */
 describe('the hosts of a gateway whose store has another master', () => {
   let redis: TestRedis

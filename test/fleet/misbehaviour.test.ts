@@ -33,7 +33,7 @@ describe('agents that are removed or misbehave', function () {
     expect([...test.fleet.view.guests()]).to.deep.equal([])
     expect(await codeOf(test.fleet.hosts.createJoinToken(hostId))).to.equal('not_found')
     expect(() => test.fleet.agent(hostId)).to.throw(BerthError)
-    // The removed agent cannot act for another host, even if that host has its address.
+    // The removed agent must not be accepted as a new host, even if the new host is created with the agent's address.
     const { id } = await test.fleet.hosts.createHost({ name: 'two', address: agent.address })
     expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
   })
@@ -124,7 +124,7 @@ describe('agents that are removed or misbehave', function () {
       await waitFor(() => test.fleet.view.findHost(bad.id)?.state === 'online')
       collectGarbage()
       const before = process.memoryUsage().heapUsed
-      // Each of these calls to the other host must be answered in time during the flood.
+      // During the flood, each of these calls to another host must be answered in time.
       for (const until = Date.now() + 4000; Date.now() < until;) {
         await test.fleet.agent(good.hostId).guests.getGuestUsage({ uuid })
         await new Promise((resolve) => setTimeout(resolve, 50))

@@ -256,7 +256,7 @@ describe('a fleet that moves guests between hosts', function () {
     }
   })
 
-  /** Connects to the target of a move, as its source does. @returns the snapshots at the target, or an error code */
+  /** Connects to a move's target like the source. @returns the list of snapshots at the target, or an error code */
   async function listAt(agent: LabAgent, uuid: string, input: MoveInput): Promise<unknown> {
     const { toHostId, toSerials, ticket, ticketKey } = input
     const key = openTicketKey(source().domain.context, uuid, ticketKey)
@@ -347,7 +347,7 @@ describe('a fleet that moves guests between hosts', function () {
 
   for (const step of steps)
     for (const phase of phases) {
-      // These steps are not undone: after `hand_over`, the gateway decides about the move, and `remove` is repeated.
+      // A failure does not undo these steps: after `hand_over` the gateway decides, and `remove` is repeated.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
         it(`leaves the guest on its host if a move fails immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {

@@ -124,7 +124,7 @@ describe('operations that are too old for the list of operations', function () {
     const bad = await test.addRogue('bad', { onGetOperation: (id) => made(id) })
     expect(await test.fleet.findOperation(ids[0]!)).to.equal(undefined)
     for (const { hostId } of [good, bad]) expect(test.fleet.view.findHost(hostId)?.warnings.join()).to.include(ids[0])
-    // The gateway does not ask the agents about an operation that is in its own list.
+    // The gateway has this operation in its own list, so it does not ask the agents.
     expect(await test.fleet.findOperation(ids.at(-1)!)).to.include({ hostId: good.hostId })
   })
 })
@@ -138,7 +138,7 @@ function endOperations({ domain }: LabAgent, count: number): string[] {
   return journalEnded(domain.engine.store, count)
 }
 
-/** An operation journal with this number of ended operations. */
+/** A fake journal of an agent with `count` ended operations. */
 function journalOf(count: number) {
   const changes = new Changes(openDatabase(':memory:'))
   const operations = new OperationStore(changes)

@@ -9,10 +9,10 @@ import { GatewayProcess, type GatewayReply } from '../support/gateway/gateway-pr
 import { LabAgent } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-/** During this pause an agent closes the connection, because it waits at most 15 s for the answer to a ping. */
+/** Length of the pause in ms. Agents close a connection earlier, if a ping gets no answer within 15 s. */
 const pauseMs = 17_000
 
-/** Both agents close their connections during the pause. The gateway does not learn about one of the two closes. */
+/** During the pause, both agents close their connections. One of these closes does not reach the gateway. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

@@ -19,7 +19,7 @@ interface LabHost {
   readonly agent: LabAgent
 }
 
-/** Gateways with connections of their own to one Redis, and hosts that are almost only memory. */
+/** Gateways with their own connections to one Redis, and simulated hosts that need hardly anything except memory. */
 class Lab {
   #created = 0
 
@@ -73,7 +73,7 @@ describe('several gateways that create guests on the same hosts', function () {
     lab = await Lab.start(redis, 3)
     const refusals = countRefusals(lab)
     const results = []
-    // Most reservations of a wave are still stored during the next one, although the hosts report the guests.
+    // When a wave begins, most reservations of the last one are still stored, but its guests are reported already.
     for (const wave of [25, 25, 25, 25]) results.push(...(await lab.createAll(wave)))
     expect(results.filter((code) => code === 'ok')).to.have.length(80)
     expect(results.filter((code) => code === 'resource_exhausted')).to.have.length(20)
@@ -116,7 +116,7 @@ describe('several gateways that create guests on the same hosts', function () {
     })()
     const results = await Promise.all(
       Array.from({ length: 100 }, async (_, n) => {
-        await delay(n) // without the delays, each gateway would reserve all resources in one transaction
+        await delay(n) // without these delays, each gateway would need only one transaction for all its guests
         return codeOf(gateways[n % 3]!.createGuest(creationRequest(`guest-${n}`)))
       }),
     )

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 const rounds = 300
 /** Delay in ms with which one of the gateways learns of changes. */
 const slowMs = 10
-/** Each login needs much processor time for the password. */
+/** Fewer rounds than in other tests: each login needs much processor time to hash the password. */
 const loginRounds = 150
 
 describe('three gateways on one Redis', function () {
@@ -23,7 +23,7 @@ describe('three gateways on one Redis', function () {
   after(() => group.close())
   beforeEach(() => chooseWriter(0))
 
-  /** Each round writes at another gateway and reads at the others. */
+  /** Selects the gateway at which this round writes. The round reads at all the others. */
   const chooseWriter = (round: number): void => {
     const { members } = group
     writer = members[round % members.length]!
@@ -36,7 +36,7 @@ describe('three gateways on one Redis', function () {
     return { id: body.data.id, key: body.data.key }
   }
 
-  /** Statuses of the same request at all gateways except the writer. */
+  /** HTTP statuses of a request that is sent to all gateways except the writer. */
   const statusesOf = async (request: (member: GroupMember) => Promise<{ status: number }>): Promise<number[]> =>
     (await Promise.all(others.map(request))).map(({ status }) => status)
 
@@ -55,7 +55,7 @@ describe('three gateways on one Redis', function () {
     expect(countOf(seen, 401), `of ${seen.length}`).to.equal(seen.length)
   })
 
-  /** Logs an administrator in at the writer. @returns a function that uses the session at another gateway */
+  /** Logs in at the gateway `writer`. @returns the browser, and a function that uses the session at another gateway */
   async function login(
     username: string,
   ): Promise<{ browser: Browser; use: (member: GroupMember) => Promise<{ status: number }> }> {

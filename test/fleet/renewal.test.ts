@@ -17,7 +17,7 @@ describe('the renewal of certificates', function () {
   afterEach(() => test.close())
 
   it('does not interrupt calls or the view of hosts, even if certificates are valid for only a few seconds', async () => {
-    // A certificate is renewed after two thirds of its lifetime. The last third allows for slow hosts.
+    // Certificates are renewed after two thirds of this lifetime. The last third is enough even for a slow machine.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet
@@ -69,11 +69,11 @@ describe('the renewal of a certificate that is not valid', function () {
     readonly issuedDaysAgo: number
     readonly issuer?: 'own' | 'foreign'
     readonly known?: boolean
-    /** Number of renewals of this certificate that were issued but not installed by the agent. Default: 0. */
+    /** Number of earlier renewals whose certificates the agent did not install. Default: 0. */
     readonly failed?: number
   }
 
-  /** Replaces the certificate of an offline host, and lets the host connect again. */
+  /** Gives an offline host another certificate, and lets the host connect again. */
   async function comeBack(name: string, { issuedDaysAgo, issuer = 'own', known = true, failed = 0 }: Given) {
     const { hostId, agent } = await test.addHost(name, { guests: 1, firstId: ++hosts })
     const { view } = test.fleet

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group.js'
 import { waitFor } from '../support/wait.js'
 
-/** The second gateway does not answer the first one: it is stopped, or it is cut off from Redis. */
+/** The second gateway does not answer the first one: its process is stopped, or it is cut off from Redis. */
 describe('two gateways on one Redis, one of which is silent', function () {
   let group: GatewayGroup
   let writer: GroupMember
@@ -37,7 +37,7 @@ describe('two gateways on one Redis, one of which is silent', function () {
     for (let round = 0; round < 5; round++) {
       const { use, remove } = await makeKey()
       process.kill(silent.process.pid, 'SIGSTOP')
-      group.slowLine.hold() // the stopped gateway learns of the change only after it has received the request
+      group.slowLine.hold() // so that the stopped gateway gets the request before the change
       expect(await remove()).to.equal(200)
       const used = use()
       await delay(50)

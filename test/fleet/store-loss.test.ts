@@ -28,7 +28,7 @@ describe('a gateway whose store is down or has lost its content', function () {
       if (loss === 'the whole store') await test.redis.wipe()
       else await test.store.client.del(test.store.key('hosts'))
       const { client } = test.store
-      // Names and ids from before the loss are not assigned again, even before the data is back in the store.
+      // Names and ids that were used before the loss must not be assigned again, even while the store still lacks them.
       expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
       await waitFor(async () => (await client.hLen(test.store.key('hosts'))) === 2, {
         what: 'hosts are back',
@@ -42,7 +42,7 @@ describe('a gateway whose store is down or has lost its content', function () {
         what: 'guests are back',
       })
       expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(901)
-      // A gateway that starts now has all data, including that of the offline host.
+      // The store now contains all data again, even the guest of the offline host, for gateways that start later.
       await waitFor(async () => (await client.hLen(test.store.key('shown-guests', two.hostId))) === 1)
       const other = await test.startGateway()
       await waitFor(() => other.view.findHost(one.hostId)?.state === 'online')

@@ -45,7 +45,7 @@ describe('the gateway’s view of its hosts', function () {
       return view.findGuest(uuid) === undefined
     })
     delete faults.clone
-    // The deletion has made the name available again.
+    // The name can be used again as soon as the deletion has reached the gateway.
     await waitFor(async () => (await codeOf(test.fleet.createGuest(creationRequest('WEB')))) === 'ok')
   })
 

@@ -11,7 +11,7 @@ describe('a store one of whose connections hangs', () => {
   let proxy: Server
   let store: Store
   const sockets = new Set<Socket>()
-  /** After this Redis command, a connection gets no more answers. "": all connections work. */
+  /** Name of a Redis command. A connection that sends it gets no answers any more. "": all connections work. */
   let hanging = ''
   before(async () => {
     redis = await startTestRedis()

@@ -68,7 +68,7 @@ describe('the private Redis server', () => {
     await second.start()
     expect(await second.findPid()).to.equal(pid)
     await second.stop()
-    // The first gateway process may already have started another server instead of the stopped one.
+    // The first gateway process may have replaced the stopped server by another one already.
     expect(await second.findPid()).not.to.equal(pid)
   })
 

@@ -90,7 +90,7 @@ describe('the retention of data in the store', () => {
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
     let added = false
-    /** A store that adds an entry for a caller just before the tested code removes this caller. */
+    /** Wraps the store: just before the tested code removes a caller, it adds an entry of this caller. */
     const racing = new Proxy(store, {
       get: (target, name) =>
         name !== 'transact'

@@ -71,7 +71,7 @@ describe('a start after a power cut', function () {
       guests = stateOf()
       await createSigningRequest(identityDir)
       good = mkdtempSync(join(tmpdir(), 'btest-torn-'))
-      // The files are copied with the write-ahead log while the agent runs: a power cut would leave the same files.
+      // Copies the running agent's files, including the write-ahead log: a power cut would leave the same files.
       cpSync(agent.stateDir, join(good, 'state'), { recursive: true, dereference: false, filter: isFile })
       cpSync(identityDir, join(good, 'identity'), { recursive: true })
       await agent.stop()
@@ -112,7 +112,7 @@ describe('a start after a power cut', function () {
           const failure = await agent.resume().then(() => undefined, describeError)
           try {
             if (failure !== undefined) return void expect(failure).to.match(advice)
-            // SQLite discards the commits after damage in its log. Therefore the last changes may be lost.
+            // If its log is damaged, SQLite discards this commit and all later ones. The last changes may then be lost.
             if (acknowledged) expect(stateOf()).to.deep.equal(guests)
             await createSigningRequest(identityDir)
           } finally {
@@ -139,7 +139,7 @@ describe('a start after a power cut', function () {
       return [fingerprint, publicKeyPem, secret.toString('hex')]
     }
 
-    /** A secret with this damage still has a valid form, so it is noticed only by comparison with data in the store. */
+    /** With this damage, the secret still looks valid. Only a comparison with data in the store reveals it. */
     const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))

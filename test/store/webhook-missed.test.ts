@@ -61,7 +61,7 @@ describe('an event that happened while no gateway ran', () => {
     deliverer = new Deliverer({ ...parts, records: () => [hook] })
   }
   const told = async (): Promise<string[]> => (await queue.load(hook.id)).map(({ type }) => type)
-  /** Waits until the deliverer has processed all states that the fleet view has now. */
+  /** Waits until the deliverer has processed everything that the fleet view contains now. */
   const lookedThrough = async (types = ['first', 'second']): Promise<void> => {
     for (const type of types) {
       const about = { id: type, eventId: type, type, key: host.id, guestUuid: '', body: '{}' }

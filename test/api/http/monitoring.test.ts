@@ -43,7 +43,7 @@ describe('the monitoring files', () => {
     )
   })
 
-  /** Names under which Prometheus stores a metric. */
+  /** Names of the time series that a metric has in Prometheus. */
   const series = (name: string, type = ''): string[] =>
     type === 'histogram' ? ['bucket', 'sum', 'count'].map((part) => `${name}_${part}`) : [name]
 
@@ -72,7 +72,7 @@ describe('the monitoring files', () => {
     ).to.equal(0)
   })
 
-  /** Rules by which promtool checks the syntax of expressions. */
+  /** Makes recording rules of expressions, because promtool checks expressions only as parts of rules. */
   const recorded = (expressions: readonly string[]) =>
     expressions.map((expr, index) => ({ record: `berth:query:${index}`, expr }))
 

@@ -9,7 +9,7 @@ import { silentLog } from './redis.js'
  * four at a time, and reports each change after it is acknowledged. Argument: its state directory.
  */
 
-/** The last reported state of an account. A kill may occur after the next change is stored and before its report. */
+/** The last reported state of an account. If a kill occurs before a report, a later state may be stored already. */
 export interface AcknowledgedAccount {
   readonly id: number
   readonly username: string

@@ -1,7 +1,7 @@
 /** A state in which Prometheus must raise an alert. */
 export interface AlertCase {
   readonly alert: string
-  /** Series in the format of promtool that replace series of the normal state, or are added to it. */
+  /** Time series in promtool's format. They replace series with the same name in `normalState`, or are added. */
   readonly series: Readonly<Record<string, string>>
   /** Labels of the alert in addition to `job`, its name and its severity. */
   readonly labels: Readonly<Record<string, string>>
@@ -13,7 +13,7 @@ export interface AlertCase {
 
 const gateways = ['gw1:8080', 'gw2:8080'] as const
 const [first] = gateways
-/** Times in minutes at which alerts are checked. The late one is for alerts that need a state for many hours. */
+/** Minutes after the begin of the series at which alerts are checked. `lateTime` is for states that last many hours. */
 export const [usualTime, lateTime] = [130, 25 * 60]
 const count = lateTime + 10
 /** Values for the whole time: one each minute. */
@@ -86,14 +86,14 @@ const oneGateway = (alert: string, metric: string, values: string): AlertCase =>
   series: { [of(metric)]: values },
   labels: instance,
 })
-/** A state that all gateways report about the host. */
+/** Makes a case in which all gateways report the same problem of the host. */
 const theHost = (alert: string, metric: string, values: string): AlertCase => ({
   alert,
   series: onHost(metric, values),
   labels: host,
 })
 
-/** A state for each alert. */
+/** For each alert, a state that raises it. */
 export const alertCases: readonly AlertCase[] = [
   oneGateway('BerthGatewayDown', 'up', steady(0)),
   {

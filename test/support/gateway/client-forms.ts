@@ -1,4 +1,4 @@
-/* This file makes the notations in which clients may send the value of a field, from the schema of this field. */
+/* Clients may send the same value in different notations. This file makes them for a field, from the field's schema. */
 
 export interface Schema {
   readonly type?: string
@@ -88,7 +88,7 @@ export function lenientForms(schema: Schema, right: unknown): unknown[] {
   }
 }
 
-/** Returns the ways to write an empty value. They do not include "" if the schema accepts any text. */
+/** Returns the notations of an empty value. "" is none of them for a field that accepts any text. */
 export function emptyForms(schema: Schema): unknown[] {
   return schema.type === 'string' && !schema.enum && !schema.format ? [null] : [null, '']
 }

@@ -10,7 +10,7 @@ export const ownProtocol = 'berth.console.v1'
 export interface TicketOptions {
   readonly kind?: 'ssh' | 'vnc'
   readonly key?: string
-  /** Headers of the caller that requests the ticket. By default the administrator's API key is sent. */
+  /** Headers for the request for a ticket, which identify the caller. Default: the administrator's API key. */
   readonly as?: Record<string, string>
 }
 

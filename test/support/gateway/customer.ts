@@ -21,7 +21,7 @@ import {
   type WireChange,
 } from '../host/agent-calls.js'
 
-/** The settings of a guest, as acknowledged by the agent. Undefined: the outcome of a change is unknown. */
+/** Settings of a guest that the agent has acknowledged. Undefined: the outcome of the last change is unknown. */
 export interface AcknowledgedSettings {
   portMappings?: Guest['portMappings'] | undefined
   limits?: Guest['limits']
@@ -44,7 +44,7 @@ export interface CustomerParts {
 export class Customer {
   /** Ids of the operations that the agent accepted. */
   readonly operations: string[] = []
-  /** Acknowledged settings of the current guest only, because earlier guests may be deleted. */
+  /** Acknowledged settings of the present guest. Earlier guests are not included, because they may be deleted. */
   acknowledged: AcknowledgedSettings = {}
   /** Number of setting requests that were answered or refused. */
   settingsAnswered = 0
@@ -155,7 +155,7 @@ function changeOfPorts(kind: number, containerPort: number): WireChange {
   return { $case: 'addPortMapping', value: kind === 2 ? randomRange() : wireMapping({ containerPort }) }
 }
 
-/** Errors that a change may cause. `not_found` is about a mapping or the guest: the next request shows which. */
+/** Errors that random changes may get. `not_found` is about a mapping or the guest: the next request shows which. */
 const harmless = ['not_found', 'resource_exhausted', 'port_conflict', 'task_running', 'memory_in_use']
 
 /** Makes a random range of UDP ports. The agent chooses the host ports. */

@@ -62,7 +62,7 @@ export class FailoverGateway {
     })
   }
 
-  /** Creates an API key, always with the same Idempotency-Key for one name. @returns true if the key exists now */
+  /** Creates an API key, with an Idempotency-Key that depends on its name. @returns true if the key exists now */
   async createKey(name: string): Promise<boolean> {
     const body = { name, scopes: ['container:read'] }
     const { status } = await this.request('POST', '/api-keys', { body, headers: { 'idempotency-key': name } })

@@ -26,7 +26,7 @@ export class GatewayGroup {
     readonly members: readonly GroupMember[],
     readonly directory: string,
     private readonly redis: TestRedis,
-    /** Connection of the last gateway to Redis. */
+    /** The last gateway's connection to Redis, which a test can slow down. */
     readonly slowLine: SlowLine,
   ) {}
 

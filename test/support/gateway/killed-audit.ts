@@ -6,12 +6,12 @@ interface Entry {
   readonly detail: string
 }
 
-/** Checks the audit log against the changes that surely were made: acknowledged, or seen by a later request. */
+/** Checks that the audit log contains all changes that certainly were made: they were acknowledged or read later. */
 export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()
 
-  /** Records that a request has read a value. @param action name in the audit log of the change that set the value */
+  /** Records a value that a request has read. @param action name of the change that set it, in the audit log */
   observed(action: string, value: string): void {
     note(this.#observed, action, value)
   }

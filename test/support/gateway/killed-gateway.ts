@@ -17,7 +17,7 @@ import { waitFor } from '../wait.js'
 export const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 6)
 export const makePassword = (): string => `pass word ${randomBytes(6).toString('hex')}`
 
-/** A sequence of requests that continues during the kills. Each iteration of the generator is one round. */
+/** A loop of requests that continues while the gateway and Redis are killed. Each `yield` ends a round. */
 export type Lane = () => AsyncGenerator<void>
 
 /** The answer to a request; undefined if the outcome is unknown. */
@@ -82,12 +82,12 @@ export class KilledGateway {
     this.wipe()
   }
 
-  /** @throws if the test has ended, which then ends the caller's loop of requests */
+  /** Call this in each round of a loop. @throws if the test has ended, so that the loop ends, too */
   checkGoesOn(): void {
     if (this.#stopped) throw new Error('the test has ended')
   }
 
-  /** Sends a request once. If it neither succeeds nor is refused, it counts as interrupted: its outcome is unknown. */
+  /** Sends a request once. Any other answer than a success or a refusal means that the outcome is unknown. */
   async attempt(work: () => Promise<Reply>): Promise<Answer> {
     const reply = await work().catch(() => undefined)
     const isAnswer = reply !== undefined && reply.status < 500 && reply.body?.code !== 'rate_limited'
@@ -111,7 +111,7 @@ export class KilledGateway {
     return this.#request(method, path, { key: this.gateway.adminKey, ...options })
   }
 
-  /** Makes a browser with an IP address of its own: the limits of failed logins then count each browser separately. */
+  /** Makes a browser with its own IP address, so that failed logins of other browsers do not count against it. */
   someone(): Browser {
     const source = ++this.#sources
     const address = `10.${(source >> 16) & 255}.${(source >> 8) & 255}.${source & 255}`
@@ -154,7 +154,7 @@ export class KilledGateway {
     }
   }
 
-  /** Makes requests that repeatedly read a setting, check that it has a possible value, and change it. */
+  /** Makes a loop that reads a setting, checks that the value is one of the possible ones, and changes the setting. */
   setting({ action, path, method = 'PUT', make, read }: SettingLane): Lane {
     const ask = async function* (lab: KilledGateway): AsyncGenerator<void> {
       let possible: string[] | undefined
@@ -191,8 +191,8 @@ export class KilledGateway {
   }
 
   /**
-   * Kills Redis, and waits until the audit log contains the outcome of each acknowledged change. Until Redis is back,
-   * the gateway has these only in its memory (docs/design/audit-and-retention.md), so the next kill would lose them.
+   * Kills Redis, and waits until the audit log contains the outcome of each acknowledged change. While Redis is down,
+   * only the gateway's memory has them (docs/design/audit-and-retention.md). A kill of the gateway would lose them.
    */
   async #killRedis(): Promise<void> {
     const pid = await waitFor(() => this.redis.findPid())
@@ -210,7 +210,7 @@ export class KilledGateway {
     await this.gateway.ready().catch(() => this.gateway.ready())
   }
 
-  /** Runs all loops of requests at the same time while gateway and Redis are killed. Each loop ends its last round. */
+  /** Runs all loops together while gateway and Redis are killed. At the end, each loop completes its round. */
   async run(lanes: readonly Lane[]): Promise<void> {
     let isOver = false
     const counts = lanes.map(() => 0)

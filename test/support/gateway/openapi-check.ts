@@ -27,7 +27,7 @@ interface DocumentedHeader {
   schema: { pattern?: string; enum?: string[] }
 }
 
-/** Headers that every response may have, and headers that servers and proxies add. */
+/** Headers that the document need not list: any response may have them, and servers and proxies add some. */
 const undocumented = [
   'content-type',
   'content-length',
@@ -40,7 +40,7 @@ const undocumented = [
   'transfer-encoding',
 ]
 
-/** Compiled checks, one for each text of a document. All gateways of a process have the same document. */
+/** Compiled checks, by the text of the document. All gateways of a process have the same document and share one. */
 const checks = new Map<string, ResponseCheck>()
 
 /**
@@ -82,7 +82,7 @@ function createResponseCheck(document: object): ResponseCheck {
   }
 }
 
-/** True if the document defines no JSON body. The response must then have one of the documented types. */
+/** True if the document defines another content than JSON for this response. Checks that the response has this type. */
 function isOtherType({ content }: DocumentedResponse, { headers }: CheckedAnswer): boolean {
   if (!content || 'application/json' in content) return false
   expect(Object.keys(content)).to.include(headers['content-type']?.split(';')[0])

@@ -9,7 +9,7 @@ import type { RedisAccess, RedisAddress } from '../../../gateway/store/redis-acc
 import type { ServerOptions } from '../../../gateway/store/server-finder.js'
 import { waitFor } from '../wait.js'
 
-/** In memory if possible: a busy disk would look like a failed server. */
+/** Parent directory, in memory if possible: Redis on a busy disk would look like a failed server. */
 const directories = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 const run = promisify(execFile)
 export const masterName = 'lab'
@@ -230,7 +230,7 @@ export class RedisLab {
     return (await this.#ask(sentinel, 'SENTINEL', 'CKQUORUM', masterName)).startsWith('OK 3 usable')
   }
 
-  /** @returns an array with the index, because a wait would treat the index 0 as "not found" */
+  /** @returns an array with the index of the master: `waitFor` would not accept 0, which is falsy */
   async #findMaster(): Promise<[number] | undefined> {
     const running = this.#sentinels.filter(({ child }) => child !== undefined)
     const answers = await Promise.all(

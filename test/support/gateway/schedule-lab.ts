@@ -19,7 +19,7 @@ export class ScheduleLab {
   guest!: Guest
   nowMs = begin
 
-  /** @param kind what the schedules create, as named in paths and requests */
+  /** @param kind what the tested schedules create; it is part of the API's paths and fields */
   constructor(readonly kind: 'snapshot' | 'backup') {}
 
   async start(): Promise<void> {
@@ -57,7 +57,7 @@ export class ScheduleLab {
     return answer.data.container as Row
   }
 
-  /** Reads the schedule, and as `copies` the snapshots or the backups, depending on `kind`. */
+  /** Reads the schedule. `copies` are the guest's snapshots or backups, depending on `kind`. */
   read = async (): Promise<{ quota: number; schedule: Row; copies: Row[] }> => {
     const { data } = (await this.gateway.request('GET', this.path)).body
     return {
@@ -82,7 +82,7 @@ export class ScheduleLab {
     this.agent.domain[`${this.kind}s`].look()
   }
 
-  /** Sets the clock and lets the agent check what is due. Resolves when the operations that this began have ended. */
+  /** Sets the clock, lets the agent check what is due, and waits until the operations that were due have ended. */
   lookAt = async (ms: number): Promise<void> => {
     this.nowMs = ms
     this.look()

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
-/** Permitted relative difference from the rate that a guest pays for. */
+/** Permitted relative difference between the measured rate and the guest's configured rate. */
 const tolerance = 0.05
 const timeoutMs = 60_000
 
@@ -54,7 +54,7 @@ export class Flow {
   }
 
   /**
-   * Waits until enough of the coming time windows have the expected rate; by default, one window is enough.
+   * Waits until `right` of the last `of` time windows have the expected rate. By default one window is enough.
    * @throws after the deadline, with the measured values
    */
   async waitForRate(isRight: (mbps: number) => boolean, what: string, { right, of }: Windows = one): Promise<void> {

@@ -16,7 +16,7 @@ export interface Station {
 export interface Scene {
   readonly own: Station
   readonly neighbour: Station
-  /** The host, as a participant on the bridge. */
+  /** The host's own addresses on the bridge. */
   readonly gateway: Station
   /** A machine that is reachable only through the host. */
   readonly outside: Pick<Station, 'ipv4' | 'ipv6'>
@@ -97,7 +97,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
     return arpFrame(around, arp, marker)
   },
   'neighbour solicitations with a foreign address': (scene, { n, marker }) => {
-    // `::` is not forged: it means that the sender has no address yet, and every guest may use it.
+    // Any guest may send from `::`, which means that it has no address yet. This is not a forged address.
     const from = otherIpv6(scene, n) === '::' ? scene.gateway.ipv6 : otherIpv6(scene, n)
     const target = pick([scene.gateway.ipv6, scene.neighbour.ipv6], n)
     const message = { type: 135, target, linkAddress: scene.own.mac }

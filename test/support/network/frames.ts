@@ -70,12 +70,12 @@ export function discoveryFrame(
   return ipv6Frame(link, { hopLimit: 255, ...ip }, 58, body)
 }
 
-/** A datagram whose first bytes a router quotes in an error. */
+/** The datagram that an ICMP error is about. The error quotes the first bytes of the datagram. */
 export interface QuotedDatagram {
   readonly from: string
   readonly to: string
   readonly ports: readonly [from: number, to: number]
-  /** If set, the error does not quote the datagram, but an echo reply with this identifier. */
+  /** If set, the error quotes an echo reply with this identifier instead of the datagram. */
   readonly echo?: number
 }
 

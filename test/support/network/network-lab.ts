@@ -24,7 +24,7 @@ export const clientAddress6 = '2001:db8:51::2'
 export const guestPrefix6 = '2001:db8:77::'
 
 export interface LabAgentOptions {
-  /** If true, the agent is notified of changes by other programs, and repairs them automatically. */
+  /** If true, the agent watches for changes by other programs, and repairs them at once. */
   readonly watches?: boolean
   /** If true, traffic between guests of the host is counted too. */
   readonly countInternal?: boolean
@@ -156,7 +156,7 @@ export class NetworkLab {
     return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
   }
 
-  /** Tests which targets answer, all at the same time. Their forms are tcp,HOST,PORT udp,HOST,PORT and icmp,HOST. */
+  /** Tests targets at the same time: tcp,HOST,PORT udp,HOST,PORT icmp,HOST. @returns whether each one answers */
   probe(name: string, targets: readonly string[]): boolean[] {
     return [...this.tool(name, 'probe', ...targets)].map((digit) => digit === '1')
   }

@@ -23,7 +23,7 @@ const network = createRules(config, {
   ...(watch ? { watch } : {}),
 })
 
-// Repairs like the agent: after each change by another program, and every 3 s, because a repair may fail.
+// Repairs the network as the agent does: after each change by another program, and every 3 s in case a repair failed.
 let guests: GuestNetwork[] = []
 const repair = (): void => void network.ensure(guests).catch(() => undefined)
 if (watches) {

@@ -14,7 +14,7 @@ import { waitFor } from '../wait.js'
 
 const name = 'btest-policy'
 
-/** Places of clients and proxies: the gateways' machine, two machines with proxies, and all other machines. */
+/** Namespaces: `gw` has the gateways, `p` and `q` have proxies, `world` has all other clients. */
 export const places = ['gw', 'p', 'q', 'world'] as const
 export type Place = (typeof places)[number]
 
@@ -37,7 +37,7 @@ export const gatewayPorts = [8080, 8081] as const
 export const tlsPorts = [8443, 8444] as const
 const agentPort = 8070
 
-/** Ways in which proxies pass on the client's address: port for the first gateway, and nginx directives. */
+/** Ways in which a proxy tells the client's address: port of the proxy for the first gateway, nginx directives. */
 const styles = {
   /** The usual way: the proxy appends the client's address to the header that the client has sent. */
   append: [8001, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;'],
@@ -175,7 +175,7 @@ export class PolicyLab {
       )
   }
 
-  /** Starts proxies on p, q and gw. Those on q pass requests to a proxy on p, those on p and gw to the gateways. */
+  /** Starts proxies on p, q and gw. The proxies on q pass requests to a proxy on p, all others to a gateway. */
   #startProxies(): void {
     const direct = Object.values(styles).flatMap(([port, says]) =>
       gatewayPorts.map((to, index) => proxyServer(port + 100 * index, `10.0.0.10:${to}`, says)),
