@@ -18,7 +18,7 @@ install_packages() {
   for name in InRelease Packages berth.gpg; do fetch "$name"; done
   fetch_package berth-runtime
   fetch_package berth-agent
-  # This also upgrades an older installation. The packages of its version are retained for a rollback.
+  # If an older version is installed, this upgrades it. Its packages are retained for a rollback.
   installed=$(installed_version berth-agent)
   [ "$installed" = "$(field berth-agent Version)" ] || ! is_complete "$packages" "$installed" || retain_installed
   mv "$work/InRelease" "$work/Packages" "$packages/"
@@ -26,18 +26,19 @@ install_packages() {
   read_packages
   update_system_lists
   install_listed
-  # An upgrade that was interrupted before must not change the version at the next boot.
+  # Gives up an earlier, interrupted upgrade: it must not change the version at the next boot.
   end_pending
 }
 
 join_gateway() {
   report joining >/dev/null || true
-  # The gateway connects to the agent from outside. Mutual TLS protects the port. An address set by an operator stays.
+  # The gateway connects from outside, so the agent listens on all addresses, protected by mutual TLS. An operator's
+  # address stays.
   everywhere='0.0.0.0'
   [ ! -e /proc/net/if_inet6 ] || everywhere='[::]'
   sed -i "s/^listen: 127\.0\.0\.1:.*/listen: '$everywhere:$port'/" "$config"
   say "Joining $gateway"
-  # A token is valid once. In a repeated installation, it may have been used and the host may have joined already.
+  # A token can be used once. If this installation is repeated, the host may have used the token and joined already.
   printf '%s' "$token" | berth-agent join - >>"$work/log" 2>&1 || joined_here ||
     fail "the agent could not join: $(reason)"
   run 'starting the agent' systemctl enable berth-agent berth-guests

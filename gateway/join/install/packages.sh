@@ -1,6 +1,6 @@
 # --- installation with apt and dpkg
 
-# apt checks the signature of the list. Its own copies are deleted first, because it would keep a newer one.
+# apt checks the signature of the list. Its copies of earlier lists are deleted first: it would prefer a newer copy.
 read_packages() {
   write_sources
   rm -f "$apt_lists"/*_var_lib_berth_packages_*
@@ -8,7 +8,7 @@ read_packages() {
     -o APT::Get::List-Cleanup=0
 }
 
-# A source of the system that does not answer must not prevent the installation if all packages are there.
+# A package source of the system may be unreachable. This must not end the installation if no package is missing.
 update_system_lists() {
   apt-get update >>"$work/log" 2>&1 || say 'Some package lists of this system could not be updated'
 }
@@ -29,12 +29,12 @@ install_listed() {
   complete_interrupted
   is_consistent || remove_incomplete
   run 'installing the packages' apt_install
-  # lxc-net is a bridge with a DHCP server. The agent does not use it, but an LXC that was installed before may do so.
+  # lxc-net is a bridge with a DHCP server, which the agent does not need. An LXC that was there before may need it.
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 
-# An earlier run may have been interrupted, and its dpkg may still run. Packages that cannot be configured yet, for example
-# because another one is missing, are completed by the installation.
+# Completes the work of an interrupted run, whose dpkg may still be running. Packages that cannot be configured yet, for
+# example because another one is missing, are configured by the installation.
 complete_interrupted() {
   for _ in $(seq 60); do
     dpkg --configure -a --force-confdef --force-confold >"$work/interrupted" 2>&1 </dev/null && return 0
@@ -46,7 +46,7 @@ complete_interrupted() {
 
 is_consistent() { ! dpkg-query -W -f '${db:Status-Abbrev}\n' berth-agent berth-runtime 2>/dev/null | grep -qv -e '^[iurph]i ' -e '^un ' -e '^rc '; }
 
-# apt cannot reinstall packages whose unpacking was interrupted at certain moments. Data and guests stay.
+# Removes packages whose unpacking was interrupted: apt cannot always reinstall these. Data and guests stay.
 remove_incomplete() {
   dpkg --remove --force-remove-reinstreq --force-depends berth-agent berth-runtime >>"$work/log" 2>&1 </dev/null || true
 }

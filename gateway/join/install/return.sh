@@ -1,8 +1,8 @@
 # --- return to the former version
 
-# While packages are being replaced, $pending contains the order of the gateway, the version to return to and this script.
-# If the machine restarts meanwhile, a unit continues at boot. It is not part of a package, which dpkg may have unpacked
-# only half. begin_pending ACTION DIRECTORY
+# While packages are being replaced, $pending contains the gateway's order, the former version and a copy of this
+# script. If the machine restarts meanwhile, a unit runs the copy at boot. The unit belongs to no package: dpkg may have
+# unpacked a package only partly. begin_pending ACTION DIRECTORY
 begin_pending() {
   rm -rf "$pending.new"
   (umask 077 && mkdir "$pending.new")
@@ -45,7 +45,7 @@ end_pending() {
   sync -f "$packages" "$units"
 }
 
-# Runs at boot. The other version stays only if the gateway reaches it.
+# Runs at boot after an interrupted upgrade. The new version stays only if the gateway reaches its agent.
 resume() {
   lock
   # Another run of this script may have ended the upgrade meanwhile.
@@ -56,7 +56,7 @@ resume() {
   architecture=$(dpkg --print-architecture)
   case $(installed_version berth-agent) in
     "$version" | "$installed" | '') ;;
-    # Another version was installed after the upgrade, for example by the command of the gateway for this host.
+    # Meanwhile a third version was installed, for example by the command of the gateway for this host.
     *)
       end_pending
       return
@@ -82,12 +82,12 @@ return_to_installed() {
   fail "$1; version $installed is installed again"
 }
 
-# True if an interrupted return has installed the earlier version already. It may have removed its retained packages.
+# True if an interrupted return has already installed the former version. It may have removed the retained packages.
 is_returned() {
   [ "$(installed_version berth-agent)" = "$installed" ] && is_consistent && is_complete "$packages" "$installed"
 }
 
-# install_former REASON: without the packages no return can succeed, so that a later boot must not try it again
+# install_former REASON: if the packages are missing, also gives up the return, which a later boot would try in vain
 install_former() {
   if ! is_complete "$previous" "$installed"; then
     end_pending
@@ -98,7 +98,7 @@ install_former() {
   attempt change_to "$installed" || fail "$1; version $installed could not be installed again: $(cat "$work/reason")"
 }
 
-# The packages of a rollback that failed become the previous ones again, unless an interrupted return has done this.
+# After a failed rollback, makes its packages the previous ones again, unless an interrupted return has done so.
 retrieve_undone() {
   if [ ! -e "$undone" ] && is_complete "$previous" "$version"; then return; fi
   rm -rf "$previous"

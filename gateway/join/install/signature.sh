@@ -24,7 +24,7 @@ check_offer() {
     fail "$gateway offers version $1 of the agent, which is older than the installed version $installed: an upgrade never installs an older version"
 }
 
-# Checks the signature with apt. A directory of its own keeps apt from using an earlier list.
+# Checks the signature with apt, in a separate directory, so that apt does not use a list from an earlier run.
 check_signature() {
   mkdir -p "$work/lists/partial"
   chmod 711 "$work"
@@ -37,8 +37,8 @@ check_signature() {
     fail "the package index of $gateway differs from the one in its signed InRelease file"
 }
 
-# Prints the digest of a file in the signed part of InRelease. apt does not read text outside of this part, because
-# anybody could have added it. listed_digest FILE
+# listed_digest FILE: prints the digest of a file in the signed part of InRelease. Anybody could have added text outside
+# of this part, which apt ignores.
 listed_digest() {
   awk 'NR == 1 { if ($0 != "-----BEGIN PGP SIGNED MESSAGE-----") exit; next }
     !body { if ($0 == "") body = 1; else if ($0 !~ /^Hash: [A-Z0-9, ]+$/) exit; next }
@@ -47,7 +47,7 @@ listed_digest() {
     awk -v file="$1" '/^SHA256:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $3 == file { print $1; exit }'
 }
 
-# The signed list contains the digest of the keyring, so that a new key is authenticated by the former one.
+# The signed list contains the digest of the new keyring. The former key therefore proves that the new one is genuine.
 adopt_keyring() {
   digest=$(listed_digest berth.gpg)
   [ -n "$digest" ] || return 0

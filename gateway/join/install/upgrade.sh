@@ -1,7 +1,7 @@
 # --- upgrades and rollbacks
 
-# The packages of the installed version become the previous ones, and are installed again if the gateway does not reach
-# the agent of the other version. Guests are not affected: they outlive the agent.
+# Installs another version. The packages of the present version are retained as the previous ones. If the gateway does
+# not reach the new agent, they are installed again. Guests run on, because they do not need the agent.
 upgrade() {
   action=$1
   read_order "$2"
@@ -15,7 +15,7 @@ upgrade() {
     complete_upgrade "$1"
     return
   fi
-  # dpkg may have been interrupted between the two versions. The packages of the former one must stay retained.
+  # After an interruption of dpkg between two versions, the packages of the former version must still be retained.
   if [ -e "$pending/former" ] && { [ -z "$installed" ] || ! is_consistent; }; then installed=$(cat "$pending/former"); fi
   if [ "$1" = --rollback ]; then retrieve_previous; else fetch_next; fi
   retain_installed
@@ -61,7 +61,7 @@ change_to() {
   wait_for_version "$1"
 }
 
-# Counts answers, because time in which the gateway does not answer proves nothing about the agent.
+# Counts answers of the gateway instead of seconds: a gateway that does not answer proves nothing about the agent.
 wait_for_version() {
   say "Waiting until the agent is online at the gateway with version $1"
   answers=0
@@ -77,7 +77,7 @@ wait_for_version() {
   say "The gateway does not answer, so it is unknown whether version $1 works: this version stays installed"
 }
 
-# Prints the last error that the agent itself has logged, without the stack trace that follows it, or else its last line.
+# Prints the last error that the agent has logged, without its stack trace. If there is none, prints the last line.
 last_words() {
   journalctl _SYSTEMD_UNIT=berth-agent.service -n 50 -o cat --no-pager 2>/dev/null |
     awk '{ line = $0 } /^berth-agent: / { error = $0 } END { if (NR) print ": " substr(error != "" ? error : line, 1, 200) }'

@@ -1,7 +1,7 @@
 # --- packages of the installed and of the previous version
 
-# Prepares the packages of a rollback. If an earlier attempt was interrupted, it may have prepared them already, or made
-# them the ones that apt installs; then $previous contains those of the installed version.
+# Prepares the packages of a rollback in $next. An earlier, interrupted attempt may have copied them there already, or
+# may have activated them. In the latter case, $previous contains the packages of the installed version.
 retrieve_previous() {
   for source in "$next" "$previous" "$packages"; do
     if is_complete "$source" "$version"; then
@@ -42,8 +42,8 @@ is_complete() {
   [ "$(field berth-agent Version)" = "$2" ] && is_intact berth-agent "$1" && is_intact berth-runtime "$1"
 }
 
-# Makes apt install the packages of DIRECTORY from now on. $packages contains a complete list at every moment.
-# activate DIRECTORY
+# activate DIRECTORY: makes apt install the packages of DIRECTORY from now on. The list in $packages is complete at
+# every moment.
 activate() {
   for file in "$1"/*.deb "$1/Packages" "$1/InRelease"; do
     # An interrupted run may have linked the file already, which mv refuses.
