@@ -51,8 +51,8 @@ describe('planAnswers, which decides whose answers make a write visible at all g
     })
 })
 
-describe('isVisible', () => {
-  it('requires the answers of the named gateways, and the number of answers', () => {
+describe('isVisible, which checks whether enough gateways have answered,', () => {
+  it('requires an answer of each named gateway, and at least the given number of answers', () => {
     const needed = { from: ['a'], count: 2, untilMs: 0 }
     const verdicts = [['a'], ['b', 'c'], ['a', 'b']].map((ids) => isVisible(needed, new Set(ids)))
     expect(verdicts).to.deep.equal([false, false, true])

@@ -28,7 +28,7 @@ describe('names and ids of guests in a fleet', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are free again after a deletion that no gateway watched', async () => {
+  it('can be used again after a guest was deleted while no gateway ran', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const shown = test.store.key('shown-guests', hostId)

@@ -95,7 +95,7 @@ describe('several gateways', function () {
   /** Returns the same gateway, to which requests are sent with the administrator's key of the first gateway. */
   const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
 
-  it('can share the data of the first gateway after the store of this gateway was moved as documented', async () => {
+  it('keep the data of the first gateway when its store is moved to another Redis server as documented', async () => {
     await first.request('POST', '/hosts', { body: { name: 'early', address: '127.0.0.1:7' } })
     await first.kill('SIGTERM')
     const server = join(directory, 'server')
@@ -113,13 +113,13 @@ describe('several gateways', function () {
     expect((body.data as { name: string }[]).map(({ name }) => name)).to.deep.equal(['early'])
   })
 
-  it('begin with one gateway, which lists only itself', async () => {
+  it('begin as a fleet of one gateway, which lists only itself', async () => {
     const [row, ...others] = await rowsOf(first)
     expect(others).to.deep.equal([])
     expect(row).to.include({ state: 'online', answers: true })
   })
 
-  it('list an invited gateway until this gateway joins', async () => {
+  it('list an invited gateway with the state invited', async () => {
     const { id } = await invite('withdrawn')
     expect((await rowsOf(first)).find((row) => row.id === id)).to.include({ name: 'withdrawn', state: 'invited' })
   })
@@ -132,7 +132,7 @@ describe('several gateways', function () {
     expect(output).to.contain('the join token was withdrawn')
   })
 
-  it('refuse the token of a host', async () => {
+  it('refuse a join token that is for a host', async () => {
     const { body } = await first.request('POST', '/hosts', { body: { name: 'host', address: '127.0.0.1:9' } })
     const { join_token: token } = body.data as { join_token: string }
     expect(runJoin(second, token).output).to.contain('it is for a host')
@@ -145,7 +145,7 @@ describe('several gateways', function () {
     expect([status, body.code]).to.deep.equal([409, 'store_not_shared'])
   })
 
-  it('keep the data of a machine that has a fleet of its own, unless the command contains --replace', async () => {
+  it('refuse to join on a machine whose gateway has hosts, unless --replace sets the data of this gateway aside', async () => {
     await second.request('POST', '/hosts', { body: { name: 'other', address: '127.0.0.1:9' } })
     const { token } = await invite('second')
     expect(runJoin(second, token).output).to.contain('add --replace')
@@ -177,13 +177,13 @@ describe('several gateways', function () {
     expect((await rowsOf(first)).flatMap(({ leases }) => leases)).to.include('webhook-lease')
   })
 
-  it('store the transmitted secrets readable only by root, and leave no temporary files of the join behind', () => {
+  it('store received secrets so that only root can read them, and delete temporary files of the join', () => {
     for (const name of ['secret', 'pki/authority.pem', 'store/settings.json'])
       expect(statSync(join(stateDir(second), name)).mode & 0o777, name).to.equal(0o600)
     expect(existsSync(join(stateDir(second), 'joining'))).to.equal(false)
   })
 
-  it('all accept a host with the token of one gateway, even if this gateway has failed', async () => {
+  it('let a host join through any gateway, even if the gateway that created the token has failed', async () => {
     const { body } = await asFleetAdmin(second).request('POST', '/hosts', {
       body: { name: 'late', address: '127.0.0.1:8' },
     })
@@ -194,7 +194,7 @@ describe('several gateways', function () {
     second.start()
   })
 
-  it('accept a token again from a machine that did not get the answer, but not from another machine', async () => {
+  it('accept a used token again from the same machine, which may not have got the answer, but not from another machine', async () => {
     thirdToken = (await invite('third')).token
     const token = thirdToken
     placeKey(third)
@@ -216,7 +216,7 @@ describe('several gateways', function () {
       expect(readFileSync(join(stateDir(third), name)).equals(readFileSync(join(stateDir(first), name)))).to.equal(true)
   })
 
-  it('refuse to delete the data of the store while others use it', () => {
+  it('refuse the command purge while other gateways use the store', () => {
     expect(runCommand(first, 'purge').output).to.contain('other gateways use this store')
   })
 

@@ -39,7 +39,7 @@ describe('moves in the store', function () {
     expect(await moves.readGeneration(uuid)).to.equal(1)
   })
 
-  it('begin only after both hosts know the end of the earlier move', async () => {
+  it('are refused until both hosts know the result of the guest’s earlier move', async () => {
     await moves.begin(move)
     await moves.decide(move, 'cancel')
     expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('guest_moving')
@@ -68,7 +68,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('that were lost are recovered: the source gets its guest back, unless another host owns the guest', async () => {
+  it('are recovered if they were lost: the source gets its guest back, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move)
     expect(await moves.recover(lost)).to.equal(false)
@@ -102,7 +102,7 @@ describe('moves in the store', function () {
     })
     const leftMs = async (): Promise<number> => ((await rooms.list()).get('m1')?.untilMs ?? 0) - Date.now()
 
-    it('on the target until its report has reached all gateways', async () => {
+    it('on the target until all gateways have got the target’s report about the guest', async () => {
       const hourMs = 3_600_000
       expect(await leftMs()).to.be.above(hourMs)
       await moves.decide(move, 'switch')
@@ -112,7 +112,7 @@ describe('moves in the store', function () {
       expect(await leftMs()).to.be.at.most(roomSettleMs)
     })
 
-    it('only until the source is decided to be the owner', async () => {
+    it('only until the decision that the source stays the owner', async () => {
       await moves.decide(move, 'cancel')
       expect((await rooms.list()).size).to.equal(0)
     })

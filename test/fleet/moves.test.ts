@@ -208,7 +208,7 @@ describe('a fleet that moves guests between hosts', function () {
     await expectOnlyAt('host-b', guest)
   })
 
-  it('deletes nothing of a guest that has come back by a later move', async () => {
+  it('does not delete a guest on its source host if the guest is already moving back to this host', async () => {
     const guest = await addGuest()
     const { uuid } = guest
     source().observer = ({ step, phase }) => {

@@ -48,7 +48,7 @@ describe('two gateways on one Redis, one of which is silent', function () {
     }
   })
 
-  it('make changes while one of them is stopped, which shows them in the first request after the pause', async () => {
+  it('accept changes while one of them is stopped, and its first answer after the pause shows the changes', async () => {
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 50; round++) await setLanguage(round % 2 === 0 ? 'en' : 'zh')
     const read = silent.request('GET', '/language')
@@ -57,14 +57,14 @@ describe('two gateways on one Redis, one of which is silent', function () {
     expect((await read).body.data.language).to.equal('zh')
   })
 
-  it('refuse a deleted key although one of them is cut off from Redis', async () => {
+  it('refuse a deleted key everywhere, even at a gateway that is cut off from Redis', async () => {
     const { use, remove } = await makeKey()
     group.slowLine.hold()
     expect(await remove()).to.equal(200)
     expect(await use()).to.equal(503)
   })
 
-  it('write the log only once for each pause, because later changes do not wait', async () => {
+  it('wait for a silent gateway, and log this, only for the first change in a pause', async () => {
     const before = warnings()
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 10; round++) await setLanguage('en')

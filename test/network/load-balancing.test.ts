@@ -26,7 +26,7 @@ describe('gateways behind HAProxy', function () {
     await lab.stop()
   })
 
-  it('share the requests', async () => {
+  it('all receive requests: HAProxy distributes them', async () => {
     const offset = lab.log.length
     for (let n = 0; n < 30; n++) expect((await lab.ask('GET', '/containers')).status).to.equal(200)
     await waitFor(() => lab.answering(offset).size === 3, { what: 'requests at each gateway' })
@@ -41,7 +41,7 @@ describe('gateways behind HAProxy', function () {
   })
 
   for (const client of clients)
-    it(`record the address ${client} of the client, whatever it claims`, async () => {
+    it(`record the real address ${client} of a client that claims another address`, async () => {
       const headers = { 'x-forwarded-for': '203.0.113.9', 'x-real-ip': '203.0.113.9' }
       const body = { name: `from-${client}`, scopes: ['container:read'] }
       await lab.ask('POST', '/api-keys', { localAddress: client, headers, body })
@@ -50,7 +50,7 @@ describe('gateways behind HAProxy', function () {
       expect(entries.find((entry) => JSON.stringify(entry).includes(body.name))?.address, text).to.equal(client)
     })
 
-  it('redirect to TLS', async () => {
+  it('redirect HTTP requests to the same URL with HTTPS', async () => {
     const reply = await fetch(`http://${sharedAddress}/containers?a=b`, { redirect: 'manual' })
     expect([reply.status, reply.headers.get('location')]).to.deep.equal([308, `${lab.url}/containers?a=b`])
   })
@@ -75,7 +75,7 @@ describe('gateways behind HAProxy', function () {
     for (const client of [stream, shell]) client.stop()
   })
 
-  it('lose only changes in progress when one of them is killed', async () => {
+  it('fail only changes that are in progress at a gateway that is killed', async () => {
     const load = new BalancedLoad(lab)
     const offset = lab.log.length
     await waitForMore(load)
@@ -92,7 +92,7 @@ describe('gateways behind HAProxy', function () {
     await lab.waitForState(1, 'UP', offset)
   })
 
-  it('get requests when none of them is ready, so that errors have the codes of Berth', async () => {
+  it('still get requests when none of them is ready, so that clients get the error codes of Berth', async () => {
     const offset = lab.log.length
     await lab.signalStore('SIGSTOP')
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'DOWN', offset)
@@ -102,7 +102,7 @@ describe('gateways behind HAProxy', function () {
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'UP', offset)
   })
 
-  it('have timeouts that exceed the pauses of streams, consoles and slow answers', () => {
+  it('are configured with timeouts that are longer than slow answers and the pauses of streams and consoles', () => {
     const text = readFileSync('docs/examples/haproxy.cfg', 'utf8')
     const seconds = (name: string): number => {
       const [, value, unit] = new RegExp(`^ +timeout ${name} (\\d+)(s|m)$`, 'm').exec(text)!

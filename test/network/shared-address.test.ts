@@ -30,11 +30,11 @@ describe('the shared address of two machines with keepalived', () => {
   })
 
   let holder: Machine
-  it('belongs to one machine', async () => {
+  it('is assigned to exactly one machine', async () => {
     holder = await holderOtherThan(undefined)
   })
 
-  it('moves to the other machine when HAProxy ends, and stays there when HAProxy works again', async () => {
+  it('moves to the second machine when HAProxy ends on the first one, and stays there when that HAProxy works again', async () => {
     const former = holder
     await endProxy(former)
     holder = await holderOtherThan(former)
@@ -43,7 +43,7 @@ describe('the shared address of two machines with keepalived', () => {
     expect(holds(holder) && !holds(former), logOf(former)).to.equal(true)
   })
 
-  it('moves back when keepalived of the other machine is stopped', async () => {
+  it('moves back to the first machine when keepalived is stopped on the second one', async () => {
     const pid = Number(readFileSync(join(scratch.path, `keepalived-${holder}.pid`), 'utf8'))
     process.kill(pid, 'SIGTERM')
     holder = await holderOtherThan(holder)

@@ -6,7 +6,7 @@ import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/re
 import { codeOf } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('a store one of whose connections hangs', () => {
+describe('a store with a connection that no longer gets answers', () => {
   let redis: TestRedis
   let proxy: Server
   let store: Store

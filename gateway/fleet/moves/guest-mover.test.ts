@@ -123,7 +123,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.told).to.deep.equal([])
   })
 
-  it('lets the source keep its copy while the target does not answer', async () => {
+  it('does not tell the source to delete its copy while the target, as the new owner, does not answer', async () => {
     lab.answer = async (hostId) => {
       if (hostId === 'b') throw new BerthError('timeout', 'agent_timeout', 'no answer')
     }
@@ -174,7 +174,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.moves).to.deep.equal([move])
   })
 
-  it('does not order the same move again after the decision about this move', async () => {
+  it('does not send the order for a move again after the owner was decided', async () => {
     lab.confirm = async () => false
     lab.show('handed_over')
     lab.moves = [switched]
@@ -192,7 +192,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     answer()
   })
 
-  it('lets every other host delete its copy after a move that the store had lost, because any could be the target', async () => {
+  it('tells all other hosts to delete their copies after a move that the store had lost, because its target is unknown', async () => {
     lab.moves = [{ ...move, toHostId: '', decided: { ownerId: 'a', generation: 3 } }]
     await isForgotten()
     expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])
@@ -204,7 +204,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.told[0]).to.equal('c 3 false')
   })
 
-  it('lets only the move stop the copy of the source host, even if a late report says that this copy is outdated', async () => {
+  it('does not stop the copy on the source of a move because of a late report that it is outdated', async () => {
     lab.confirm = async () => false
     lab.view.findState('a')!.outdated.set(uuid, 1)
     lab.moves = [switched]

@@ -31,7 +31,7 @@ describe('moves that the store has lost', () => {
       .find([...view.states()], moves, nowMs)
       .map(({ hostId, generation, moveId }) => `${hostId} ${generation} ${moveId}`)
 
-  it('are found after a while', () => {
+  it('are found after the guest has had no owner for two minutes', () => {
     expect(find(0)).to.deep.equal([])
     expect(find(119_999)).to.deep.equal([])
     expect(find(120_000)).to.deep.equal(['a 1 m'])
@@ -43,7 +43,7 @@ describe('moves that the store has lost', () => {
     expect(find(500_001)).to.deep.equal([])
   })
 
-  it('are not found if another host owns the guest, even if the fleet view does not show the copy of this other host', () => {
+  it('are not found if another host owns the guest, even if the fleet view hides the guest of that host', () => {
     show('b', 'owner')
     expect(view.findState('b')!.conflicts.size).to.equal(1)
     find(0)

@@ -20,7 +20,7 @@ const on = (hostId: string, uuid?: string): ReservedRoom => ({
 })
 
 /** Two hosts with resources for two guests each, and reservations in memory instead of in a store. */
-describe('the placement of guests in addition to reservations', () => {
+describe('the placement of guests on hosts with reserved resources', () => {
   let stored: Map<string, ReservedRoom>
   let view: FleetState
   let placement: Placement

@@ -89,7 +89,7 @@ describe('the monitoring files', () => {
     }
   })
 
-  it('have a tested state for each alert, with the labels that its text uses', () => {
+  it('have a test case for each alert, with all labels that the text of the alert uses', () => {
     expect(alertCases.map(({ alert }) => alert)).to.have.members(rules.map(({ alert }) => alert))
     for (const { alert, labels } of alertCases) {
       const used = JSON.stringify(ruleOf(alert).annotations).matchAll(/\$labels\.(\w+)/g)
@@ -103,7 +103,7 @@ describe('the monitoring files', () => {
   })
 
   for (const one of alertCases)
-    it(`raise the alert ${one.alert} in the state that this alert is for`, () => {
+    it(`raise the alert ${one.alert} in the state of its test case`, () => {
       const others = (one.also ?? []).map((alert) => ({ alert, labels: one.labels }))
       const firing = [one, ...others].map(({ alert, labels }) => sampleOf(alert, labels))
       const { series: changed, time = usualTime } = one
