@@ -33,7 +33,7 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue after it. */
   epoch = ''
   revision = 0
-  /** Of the host's first report, listeners get only changes with a higher revision, see `ReportingHost`. */
+  /** Listeners get only those changes of the host's first report that have a higher revision, see `ReportingHost`. */
   newsAfter: number | undefined
 
   /** Public address, cached because each guest of the host shows it. See `readAddress`. */

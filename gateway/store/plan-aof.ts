@@ -108,9 +108,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that belong to a base file: those whose numbers are not lower.
- * Redis opens an increment before it writes a base, and another one if writing the base fails. Of several increments,
- * some may then be older than the base. Source: redis 7.0, aof.c
+ * Finds the increments that belong to a base file: those whose numbers are not lower. Redis opens an increment before
+ * it writes a base, and another one if writing the base fails. If there are several increments, some may be older than
+ * the base. Source: redis 7.0, aof.c
  * @returns undefined if this is possible
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {

@@ -29,7 +29,7 @@ install_listed() {
   complete_interrupted
   is_consistent || remove_incomplete
   run 'installing the packages' apt_install
-  # lxc-net is a bridge with a DHCP server, which the agent does not need. An LXC that was there before may need it.
+  # lxc-net is a bridge with a DHCP server, which the agent does not need. An LXC that was installed before may need it.
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 
