@@ -14,7 +14,7 @@ export interface VerifiedToken {
 
 /**
  * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA.
- * The store contains the id of each host's newest token. Other tokens are not valid.
+ * The store contains the id of each host's newest unused token. Only this token is valid.
  */
 export class JoinTokens {
   constructor(

@@ -8,7 +8,7 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /** Details of a move on its source. */
 export interface LeavingDetails {
-  /** True if the guest ran or should have run before the move stopped it. */
+  /** True if the guest was meant to run before the move stopped it. */
   readonly isWanted: boolean
 }
 

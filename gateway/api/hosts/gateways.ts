@@ -23,11 +23,11 @@ const GatewaySchema = Type.Object(
     joined_at: TimeSchema,
     started_at: TimeSchema,
     invited_until: TimeSchema,
-    load_percent: nullable('Share of the last seconds in which the gateway computed, in percent of one processor.'),
+    load_percent: nullable('Processor time of the last seconds, in percent of one processor.'),
     memory_mb: nullable('Memory of the gateway in MiB.'),
     leases: Type.Array(Type.String(), {
       description:
-        'Work that only one gateway does at a time, and that this gateway does now: `webhook-lease` (delivers webhooks), `fleet-upgrade-worker` (upgrades hosts).',
+        'Work that this gateway does at present for the whole fleet: `webhook-lease` (delivers webhooks), `fleet-upgrade-worker` (upgrades hosts).',
     }),
   },
   { title: 'Gateway' },
@@ -123,7 +123,7 @@ function removeRoute({ gateways }: Parts): Route {
     confirmed: true,
     audit: 'gateway.remove',
     summary:
-      'Removes a gateway, which then stops, or withdraws an invitation. The server keeps the secrets that it has received',
+      'Removes a gateway or withdraws an invitation. A removed gateway stops, but its server keeps the secrets that it has received',
     params: PathSchema,
     errors: ['own_gateway'],
     handle: async (context) => {

@@ -24,7 +24,7 @@ type UnaryMethod<Request, Response> = (
 /** Maximum number of calls that wait for one host. It limits the gateway's memory if an agent stalls. */
 const maxWaiting = 2000
 
-/** Timeouts in ms of calls that may take less time. `getOperation` waits for all hosts, also for the slowest one. */
+/** Timeouts in ms that are shorter than the default. `getOperation` waits for the slowest of all hosts. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 /** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which may be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
