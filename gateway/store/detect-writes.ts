@@ -33,7 +33,7 @@ function wrap<T extends object>(target: T, onCall: (method: string) => void): T 
       return (...parameters: unknown[]): unknown => {
         onCall(name)
         const result: unknown = Reflect.apply(value, target, parameters)
-        if (result === target) return proxy // the transaction itself was returned: its proxy must replace it
+        if (result === target) return proxy // a command returned the transaction itself: callers need its proxy
         return name === 'multi' ? wrap(result as object, onCall) : result
       }
     },

@@ -13,7 +13,7 @@ export interface AlertCase {
 
 const gateways = ['gw1:8080', 'gw2:8080'] as const
 const [first] = gateways
-/** Minutes after the begin of the series at which alerts are checked. `lateTime` is for states that last many hours. */
+/** Minutes after the start of the series at which alerts are checked. `lateTime` is for states that last many hours. */
 export const [usualTime, lateTime] = [130, 25 * 60]
 const count = lateTime + 10
 /** Values for the whole time: one each minute. */
