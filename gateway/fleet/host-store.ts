@@ -97,7 +97,7 @@ export class HostStore {
     })
   }
 
-  /** Removes a host and stores its id. The id tells other gateways that the store has not lost the host. */
+  /** Removes a host and stores its id. The id tells other gateways that the host is not just missing in the store. */
   async remove(hostId: string): Promise<void> {
     await this.store.run('remove host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),
