@@ -183,8 +183,15 @@ async function startParts(
   onClose(() => gateways.close())
   const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)
-  const drainMs = config.http.drain_seconds * 1000
-  const leaving = { server, tls, fleet, consoles: api.consoles, events, drainMs }
+  const leaving = {
+    server,
+    tls,
+    fleet,
+    consoles: api.consoles,
+    events,
+    drainMs: () => (gateways.isRemoved ? 0 : config.http.drain_seconds * 1000),
+    lingerMs: () => (gateways.isRemoved ? 0 : lingerMs),
+  }
   onClose(() => leave(leaving, () => (closing = true)))
   log.info({ url: server.url, version }, 'gateway started')
 }
@@ -195,18 +202,20 @@ interface LeavingParts {
   readonly fleet: GatewayFleet
   readonly consoles: Consoles
   readonly events: EventHub
-  /** Time in ms for load balancers to notice that this gateway stops. All requests are served meanwhile. */
-  readonly drainMs: number
+  /** Returns the time in ms for load balancers to notice that this gateway stops. All requests are served meanwhile. */
+  readonly drainMs: () => number
+  /** Returns the maximum time in ms for clients to change to new connections. They are served meanwhile. */
+  readonly lingerMs: () => number
 }
 
 /** Stops serving clients without failing a request. @param onClosing makes `/readyz` report the shutdown */
 async function leave(
-  { server, tls, fleet, consoles, events, drainMs }: LeavingParts,
+  { server, tls, fleet, consoles, events, drainMs, lingerMs }: LeavingParts,
   onClosing: () => void,
 ): Promise<void> {
   onClosing()
-  await delay(drainMs)
-  await Promise.all([server.connections.drain(lingerMs), tls.drain(lingerMs)])
+  await delay(drainMs())
+  await Promise.all([server.connections.drain(lingerMs()), tls.drain(lingerMs())])
   const closed = Promise.all([server.connections.close(graceMs), tls.close(), fleet.closeJoin(graceMs)])
   consoles.closeAll()
   events.endStreams()

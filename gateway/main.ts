@@ -117,11 +117,13 @@ async function main(
   }
 }
 
-async function purge({ redis }: GatewayConfig): Promise<void> {
+async function purge({ redis, state_dir: stateDir }: GatewayConfig): Promise<void> {
+  const { findOwnGateway } = await import('./gateways/own-gateway.js')
   const { purgeStore } = await import('./store/purge.js')
   const { externalServerOf } = await import('./store/redis-settings.js')
   const server = externalServerOf({ redis, redisUrl: readRedisUrl() })
-  if (server) console.log(`${await purgeStore(server, redis.prefix)} keys ${redis.prefix}* removed`)
+  const ownId = async (): Promise<string | undefined> => (await findOwnGateway(stateDir))?.id
+  if (server) console.log(`${await purgeStore(server, redis.prefix, await ownId())} keys ${redis.prefix}* removed`)
 }
 
 /** Disables the access policy in the store of the gateways, which must be running. */
@@ -169,6 +171,8 @@ async function init(config: GatewayConfig, adminKeyFile: string): Promise<void> 
   const { ensureAuthority } = await import('./pki/authority.js')
   const { createAdminKey } = await import('./access/bootstrap.js')
   const { readOrCreateKey } = await import('../shared/sealing.js')
+  const { refuseInterruptedJoin } = await import('./store/state-files.js')
+  refuseInterruptedJoin(config.state_dir)
   await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
   await readOrCreateKey(join(config.state_dir, 'secret'))
   if (await exists(adminKeyFile)) return console.log(`${adminKeyFile} already exists`)

@@ -13,7 +13,9 @@ import { OutboundClient, readText } from './outbound-request.js'
 
 const timeoutMs = 15_000
 const timeouts = { connectMs: timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
-const maxAnswerBytes = 64 * 1024
+const maxAnswerBytes = 1024 * 1024
+/** Codes after which the next endpoint is tried. */
+const otherMayAnswer = ['gateway_unreachable', 'gateway_untrusted', 'store_unavailable']
 const joinName = identityDnsName({ role: 'join' })
 
 /** Gateways that accept a join token. */
@@ -39,7 +41,22 @@ export interface JoinReply {
  * @throws {BerthError} `gateway_untrusted`, `gateway_unreachable`, or the code of the gateway's refusal
  */
 export async function askJoinEndpoint(target: JoinTarget, path: string, body: object): Promise<JoinReply> {
-  const { address, caPem } = await findEndpoint(target)
+  let failure: unknown
+  for (const address of target.addresses)
+    try {
+      return await ask({ address, path, body }, await fetchAuthority(address, target.caFingerprint))
+    } catch (error) {
+      failure ??= error
+      if (!(error instanceof BerthError && otherMayAnswer.includes(error.code))) throw error
+    }
+  throw failure
+}
+
+/** Sends the request to one endpoint. @param caPem its CA certificate */
+async function ask(
+  { address, path, body }: { readonly address: string; readonly path: string; readonly body: object },
+  caPem: string,
+): Promise<JoinReply> {
   const client = new OutboundClient({
     timeouts,
     tls: { ca: caPem, servername: joinName, minVersion: 'TLSv1.3', checkServerIdentity: checkJoinRole },
@@ -57,19 +74,6 @@ export async function askJoinEndpoint(target: JoinTarget, path: string, body: ob
   } finally {
     client.close()
   }
-}
-
-/** Returns the first of the endpoints that can be reached, and the CA certificate of this endpoint in PEM. */
-async function findEndpoint({ addresses, caFingerprint }: JoinTarget): Promise<{ address: string; caPem: string }> {
-  let failure: unknown
-  for (const address of addresses)
-    try {
-      return { address, caPem: await fetchAuthority(address, caFingerprint) }
-    } catch (error) {
-      if (!(error instanceof BerthError) || error.code !== 'gateway_unreachable') throw error
-      failure = error
-    }
-  throw failure
 }
 
 /** Gets the CA certificate of an endpoint and compares it with the fingerprint. Sends nothing secret. */

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chown, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { BerthError, conflict } from '../../shared/errors.js'
@@ -17,7 +17,9 @@ import type { JoinedGateway } from '../gateways/gateways.js'
 import { findOwnGateway, writeOwnGateway } from '../gateways/own-gateway.js'
 import { encodePublicKey, openAnswer, type SealedAnswer } from '../gateways/sealed-answer.js'
 import { withJoinedStore } from '../gateways/joined-store.js'
-import { writeSharedState } from '../gateways/shared-state.js'
+import { noGateways, type GatewayList } from '../gateways/gateway-list.js'
+import { storeSettings, writeSharedState } from '../gateways/shared-state.js'
+import { isJoinInterrupted, joiningDirectory, joinMarker } from '../store/state-files.js'
 import { AccountStore } from '../accounts/account-store.js'
 import { HostStore } from '../fleet/host-store.js'
 import { withStore, type CommandContext } from './admin-commands.js'
@@ -30,32 +32,57 @@ export interface JoinOptions {
   readonly service: boolean
 }
 
-/** Directory, in the state directory, with the state that the gateway will have after the change. */
-const preparation = 'joining'
 /** Beginning of the name of the directory, in the state directory, with the former state. The id of the gateway follows. */
 const formerPrefix = 'before-joining-as-'
+/** Entries of the prepared state. The identity is moved last: it marks the end of the change. */
+const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
 
 /**
  * Makes this machine a gateway of the fleet that created the token. It can be interrupted and run again at any point:
- * the state is prepared in a directory of its own, and then replaces the former state, which is kept.
+ * the state is prepared in a directory of its own, and then replaces the former state, which is kept. During the
+ * change the gateway does not start.
  * @param token token, or `-` to read it from standard input
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, `gateway_in_use`,
- * `store_configured`, `store_unavailable`, or the refusal of the gateway that created the token
+ * `store_configured`, `wrong_store`, `state_mounted`, `store_unavailable`, or the refusal of the gateway that created
+ * the token
  */
 export async function joinAsGateway(context: CommandContext, token: string, options: JoinOptions): Promise<void> {
   const text = token === '-' ? await readFile('/dev/stdin', 'utf8') : token
   const content = parseJoinToken(text, gatewayJoinAudience)
-  const { state_dir: stateDir, redis } = context.config
-  if ((await findOwnGateway(stateDir))?.id !== content.hostId) {
-    if (redis.url !== '' || redis.sentinels.length > 0 || context.redisUrl !== '')
-      throw conflict(
-        'store_configured',
-        'a joined gateway uses the store of its fleet: first remove the address of the store from gateway.yaml or BERTH_REDIS_URL',
-      )
-    await new GatewayJoin(context, options).join(text.trim(), content)
+  const { state_dir: stateDir } = context.config
+  const own = await findOwnGateway(stateDir)
+  if (own?.id !== content.hostId) {
+    refuseConfiguredStore(context)
+    const joining = new GatewayJoin(context, content.hostId)
+    await asOwnerOf(stateDir, () => joining.prepare(text.trim(), content, options.replace))
+    if (options.service) stopService()
+    await asOwnerOf(stateDir, () => joining.change())
   }
   if (options.service) await startService(context.config)
   console.log(`this machine is the gateway ${(await findOwnGateway(stateDir))!.name} of the fleet`)
+}
+
+/** @throws {BerthError} `store_configured` */
+function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext): void {
+  if (redis.url === '' && redis.sentinels.length === 0 && redisUrl === '') return
+  throw conflict(
+    'store_configured',
+    'a joined gateway uses the store of its fleet: first remove the address of the store from gateway.yaml or BERTH_REDIS_URL',
+  )
+}
+
+/** Runs work on files with the rights of the service, whose user may have placed links in its directory. */
+async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
+  const { uid, gid } = await stat(directory)
+  if (process.geteuid?.() !== 0 || uid === 0) return work()
+  process.setegid?.(gid)
+  process.seteuid?.(uid)
+  try {
+    await work()
+  } finally {
+    process.seteuid?.(0)
+    process.setegid?.(0)
+  }
 }
 
 class GatewayJoin {
@@ -64,36 +91,40 @@ class GatewayJoin {
 
   constructor(
     private readonly context: CommandContext,
-    private readonly options: JoinOptions,
+    private readonly id: string,
   ) {
     this.#stateDir = context.config.state_dir
-    this.#prepared = join(this.#stateDir, preparation)
+    this.#prepared = join(this.#stateDir, joiningDirectory)
   }
 
-  async join(token: string, content: JoinTokenContent): Promise<void> {
-    const former = join(this.#stateDir, `${formerPrefix}${content.hostId}`)
-    const prepared = await findOwnGateway(this.#prepared)
-    if (prepared?.id !== content.hostId) await this.#prepare(token, content)
-    // If the directory exists, an earlier run was interrupted after these checks, while it replaced the state.
-    if (!existsSync(former)) {
-      await checkStore(this.context, this.#prepared)
-      if (!this.options.replace) await refuseUsed(this.context)
-    }
-    if (this.options.service) stopService()
-    await this.#replaceState(former)
+  /** Prepares the new state, and checks whether it can replace the present one. @param replace as in `JoinOptions` */
+  async prepare(token: string, content: JoinTokenContent, replace: boolean): Promise<void> {
+    if (isJoinInterrupted(this.#stateDir)) return
+    if (!replace) await refuseUsed(this.context)
+    if ((await findOwnGateway(this.#prepared))?.id !== this.id) await this.#fetch(token, content)
+    await checkStore(this.context, this.#prepared, this.id)
+    await this.#refuseMounts()
   }
 
-  /** Gets the shared state and writes its files. The identity is the last one: it marks a complete preparation. */
-  async #prepare(token: string, content: JoinTokenContent): Promise<void> {
+  /** Replaces the state. The gateway must not run. */
+  async change(): Promise<void> {
+    if (!isJoinInterrupted(this.#stateDir)) await this.#begin()
+    await this.#replaceState(join(this.#stateDir, `${formerPrefix}${this.id}`))
+  }
+
+  /** Gets the shared state and writes it. The identity comes last: it marks a complete preparation. */
+  async #fetch(token: string, content: JoinTokenContent): Promise<void> {
     await rm(join(this.#prepared, 'gateway.json'), { force: true })
     const key = await this.#ensureKey()
     const publicKey = encodePublicKey(createPublicKey(key))
     const request: GatewayJoinRequest = { token, public_key: publicKey, machine: hostname() }
     const { fields } = await askJoinEndpoint(content, gatewayJoinPath, request)
     const { id, name, state } = JSON.parse(openAnswer(key, fields as unknown as SealedAnswer)) as JoinedGateway
-    if (id !== content.hostId)
+    if (id !== this.id)
       throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another gateway')
     await writeSharedState(this.#prepared, this.#stateDir, state)
+    // The package would otherwise create an API key of an administrator for the fleet.
+    await writeFileAtomic(join(this.#prepared, 'admin-key-created'), '')
     await writeOwnGateway(this.#prepared, { id, name })
   }
 
@@ -106,30 +137,44 @@ class GatewayJoin {
     return privateKey
   }
 
-  /**
-   * Moves the former state into a directory of its own, and then the prepared state to the former's place. The file
-   * with the identity is moved last: it shows that the change is complete.
-   */
-  async #replaceState(former: string): Promise<void> {
+  /** A mounted directory cannot be moved. @throws {BerthError} `state_mounted` */
+  async #refuseMounts(): Promise<void> {
+    const { dev } = await stat(this.#stateDir)
+    for (const name of await readdir(this.#stateDir))
+      if ((await lstat(join(this.#stateDir, name))).dev !== dev)
+        throw conflict('state_mounted', `${join(this.#stateDir, name)} is a mount point: unmount it first`)
+  }
+
+  /** Notes that the change begins, and which entries it brings. From now on the gateway does not start. */
+  async #begin(): Promise<void> {
     await rm(join(this.#prepared, 'key.pem'), { force: true })
+    const incoming = (await readdir(this.#prepared)).sort((a, b) => order(a) - order(b))
+    await writeFileAtomic(join(this.#stateDir, joinMarker), JSON.stringify(incoming))
+  }
+
+  /** Moves the former state into a directory of its own, and the prepared state to its place. */
+  async #replaceState(former: string): Promise<void> {
+    const incoming = JSON.parse(await readFile(join(this.#stateDir, joinMarker), 'utf8')) as string[]
     await mkdir(former, { recursive: true, mode: 0o700 })
-    const isFormer = (name: string): boolean => name !== preparation && !name.startsWith(formerPrefix)
-    const incoming = await readdir(this.#prepared)
-    // Entries that are missing among the prepared ones are in their final place already: an earlier run has moved them.
-    const moved = new Set(['pki', 'secret', 'store'].filter((name) => !incoming.includes(name)))
-    for (const name of (await readdir(this.#stateDir)).filter(isFormer))
-      if (!moved.has(name)) await rename(join(this.#stateDir, name), join(former, name))
-    await chownLike(this.#stateDir, this.#prepared)
-    for (const name of incoming.sort((a, b) => Number(a === 'gateway.json') - Number(b === 'gateway.json')))
+    const isFormer = (name: string): boolean => name !== joiningDirectory && !name.startsWith(formerPrefix)
+    // After an interruption, entries that are no longer prepared have been moved to their place already.
+    const isMoved = (name: string): boolean => incoming.includes(name) && !existsSync(join(this.#prepared, name))
+    for (const name of (await readdir(this.#stateDir)).filter((entry) => isFormer(entry) && !isMoved(entry)))
+      await rename(join(this.#stateDir, name), join(former, name))
+    for (const name of incoming.filter((entry) => !isMoved(entry)))
       await rename(join(this.#prepared, name), join(this.#stateDir, name))
     await syncDirectory(this.#stateDir)
     await rm(this.#prepared, { recursive: true })
+    await syncDirectory(this.#stateDir)
   }
 }
 
-/** Checks that this machine reaches the store. @throws {BerthError} `store_unavailable` */
-async function checkStore(context: CommandContext, prepared: string): Promise<void> {
-  // The prepared settings name files by their final paths. These files are still in the directory `prepared`.
+/**
+ * Checks that this machine reaches the store of the fleet: an address such as 127.0.0.1 leads to another server here.
+ * @throws {BerthError} `store_unavailable`, `wrong_store`
+ */
+async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {
+  // The settings name files at their later place, so these are read from the place of their preparation.
   const config = withJoinedStore({ ...context.config, state_dir: prepared })
   const isPath = (value: unknown): value is string =>
     typeof value === 'string' && value.startsWith(`${context.config.state_dir}/`)
@@ -139,16 +184,41 @@ async function checkStore(context: CommandContext, prepared: string): Promise<vo
       isPath(value) ? value.replace(context.config.state_dir, prepared) : value,
     ]),
   ) as typeof config.redis
+  const list = await readGateways({ ...context, config: { ...config, redis } })
+  if (!list.gateways.some((gateway) => gateway.id === id))
+    throw conflict(
+      'wrong_store',
+      'the address of the store leads to another server from here than from the other gateways: configure an address ' +
+        'there that all gateways can use',
+    )
+}
+
+async function readGateways(context: CommandContext): Promise<GatewayList> {
+  let list = noGateways
   await withStore(
-    { ...context, config: { ...config, redis } },
-    () => undefined,
-    async () => undefined,
+    context,
+    (store) => store,
+    async (store) => {
+      const text = await store.run('read the list of gateways', (client) => client.get(store.key('gateways')))
+      if (text !== null) list = (JSON.parse(text) as { value: GatewayList }).value
+    },
   )
+  return list
 }
 
 /** Refuses to replace the data of a gateway that somebody uses. @throws {BerthError} `gateway_in_use` */
 async function refuseUsed(context: CommandContext): Promise<void> {
-  if (!existsSync(join(context.config.state_dir, 'redis'))) return
+  const has = (name: string): boolean => existsSync(join(context.config.state_dir, name))
+  if (!has('redis') && !has(storeSettings)) return
+  if (has(storeSettings) || (await hasHostsOrAdmins(context).catch(() => true)))
+    throw conflict(
+      'gateway_in_use',
+      'the gateway of this machine belongs to another fleet, has hosts or administrators of its own, or its store does ' +
+        'not answer: add --replace to set its data aside',
+    )
+}
+
+async function hasHostsOrAdmins(context: CommandContext): Promise<boolean> {
   let isUsed = true
   await withStore(
     context,
@@ -157,18 +227,6 @@ async function refuseUsed(context: CommandContext): Promise<void> {
       const [{ records }, admins] = await Promise.all([hosts.list(), accounts.list('admin')])
       isUsed = records.length > 0 || admins.length > 0
     },
-  ).catch(() => undefined)
-  if (isUsed)
-    throw conflict(
-      'gateway_in_use',
-      'the gateway of this machine has hosts or administrators of its own, or its store does not answer: add --replace ' +
-        'to set its data aside',
-    )
-}
-
-/** Gives all files of a directory the owner of another directory. */
-async function chownLike(model: string, directory: string): Promise<void> {
-  const { uid, gid } = await stat(model)
-  await chown(directory, uid, gid)
-  for (const entry of await readdir(directory, { recursive: true })) await chown(join(directory, entry), uid, gid)
+  )
+  return isUsed
 }

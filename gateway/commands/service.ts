@@ -6,9 +6,9 @@ import { checkReady } from './is-ready.js'
 const unit = 'berth-gateway.service'
 const readyWithinMs = 120_000
 
-/** Stops the gateway of this machine if systemd runs it. */
+/** Stops the gateway of this machine, also while systemd is about to start it again. */
 export function stopService(): void {
-  if (isActive()) execFileSync('systemctl', ['stop', unit], { stdio: 'inherit' })
+  execFileSync('systemctl', ['stop', unit], { stdio: 'inherit' })
 }
 
 /** Starts the gateway of this machine, and waits until it serves requests. @throws {BerthError} `gateway_unreachable` */
@@ -22,13 +22,4 @@ export async function startService(config: GatewayConfig): Promise<void> {
       if (performance.now() > deadline) throw error
       await delay(500)
     }
-}
-
-function isActive(): boolean {
-  try {
-    execFileSync('systemctl', ['is-active', '--quiet', unit], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
 }

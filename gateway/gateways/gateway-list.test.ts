@@ -68,6 +68,10 @@ describe('the list of gateways', () => {
     expect(removed.removed).to.deep.equal(['gw-2'])
   })
 
+  it('does not remember a withdrawn invitation as a removed gateway', () => {
+    expect(remove(invited, 'gw-2').removed).to.deep.equal([])
+  })
+
   it('contains all running gateways again after the loss of the store', () => {
     const list = noteStart(noteStart(noGateways, { ...first, id: 'gw-2', name: 'two' }), first)
     expect(namesOf(list)).to.deep.equal(['two', 'one'])

@@ -86,8 +86,9 @@ export function noteStart(
 
 /** Removes a gateway or an invitation. @throws {BerthError} `not_found` */
 export function remove(list: GatewayList, id: string): GatewayList {
-  if (!list.gateways.some((gateway) => gateway.id === id)) throw notFound('gateway')
-  const removed = [...list.removed, id].slice(-keptRemoved)
+  const known = list.gateways.find((gateway) => gateway.id === id)
+  if (!known) throw notFound('gateway')
+  const removed = known.joinedAtMs > 0 ? [...list.removed, id].slice(-keptRemoved) : list.removed
   return { gateways: list.gateways.filter((gateway) => gateway.id !== id), removed }
 }
 

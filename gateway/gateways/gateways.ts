@@ -62,7 +62,7 @@ export class Gateways {
     const { store, log, own } = options
     this.#list = new StoredDocument<GatewayList>({ store, name: 'gateways', initial: noGateways, log })
     this.#statuses = new GatewayStatuses(store, own.id)
-    this.#list.onChange((list) => this.#checkRemoved(list))
+    this.#list.onChange(() => this.#checkRemoved())
   }
 
   /**
@@ -87,10 +87,18 @@ export class Gateways {
     return this.options.own.id
   }
 
+  /** True if this gateway was removed from the fleet. */
+  get isRemoved(): boolean {
+    return this.#list.value?.removed.includes(this.ownId) ?? false
+  }
+
   /** Addresses of the join endpoints of the other gateways, as host:port. */
   get otherJoinAddresses(): string[] {
     const others = this.#list.value?.gateways.filter(({ id }) => id !== this.ownId) ?? []
-    return others.map(({ joinAddress }) => joinAddress).filter(Boolean)
+    const isLocal = !isReachable(this.#joinAddress()) // all gateways run on this machine
+    return others
+      .map(({ joinAddress }) => joinAddress)
+      .filter((address) => address !== '' && (isLocal || isReachable(address)))
   }
 
   /** Returns all gateways and open invitations. @throws {BerthError} `store_unavailable` */
@@ -132,6 +140,7 @@ export class Gateways {
     const request = { id, keyDigest, machine: machineName(machine), nowMs: Date.now() }
     const { gateways } = await this.#list.update((old) => admit(old, request))
     const { name } = gateways.find((gateway) => gateway.id === id)!
+    this.options.log.info({ gateway: id, name, machine }, 'a gateway has received the secrets of the fleet')
     const joined: JoinedGateway = { id, name, state }
     return sealAnswer(publicKey, JSON.stringify(joined))
   }
@@ -153,9 +162,8 @@ export class Gateways {
     try {
       await this.#list.refresh()
       const start = { ...own, version, joinAddress: this.#joinAddress(), startedAtMs: this.#startedAtMs }
-      const known = this.#list.current.gateways.find(({ id }) => id === own.id)
-      if (known?.startedAtMs !== this.#startedAtMs) await this.#list.update((old) => noteStart(old, start))
-      await this.#report()
+      if (!this.#isRegistered) await this.#list.update((old) => noteStart(old, start))
+      if (this.#isRegistered) await this.#report()
     } catch (error) {
       log.warn({ why: describeError(error) }, 'this gateway could not be added to the list of gateways')
     }
@@ -163,15 +171,29 @@ export class Gateways {
 
   async #report(): Promise<void> {
     if (!this.options.store.ready()) return
-    await this.#statuses.report(this.#leases).catch(() => undefined) // a failed report is repeated after a few seconds
+    if (this.#list.value && !this.#isRegistered) return this.#register()
+    await this.#statuses.report(this.#leases).catch(() => undefined) // repeated after a few seconds
   }
 
-  #checkRemoved({ removed }: GatewayList): void {
-    if (removed.includes(this.ownId)) this.options.onRemoved()
+  /** True if the list contains this start of the gateway, or the gateway was removed from it. */
+  get #isRegistered(): boolean {
+    const { gateways = [] } = this.#list.value ?? {}
+    const isListed = ({ id, startedAtMs }: GatewayRecord): boolean =>
+      id === this.ownId && startedAtMs === this.#startedAtMs
+    return gateways.some(isListed) || this.isRemoved
+  }
+
+  #checkRemoved(): void {
+    if (this.isRemoved) this.options.onRemoved()
   }
 }
 
 function viewOf(gateway: GatewayRecord, status?: GatewayStatus): GatewayView {
   const state = gateway.joinedAtMs === 0 ? 'invited' : status ? 'online' : 'offline'
   return { ...gateway, state, status }
+}
+
+/** False for addresses that every machine has for itself. */
+function isReachable(address: string): boolean {
+  return !/^(127\.|localhost:|0\.0\.0\.0:|\[::1?\]:)/.test(address)
 }

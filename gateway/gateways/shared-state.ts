@@ -42,7 +42,8 @@ export async function readSharedState(stateDir: string, { redis, redisUrl }: Red
   const files = await readAll(sharedFiles.map((name) => [name, join(stateDir, name)]))
   const named = fileKeys.filter((key) => redis[key] !== '')
   const redisFiles = await readAll(named.map((key) => [key, redis[key]]))
-  return { files, redis: { ...settings, url: redisUrl || redis.url }, redisFiles }
+  const server = redisUrl === '' ? {} : { url: redisUrl, sentinels: [] }
+  return { files, redis: { ...settings, ...server }, redisFiles }
 }
 
 async function readAll(paths: readonly (readonly [name: string, path: string])[]): Promise<Record<string, string>> {

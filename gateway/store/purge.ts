@@ -7,10 +7,11 @@ const keysAtOnce = 1000
 
 /**
  * Deletes all keys with a prefix, and no others, because the server may be shared.
+ * @param ownId id of the gateway of this machine in the list of gateways. undefined: it has none
  * @returns the number of deleted keys
  * @throws {BerthError} `store_shared` if some keys may belong to others, `store_unavailable`
  */
-export async function purgeStore(options: ServerOptions, prefix: string): Promise<number> {
+export async function purgeStore(options: ServerOptions, prefix: string, ownId?: string): Promise<number> {
   if (!prefix.endsWith(':'))
     throw new BerthError(
       'conflict',
@@ -27,6 +28,7 @@ export async function purgeStore(options: ServerOptions, prefix: string): Promis
       ...listeners,
     })
     try {
+      checkAlone(await connection.main.get(`${prefix}gateways`), ownId)
       await checkUnused(connection.main, prefix)
       return await removeKeys(connection.main, prefix)
     } finally {
@@ -39,26 +41,36 @@ export async function purgeStore(options: ServerOptions, prefix: string): Promis
   }
 }
 
-/** Throws an error if a gateway process uses the prefix, or more than one gateway has joined the fleet. */
+/** Throws an error if a gateway is using the prefix. */
 async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
-  if (countGateways(await client.get(`${prefix}gateways`)) > 1)
-    throw new BerthError(
-      'conflict',
-      'store_shared',
-      'other gateways use this store: remove them with DELETE /gateways/ID',
-    )
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))
     if (keys.some((key) => isAliveHere(key.slice(leases.length)) ?? true))
       throw new BerthError('conflict', 'store_shared', `another gateway uses the prefix ${prefix} on this Redis server`)
 }
 
-/** Number of gateways that have joined, in the document of gateway/gateways/gateways.ts. */
-function countGateways(document: string | null): number {
-  if (document === null) return 0
-  const { value } = JSON.parse(document) as { value: { gateways: { joinedAtMs: number }[] } }
-  return value.gateways.filter(({ joinedAtMs }) => joinedAtMs > 0).length
+interface StoredGateways {
+  readonly value: {
+    readonly gateways: readonly { readonly id: string; readonly joinedAtMs: number }[]
+    readonly removed: readonly string[]
+  }
 }
+
+/**
+ * Throws an error if the store belongs to a fleet with other gateways, or from which this gateway was removed.
+ * @param document the list of gateways (gateway/gateways/gateways.ts), as it is stored
+ */
+function checkAlone(document: string | null, ownId: string | undefined): void {
+  if (document === null) return
+  const { gateways, removed } = (JSON.parse(document) as StoredGateways).value
+  if (ownId !== undefined && removed.includes(ownId))
+    throw shared('this gateway was removed from the fleet whose data the store contains: delete only state_dir')
+  const others = gateways.filter(({ id, joinedAtMs }) => joinedAtMs > 0 && id !== ownId)
+  if (others.length > (ownId === undefined ? 1 : 0))
+    throw shared('other gateways use this store: remove them with DELETE /gateways/ID')
+}
+
+const shared = (message: string): BerthError => new BerthError('conflict', 'store_shared', message)
 
 async function removeKeys(client: StoreClient, prefix: string): Promise<number> {
   let removed = 0

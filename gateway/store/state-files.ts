@@ -7,12 +7,30 @@ const needed = ['pki/authority.pem', 'secret']
 const storeFiles = 'redis/appendonlydir'
 const adminKey = 'admin-key.json'
 
+/** Directory, in the state directory, with the state that a gateway will have after it has joined a fleet. */
+export const joiningDirectory = 'joining'
+/** This file exists while the state is being replaced. It lists the entries of the new state. */
+export const joinMarker = `${joiningDirectory}/changing`
+
+export const isJoinInterrupted = (directory: string): boolean => existsSync(join(directory, joinMarker))
+
+/** Fails while the state is being replaced. @throws {BerthError} `join_interrupted` */
+export function refuseInterruptedJoin(directory: string): void {
+  if (!isJoinInterrupted(directory)) return
+  throw new BerthError(
+    'internal',
+    'join_interrupted',
+    'the command that makes this machine a gateway of a fleet was interrupted: run berth-gateway join again with the same token',
+  )
+}
+
 /**
  * Fails if a file of an earlier start is lost. A new one would not help: hosts reject a new authority, and a new secret
  * cannot decrypt stored data.
- * @throws {BerthError} `state_missing`
+ * @throws {BerthError} `state_missing`, `join_interrupted`
  */
 export function checkStateComplete(directory: string): void {
+  refuseInterruptedJoin(directory)
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
   // If there is only the administrator's key, no file was lost: this is the first start, which creates the other files.

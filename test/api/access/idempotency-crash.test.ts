@@ -38,8 +38,19 @@ describe('Idempotency-Key when the store dies during a request', function () {
     }
   }
 
+  /** Kills the store, and lets the gateway answer before the store is back, so that it cannot store the answer. */
+  const loseNextAnswer = async () => {
+    const { shared } = gateway.access
+    const wait = shared.visibleEverywhere.bind(shared)
+    shared.visibleEverywhere = () => {
+      shared.visibleEverywhere = wait
+      return Promise.resolve()
+    }
+    await killUnder(gateway.store, gateway.redis)
+  }
+
   it('creates one API key for a repeated request if the first answer was sent but not stored', async () => {
-    afterNextKey(() => killUnder(gateway.store, gateway.redis))
+    afterNextKey(loseNextAnswer)
     const first = await send('/api-keys', { name: 'once' })
     expect(first.status, first.text).to.equal(201)
     const second = await send('/api-keys', { name: 'once' })
@@ -66,7 +77,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
   })
 
   it('does not create an API key again for a repeated request if the key was deleted before the repetition', async () => {
-    afterNextKey(() => killUnder(gateway.store, gateway.redis))
+    afterNextKey(loseNextAnswer)
     const { data } = (await send('/api-keys', { name: 'stolen' })).body
     await waitFor(() => gateway.store.ready())
     expect((await gateway.request('DELETE', `/api-keys/${data.id}`)).status).to.equal(200)
