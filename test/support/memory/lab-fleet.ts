@@ -75,8 +75,8 @@ export class LabFleet implements Fleet {
     hosts = ['host-a'],
     agentConfig = {},
   }: LabFleetOptions): Promise<LabFleet> {
-    // All agents run in this process. If a test overloads it, the gateway must not consider the agents offline.
-    const agentSettings = { reconnect_ms: 0, silence_ms: 120_000 }
+    // All agents run in this process. If it is overloaded, the gateway must not consider the agents offline.
+    const agentSettings = { reconnect_ms: 1000, silence_ms: 120_000 }
     const packages = join(stateDir, 'packages')
     const joining = { join_listen: '127.0.0.1:0', packages_dir: packages }
     const settings = { state_dir: stateDir, agents: agentSettings, ...joining }
