@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { lstat, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { BerthError, conflict } from '../../shared/errors.js'
@@ -139,10 +139,10 @@ class GatewayJoin {
 
   /** A mounted directory cannot be moved. @throws {BerthError} `state_mounted` */
   async #refuseMounts(): Promise<void> {
-    const { dev } = await stat(this.#stateDir)
-    for (const name of await readdir(this.#stateDir))
-      if ((await lstat(join(this.#stateDir, name))).dev !== dev)
-        throw conflict('state_mounted', `${join(this.#stateDir, name)} is a mount point: unmount it first`)
+    // The fifth field is the mount point (proc_pid_mountinfo(5)). Device numbers differ also within overlayfs.
+    const points = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '')
+    const mounted = points.find((point) => point.startsWith(`${this.#stateDir}/`))
+    if (mounted !== undefined) throw conflict('state_mounted', `${mounted} is a mount point: unmount it first`)
   }
 
   /** Notes that the change begins, and which entries it brings. From now on the gateway does not start. */
