@@ -105,7 +105,7 @@ export class Visibility {
       case 'leaving':
         return void this.#trustedUntilMs.delete(from)
       case 'question':
-        return void this.#answer(from, message)
+        return void this.#answer(from, message).catch(() => undefined) // the asking gateway waits only for some time
       case 'answer':
         if (message.to === this.#id) this.#note(from, message.round)
     }
@@ -142,7 +142,7 @@ export class Visibility {
 
   async #answer(to: string, { round, shown }: Question): Promise<void> {
     await Promise.all([this.options.applied(), ...shown.map((revision) => this.#shows(revision))])
-    await this.#publish({ kind: 'answer', from: this.#id, to, round }).catch(() => undefined)
+    await this.#publish({ kind: 'answer', from: this.#id, to, round })
   }
 
   #note(from: string, round: number): void {
@@ -150,7 +150,8 @@ export class Visibility {
     this.#answered.notify(String(round))
   }
 
-  #publish(message: Message): Promise<number> {
+  /** Publishes a message. @throws {BerthError} `store_unavailable`, also if there is no connection */
+  async #publish(message: Message): Promise<number> {
     return this.options.publish(JSON.stringify(message))
   }
 }

@@ -1,0 +1,78 @@
+import { expect } from 'chai'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { pino } from 'pino'
+import { Visibility } from './visibility.js'
+
+/** A gateway whose messages the tests send and receive instead of Redis. */
+class TestGateway {
+  readonly published: { kind: string; round?: number; to?: string; from: string }[] = []
+  readonly warnings: string[] = []
+  isConnected = true
+  others = 1
+  applied = (): Promise<void> => Promise.resolve()
+
+  readonly visibility = new Visibility({
+    // As in `Store`, the exception is thrown synchronously.
+    publish: (message) => {
+      if (!this.isConnected) throw new Error('no connection')
+      this.published.push(JSON.parse(message))
+      return Promise.resolve(1 + this.others)
+    },
+    applied: () => this.applied(),
+    log: pino({ level: 'warn' }, { write: (line: string) => void this.warnings.push(JSON.parse(line).msg) }),
+  })
+
+  receive(message: object): void {
+    this.visibility.receive(JSON.stringify(message))
+  }
+
+  /** Rounds of the questions that this gateway has answered. */
+  get answered(): (number | undefined)[] {
+    return this.published.filter(({ kind }) => kind === 'answer').map(({ round }) => round)
+  }
+}
+
+const question = (round = 1, shown: readonly object[] = []) => ({ kind: 'question', from: 'other', round, shown })
+
+describe('a gateway that exchanges messages with other gateways', () => {
+  let gateway: TestGateway
+  let rejections: unknown[]
+  const note = (reason: unknown): unknown => rejections.push(reason)
+  beforeEach(() => {
+    gateway = new TestGateway()
+    rejections = []
+    process.prependListener('unhandledRejection', note)
+  })
+  afterEach(async () => {
+    await nextTurn()
+    process.removeListener('unhandledRejection', note)
+    expect(rejections).to.deep.equal([])
+  })
+
+  it('answers a question when its own changes are applied', async () => {
+    let apply = (): void => undefined
+    gateway.applied = () => new Promise((resolve) => (apply = resolve))
+    gateway.receive(question(7))
+    await nextTurn()
+    expect(gateway.answered).to.deep.equal([])
+    apply()
+    await nextTurn()
+    expect(gateway.answered).to.deep.equal([7])
+  })
+
+  it('continues to run if the connection is lost while the gateway prepares an answer', async () => {
+    let apply = (): void => undefined
+    gateway.applied = () => new Promise((resolve) => (apply = resolve))
+    gateway.receive(question())
+    gateway.isConnected = false
+    apply()
+    await nextTurn()
+    expect(gateway.answered).to.deep.equal([])
+  })
+
+  it('rejects `serve` and `leave`, and does not throw, while it has no connection', async () => {
+    gateway.isConnected = false
+    for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])
+      expect(await send().catch(String)).to.equal('Error: no connection')
+  })
+})
