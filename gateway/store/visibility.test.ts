@@ -70,6 +70,12 @@ describe('a gateway that exchanges messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([])
   })
 
+  it('ignores a question without a list of revisions', async () => {
+    gateway.receive({ kind: 'question', from: 'other', round: 1 })
+    await nextTurn()
+    expect(gateway.answered).to.deep.equal([])
+  })
+
   it('rejects `serve` and `leave`, and does not throw, while it has no connection', async () => {
     gateway.isConnected = false
     for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])

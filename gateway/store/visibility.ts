@@ -3,12 +3,7 @@ import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promi
 import type { Logger } from 'pino'
 import { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import { distrustMs, isVisible, planAnswers } from './plan-visibility.js'
-
-/** Revision of the data that a host's agent reports to all gateways. */
-export interface HostRevision {
-  readonly hostId: string
-  readonly revision: number
-}
+import { parseMessage, type HostRevision, type Message, type Question } from './visibility-message.js'
 
 export interface VisibilityOptions {
   /**
@@ -20,19 +15,6 @@ export interface VisibilityOptions {
   readonly applied: () => Promise<void>
   readonly log: Logger
 }
-
-/**
- * `serving`: the gateway may use its caches from now on. `leaving`: it no longer uses them. `question`: have all
- * changes been applied that were reported before this message, and are these revisions shown? `answer`: yes.
- */
-type Message = { readonly from: string } & (
-  | { readonly kind: 'serving' }
-  | { readonly kind: 'leaving' }
-  | { readonly kind: 'question'; readonly round: number; readonly shown: readonly HostRevision[] }
-  | { readonly kind: 'answer'; readonly round: number; readonly to: string }
-)
-
-type Question = Extract<Message, { readonly kind: 'question' }>
 
 /**
  * Finds out when a write is visible at all gateways on the store: each one has applied it, or has been silent for so
@@ -111,7 +93,7 @@ export class Visibility {
     }
   }
 
-  async #ask(round: number, shown: readonly HostRevision[]): Promise<void> {
+  async #ask(round: number, shown: HostRevision[]): Promise<void> {
     const answers = new Set<string>()
     this.#answers.set(round, answers)
     try {
@@ -153,14 +135,5 @@ export class Visibility {
   /** Publishes a message. @throws {BerthError} `store_unavailable`, also if there is no connection */
   async #publish(message: Message): Promise<number> {
     return this.options.publish(JSON.stringify(message))
-  }
-}
-
-/** @returns undefined if the text was not published by a gateway */
-function parseMessage(text: string): Message | undefined {
-  try {
-    return JSON.parse(text) as Message
-  } catch {
-    return undefined
   }
 }

@@ -1,0 +1,45 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { Type, type Static } from 'typebox'
+
+/** Maximum length of a message. The largest ones are questions about revisions of all hosts of a fleet. */
+const maxLength = 1_000_000
+/** Maximum number of revisions in a question. The gateway waits for each of them. */
+const maxRevisions = 10_000
+
+const Id = Type.String({ minLength: 1, maxLength: 64 })
+const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+const Revision = Type.Object({ hostId: Id, revision: Count })
+const Revisions = Type.Array(Revision, { maxItems: maxRevisions })
+
+const MessageSchema = Type.Union([
+  Type.Object({ kind: Type.Literal('serving'), from: Id }),
+  Type.Object({ kind: Type.Literal('leaving'), from: Id }),
+  Type.Object({ kind: Type.Literal('question'), from: Id, round: Count, shown: Revisions }),
+  Type.Object({ kind: Type.Literal('answer'), from: Id, round: Count, to: Id }),
+])
+
+/**
+ * `serving`: the gateway may use its caches from now on. `leaving`: it no longer uses them. `question`: have all
+ * changes been applied that were reported before this message, and are these revisions shown? `answer`: yes.
+ */
+export type Message = Static<typeof MessageSchema>
+export type Question = Extract<Message, { readonly kind: 'question' }>
+
+/** Revision of the data that a host's agent reports to all gateways. */
+export type HostRevision = Readonly<Static<typeof Revision>>
+
+const isMessage = new Ajv2020({ strict: true }).compile<Message>(MessageSchema)
+
+/**
+ * Parses a message of the channel, to which other programs may publish as well. Unknown fields are ignored.
+ * @returns undefined if the text is not a message that this version knows
+ */
+export function parseMessage(text: string): Message | undefined {
+  if (text.length > maxLength) return undefined
+  try {
+    const message: unknown = JSON.parse(text)
+    return isMessage(message) ? message : undefined
+  } catch {
+    return undefined
+  }
+}
