@@ -4,6 +4,7 @@ import type { Gateways } from '../gateways/gateways.js'
 import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
 import type { Store } from '../store/store.js'
+import { distrustMs } from '../store/plan-visibility.js'
 import type { HostRevision } from '../store/visibility-message.js'
 import { AgentConnector } from './agents/agent-connector.js'
 import { CertificateKeeper } from './certificates.js'
@@ -173,7 +174,7 @@ export class GatewayFleet implements Fleet {
       reached: (hostId, revision) => this.reached(hostId, revision),
     })
     this.#unlisted = new UnlistedOperations({ view, log, watched })
-    store.visibility.onShowing((revision) => this.#shows(revision))
+    store.visibility.onShowing((revision) => this.#shows(revision, distrustMs))
   }
 
   /** Opens the fleet without starting it. Creates the private CA if it does not exist yet. Call it before `store.start()`. */
@@ -342,17 +343,17 @@ export class GatewayFleet implements Fleet {
 
   async reached(hostId: string, revision: number): Promise<void> {
     await Promise.all([
-      this.#shows({ hostId, revision }),
+      this.#shows({ hostId, revision }, this.options.config.agents.call_timeout_ms),
       this.options.store.visibility.shownEverywhere({ hostId, revision }),
     ])
   }
 
-  async #shows({ hostId, revision }: HostRevision): Promise<void> {
+  async #shows({ hostId, revision }: HostRevision, timeoutMs: number): Promise<void> {
     const isOver = (): boolean => {
       const host = this.view.findState(hostId)
       return !host?.online || host.revision >= revision
     }
-    await this.view.hostChanged.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
+    await this.view.hostChanged.wait(hostId, timeoutMs, isOver)
   }
 
   #isOnline(hostId: string): boolean {

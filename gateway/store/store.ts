@@ -58,6 +58,8 @@ export class Store {
   /** Time (performance.now()) up to which this process has applied all changes in the server. */
   #confirmed = -Infinity
   #applied = Promise.resolve()
+  /** Number of exchanges with the server whose reported changes are not in force in this process yet. */
+  #unapplied = 0
   readonly #renewals = new SingleFlight()
   #why = 'not connected yet'
   #closed = false
@@ -122,8 +124,14 @@ export class Store {
   async current(): Promise<void> {
     for (let attempt = 0; performance.now() - this.confirmedAtMs() > trustMs; attempt++) {
       if (attempt === trustAttempts) throw storeUnavailable('the server answers too slowly')
-      await this.#renewals.run(() => this.ping().then(() => this.#applied))
+      await this.#renewals.run(() => this.#renew())
     }
+  }
+
+  async #renew(): Promise<void> {
+    await this.#applied
+    await this.ping()
+    await this.#applied
   }
 
   on(event: 'up' | 'down', listener: Listener): void {
@@ -202,12 +210,20 @@ export class Store {
     return result
   }
 
-  /** Sends a PING and waits for the answer. Before it, the server reports all changes that it has acknowledged. */
+  /**
+   * Sends a PING and waits for the answer. Before it, the server reports all changes that it has acknowledged. While
+   * changes of an earlier exchange are not in force yet, this one does not allow the use of caches: other gateways
+   * would wait for this gateway in vain.
+   */
   async ping(): Promise<void> {
     const connection = this.#connection
+    const serves = this.#unapplied === 0
     const sent = performance.now()
-    await this.run('ping', (client) => withTimeout(pingTimeoutMs, this.#exchange(client)))
+    await this.run('ping', (client) => withTimeout(pingTimeoutMs, this.#exchange(client, serves)))
+    if (!serves) return
+    this.#unapplied++
     this.#applied = this.#invalidations.applied().then(() => {
+      this.#unapplied--
       if (connection === this.#connection) this.#confirmed = Math.max(this.#confirmed, sent)
     })
   }
@@ -231,9 +247,9 @@ export class Store {
   }
 
   /** Pings the server on the connections that reads and messages use. */
-  async #exchange(main: StoreClient): Promise<void> {
+  async #exchange(main: StoreClient, serves: boolean): Promise<void> {
     const { listening } = this.#connected()
-    await Promise.all([main.ping(), this.visibility.serve(), listening.ping()])
+    await Promise.all([main.ping(), serves && this.visibility.serve(), listening.ping()])
   }
 
   #connected(): ActiveConnection {

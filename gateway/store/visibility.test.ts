@@ -1,6 +1,7 @@
 import { expect } from 'chai'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
+import { distrustMs } from './plan-visibility.js'
 import { Visibility } from './visibility.js'
 
 /** A gateway whose messages the tests send and receive instead of Redis. */
@@ -80,5 +81,26 @@ describe('a gateway that exchanges messages with other gateways', () => {
     gateway.isConnected = false
     for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])
       expect(await send().catch(String)).to.equal('Error: no connection')
+  })
+
+  it('logs only once that a gateway is heard and does not answer', async () => {
+    const serving = (): void => gateway.receive({ kind: 'serving', from: 'other' })
+    serving()
+    const heard = setInterval(serving, distrustMs / 4)
+    for (let write = 0; write < 2; write++) await gateway.visibility.everywhere()
+    clearInterval(heard)
+    expect(gateway.warnings.map((text) => text.split(';')[0])).to.deep.equal([
+      'store: another gateway did not answer in time',
+    ])
+  })
+
+  it('forgets a gateway that has been silent, and logs this once', async () => {
+    gateway.receive({ kind: 'serving', from: 'killed' })
+    await delay(distrustMs + 10)
+    gateway.receive({ kind: 'serving', from: 'other' })
+    gateway.receive({ kind: 'leaving', from: 'other' })
+    await gateway.visibility.shownEverywhere({ hostId: 'h', revision: 1 })
+    expect(gateway.published).to.deep.equal([])
+    expect(gateway.warnings.map((text) => text.split(';')[0])).to.deep.equal(['store: another gateway is silent'])
   })
 })

@@ -22,7 +22,10 @@ export interface VisibilityOptions {
  */
 export class Visibility {
   readonly #id = randomUUID()
+  /** Monotonic time in ms until which each other gateway may use its caches, by its id, the earliest first. */
   readonly #trustedUntilMs = new Map<string, number>()
+  /** Ids of gateways whose missing answers were logged. */
+  readonly #unanswering = new Set<string>()
   readonly #answers = new Map<number, Set<string>>()
   readonly #answered = new KeyedCondition()
   #round = 0
@@ -64,7 +67,7 @@ export class Visibility {
 
   /**
    * Sets the function for questions of other gateways. It must resolve when this gateway shows the revision of the
-   * host, or cannot receive data of the host.
+   * host, or cannot receive data of the host, or after `distrustMs`.
    */
   onShowing(shows: (revision: HostRevision) => Promise<void>): void {
     this.#shows = shows
@@ -72,6 +75,7 @@ export class Visibility {
 
   /** Resolves when all known gateways show the revision, after about a second at most. */
   shownEverywhere(revision: HostRevision): Promise<void> {
+    this.#forgetSilent(performance.now())
     if (this.#trustedUntilMs.size === 0) return Promise.resolve()
     this.#shown.push(revision)
     return this.everywhere()
@@ -83,9 +87,9 @@ export class Visibility {
     const { from } = message
     switch (message.kind) {
       case 'serving':
-        return void this.#trustedUntilMs.set(from, performance.now() + distrustMs)
+        return this.#trust(from)
       case 'leaving':
-        return void this.#trustedUntilMs.delete(from)
+        return this.#forget(from)
       case 'question':
         return void this.#answer(from, message).catch(() => undefined) // the asking gateway waits only for some time
       case 'answer':
@@ -112,14 +116,39 @@ export class Visibility {
     const isOver = (): boolean => isVisible(needed, answers)
     await this.#answered.wait(String(round), needed.untilMs - nowMs, isOver)
     if (isOver()) return
-    for (const id of needed.from) if (!answers.has(id)) this.#forgetSilent(id, needed.untilMs)
+    this.#forgetSilent(needed.untilMs)
+    for (const id of needed.from) if (!answers.has(id)) this.#noteUnanswered(id)
   }
 
-  /** Forgets a gateway, unless it was heard again during the wait and may use its caches after `untilMs`. */
-  #forgetSilent(id: string, untilMs: number): void {
-    if ((this.#trustedUntilMs.get(id) ?? Infinity) > untilMs) return
+  #trust(id: string): void {
+    const nowMs = performance.now()
+    this.#trustedUntilMs.delete(id) // keeps the order of the times
+    this.#trustedUntilMs.set(id, nowMs + distrustMs)
+    this.#forgetSilent(nowMs)
+  }
+
+  /** Forgets the gateways that may not use their caches after `nowMs`: they were not heard meanwhile. */
+  #forgetSilent(nowMs: number): void {
+    for (const [id, untilMs] of this.#trustedUntilMs) {
+      if (untilMs > nowMs) return
+      this.#forget(id)
+      this.options.log.warn({ gateway: id }, 'store: another gateway is silent; writes no longer wait for it')
+    }
+  }
+
+  #forget(id: string): void {
     this.#trustedUntilMs.delete(id)
-    this.options.log.warn({ gateway: id }, 'store: another gateway is silent; writes no longer wait for it')
+    this.#unanswering.delete(id)
+  }
+
+  /** Logs once that a gateway did not answer in time although it was heard. */
+  #noteUnanswered(id: string): void {
+    if (!this.#trustedUntilMs.has(id) || this.#unanswering.has(id)) return
+    this.#unanswering.add(id)
+    this.options.log.warn(
+      { gateway: id },
+      `store: another gateway did not answer in time; writes may wait ${distrustMs} ms for it`,
+    )
   }
 
   async #answer(to: string, { round, shown }: Question): Promise<void> {

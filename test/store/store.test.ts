@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { createClient } from 'redis'
 import { BerthError } from '../../shared/errors.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
@@ -101,6 +102,42 @@ describe('the connection to the store', () => {
     await store.ping()
     expect(heard).to.deep.equal(['btest:a:1', 'down', 'btest:a:2'])
     await store.close()
+  })
+
+  describe('whose owner applies a change slowly', () => {
+    let store: Store
+    let other: ReturnType<typeof createClient>
+    let served: number
+    let apply: () => void
+    beforeEach(async () => {
+      redis = await startTestRedis()
+      other = createClient({ url: redis.url, RESP: 3 })
+      await other.connect()
+      served = 0
+      await other.subscribe('btest:visibility', (text) => void (served += text.includes('"serving"') ? 1 : 0))
+      store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
+      const applied = new Promise<void>((resolve) => (apply = resolve))
+      store.onInvalidate(store.key('a'), () => applied)
+      store.start()
+      await waitFor(() => store.ready())
+      await other.set('btest:a', '1')
+      await store.ping() // the server has reported the change
+      await store.ping() // earlier exchanges have ended
+    })
+    afterEach(async () => {
+      await store.close()
+      other.destroy()
+    })
+
+    it('does not tell other gateways that it uses its caches before the change is in force', async () => {
+      const before = served
+      for (let exchange = 0; exchange < 3; exchange++) await store.ping()
+      await other.ping()
+      expect(served).to.equal(before)
+      apply()
+      await store.current()
+      await waitFor(() => served > before)
+    })
   })
 })
 
