@@ -40,7 +40,10 @@ export class WatchedHosts {
   readonly #removed = new Set<string>()
   #complete = false
   #stopped = false
-  readonly #polls = new Coalescer(() => this.#pollOnce())
+  readonly #reads = new Coalescer(() => this.#quietly('reading the hosts from the store', () => this.#applyList()))
+  readonly #restores = new Coalescer(() => this.#quietly('writing hosts to the store again', () => this.#restoreLost()))
+  /** The list of hosts that was applied last. */
+  #list: HostList | undefined
   /** True from `onNewServer` until the next list of hosts is applied: the list may come from another server. */
   #isNewServer = false
   /** Monotonic time in ms at which this gateway began to serve clients. It limits how long callers wait for hosts. */
@@ -50,7 +53,11 @@ export class WatchedHosts {
   constructor(private readonly options: WatchedHostsOptions) {
     this.#watcherOptions = { ...options.watcherOptions, expectedMs: (hostId) => this.#expectedMs(hostId) }
     options.store.onNewServer(() => (this.#isNewServer = true))
-    options.store.onChange(() => this.poll())
+    options.store.onChange(() => {
+      const applied = this.#reads.run()
+      void applied.then(() => this.#restores.run())
+      return applied
+    })
   }
 
   /** True if the list of hosts has been read from the store. */
@@ -97,7 +104,7 @@ export class WatchedHosts {
    */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
-      if (!this.#complete) await this.poll()
+      if (!this.#complete) await this.#reads.run()
       const joined = [...this.#watchers.values()].filter(({ host }) => host.record.serials.length > 0)
       if (this.#complete && joined.every(({ settled }) => settled)) break
     }
@@ -142,16 +149,15 @@ export class WatchedHosts {
     await Promise.race([all, first.then(timeout, () => all)])
   }
 
-  /** Applies the hosts in the store. Never rejects. */
-  poll(): Promise<void> {
-    return this.#polls.run()
+  /** Applies the hosts in the store, and writes those again that the store has lost. Never rejects. */
+  async poll(): Promise<void> {
+    await this.#reads.run()
+    await this.#restores.run()
   }
 
-  async #pollOnce(): Promise<void> {
+  async #quietly(step: string, work: () => Promise<void>): Promise<void> {
     if (this.#stopped) return
-    await this.#applyList().catch((error: unknown) =>
-      this.options.log.debug({ error }, 'reading the hosts from the store failed'),
-    )
+    await work().catch((error: unknown) => this.options.log.debug({ error }, `${step} failed`))
   }
 
   async #applyList(): Promise<void> {
@@ -160,8 +166,8 @@ export class WatchedHosts {
       const list = await this.options.store.list()
       if (before) this.#replace(list, before)
       await this.#takeOver(list)
+      this.#list = list
       this.#complete = true
-      await this.#restoreLost(list)
     } catch (error) {
       if (before) this.#isNewServer = true
       throw error
@@ -239,10 +245,14 @@ export class WatchedHosts {
     for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
   }
 
-  /** Writes hosts again that are missing in the store's list, unless they were stored after the list was read. */
-  async #restoreLost({ records }: HostList): Promise<void> {
+  /**
+   * Writes hosts again that are missing in the store's list, unless they were stored after the list was read. Requests
+   * do not wait for this: it takes long if the store has lost everything.
+   */
+  async #restoreLost(): Promise<void> {
+    if (!this.#list) return
     const { view, store, log, owners } = this.options
-    const versions = new Map(records.map(({ id, version }) => [id, version]))
+    const versions = new Map(this.#list.records.map(({ id, version }) => [id, version]))
     for (const host of [...view.states()]) {
       const { id, name, version } = host.record
       if ((versions.get(id) ?? 0) >= version || !(await store.restore(host.record))) continue

@@ -54,8 +54,8 @@ export function createApp(options: AppOptions): Koa {
   app.use(async (ctx, next) => {
     tidyHeaders(ctx.req.headers)
     ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
-    // While the store is down, the last known access policy applies.
-    await options.access.shared.current().catch(() => undefined)
+    // While the store is down, the last known access policy applies. Open pages need none, and must not wait.
+    if (!openPages.includes(pathOf(ctx.req))) await options.access.shared.current().catch(() => undefined)
     const origin = originOf(ctx.req)
     const judgement = options.policies.judge(origin)
     options.openSockets.note(ctx.req.socket, origin)
@@ -142,6 +142,8 @@ function checkProtocol(request: IncomingMessage): void {
 
 /** Pages that are available from all addresses, even during a flood of requests, for monitoring. */
 const openPages: readonly string[] = ['/healthz', '/readyz']
+
+const pathOf = ({ url = '' }: IncomingMessage): string => url.split('?', 1)[0]!
 
 /** Rejects malformed URLs. Koa would parse them later and throw. */
 function checkTarget(ctx: ExchangeContext): void {

@@ -37,6 +37,8 @@ const pingTimeoutMs = 1200
 const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
+/** Time limit in ms of an exchange with the server, including the time until all reported changes are in force. */
+const renewTimeoutMs = 5000
 /** Maximum number of exchanges until one was fast enough, so that the caches may be used. */
 const trustAttempts = 3
 
@@ -124,7 +126,11 @@ export class Store {
   async current(): Promise<void> {
     for (let attempt = 0; performance.now() - this.confirmedAtMs() > trustMs; attempt++) {
       if (attempt === trustAttempts) throw storeUnavailable('the server answers too slowly')
-      await this.#renewals.run(() => this.#renew())
+      await this.#renewals
+        .run(() => withTimeout(renewTimeoutMs, this.#renew()))
+        .catch((cause: unknown) => {
+          throw toStoreError(cause, 'apply the changes of other gateways')
+        })
     }
   }
 

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { createClient } from 'redis'
 import { BerthError } from '../../shared/errors.js'
+import { trustMs } from '../../gateway/store/plan-visibility.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
@@ -137,6 +138,16 @@ describe('the connection to the store', () => {
       apply()
       await store.current()
       await waitFor(() => served > before)
+    })
+
+    it('ends the wait of a request for the change with an error', async () => {
+      await waitFor(() => performance.now() - store.confirmedAtMs() > trustMs)
+      let failure: unknown
+      store.current().catch((error: unknown) => (failure = error))
+      await waitFor(() => failure !== undefined, { timeoutMs: deadlineOf(5000) })
+      expect(codeOf(failure)).to.equal('unavailable store_unavailable')
+      apply()
+      await store.current()
     })
   })
 })

@@ -1,0 +1,56 @@
+import { expect } from 'chai'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { pino } from 'pino'
+import type { HostRecord } from './host-record.js'
+import type { HostList } from './host-store.js'
+import { FleetState } from './view.js'
+import { WatchedHosts, type WatchedHostsOptions } from './watched-hosts.js'
+
+/** A host that has not joined, so that the gateway does not connect to it. */
+const recordOf = (id: string, version = 1): HostRecord => ({
+  ...{ id, version, name: id, address: 'a:1', draining: false, createdAtMs: 0 },
+  ...{ serials: [], certificateNotAfterMs: 0 },
+})
+
+/** The store reports changes when a test says so. It never finishes to write a host again. */
+describe('the hosts of a gateway whose store has lost some of them', () => {
+  let list: HostList
+  let restored: string[]
+  let reportChange: () => Promise<void>
+  let view: FleetState
+  beforeEach(async () => {
+    view = new FleetState()
+    restored = []
+    const store = {
+      onNewServer: () => undefined,
+      onChange: (listener: () => Promise<void>) => (reportChange = listener),
+      list: () => Promise.resolve(list),
+      restore: ({ id }: HostRecord) => {
+        restored.push(id)
+        return new Promise(() => undefined)
+      },
+    }
+    const cache = { load: () => Promise.resolve([]) }
+    new WatchedHosts({ view, store, cache, log: pino({ level: 'silent' }) } as unknown as WatchedHostsOptions)
+    list = { records: [recordOf('one'), recordOf('two')], removed: new Set() }
+    await reportChange()
+    list = { records: [recordOf('two', 2)], removed: new Set() }
+  })
+
+  it('show the changes of others before the lost hosts are written again', async () => {
+    await reportChange()
+    expect([...view.states()].map(({ record }) => [record.id, record.version])).to.deep.equal([
+      ['one', 1],
+      ['two', 2],
+    ])
+    await nextTurn()
+    expect(restored).to.deep.equal(['one'])
+  })
+
+  it('continue to show changes while lost hosts are written again', async () => {
+    await reportChange()
+    list = { records: [recordOf('two', 3)], removed: new Set() }
+    await reportChange()
+    expect(view.findState('two')?.record.version).to.equal(3)
+  })
+})
