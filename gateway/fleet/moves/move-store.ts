@@ -69,14 +69,14 @@ export class MoveStore {
    * @throws {BerthError} `guest_moving` if the guest is moving already or belongs to another host; `not_found`
    */
   async begin(move: Omit<StoredMove, 'decided'>): Promise<void> {
-    const untilMs = steadyClock.now() + moveRoomMs
+    const period = { untilMs: steadyClock.now() + moveRoomMs, lifetimeMs: moveRoomMs }
     await this.#change('begin move', move, ({ owner, move: earlier, room }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
       // An earlier move of the guest may be over. It is still stored until both of its hosts know the result.
       if (!next || earlier)
         throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
-      return { owner: next, move: { ...move, generation: owner.generation }, room: room && { ...room, untilMs } }
+      return { owner: next, move: { ...move, generation: owner.generation }, room: room && { ...room, ...period } }
     })
   }
 

@@ -117,7 +117,8 @@ export class Placement {
     const { view } = this.options
     const isShown = (hostId: string, uuid: string): boolean => view.findState(hostId)?.guests.has(uuid) ?? false
     const others = new Map([...rooms].filter(([id]) => id !== ownId))
-    const { counted, changes } = planRooms(others, { nowMs: steadyClock.earliest(), isShown })
+    const times = { nowMs: steadyClock.earliest(), latestMs: steadyClock.latest() }
+    const { counted, changes } = planRooms(others, { ...times, isShown })
     const reserved = sumRooms(counted)
     const candidates = [...view.states()].map((host) => ({
       host: host.view,

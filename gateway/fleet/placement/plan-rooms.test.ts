@@ -1,7 +1,8 @@
 import { expect } from 'chai'
-import { planRooms, planSettled, roomSettleMs, sumRooms, type ReservedRoom } from './plan-rooms.js'
+import { planRooms, planSettled, roomLifetimeMs, roomSettleMs, sumRooms, type ReservedRoom } from './plan-rooms.js'
 
 const nowMs = 1_000_000
+const dayMs = 24 * 3_600_000
 const soonMs = nowMs + roomSettleMs
 const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
 const room = (changes: Partial<ReservedRoom> = {}): ReservedRoom => ({
@@ -41,6 +42,24 @@ describe('the plan of reserved resources', () => {
       true,
       'unchanged',
     ],
+    [
+      'shortens a reservation from a gateway whose clock is days ahead, and counts the reservation until then',
+      room({ untilMs: nowMs + 3 * dayMs }),
+      true,
+      room({ untilMs: nowMs + roomLifetimeMs }),
+    ],
+    [
+      'shortens the reservation of a move to the time that moves may take',
+      room({ untilMs: nowMs + 3 * dayMs, lifetimeMs: dayMs }),
+      true,
+      room({ untilMs: nowMs + dayMs, lifetimeMs: dayMs }),
+    ],
+    [
+      'does not shorten the reservation of a move that ends in less time than moves may take',
+      room({ untilMs: nowMs + dayMs, lifetimeMs: dayMs }),
+      true,
+      'unchanged',
+    ],
     ['removes a reservation that has expired', room({ untilMs: nowMs }), false, undefined],
     [
       'removes a reservation for a shown guest when the reservation ends',
@@ -50,10 +69,16 @@ describe('the plan of reserved resources', () => {
     ],
   ] as const)
     it(name, () => {
-      const { counted, changes } = planRooms(new Map([['o', reserved]]), { nowMs, isShown })
+      const { counted, changes } = planRooms(new Map([['o', reserved]]), { nowMs, latestMs: nowMs, isShown })
       expect(counted).to.deep.equal(counts ? [reserved] : [])
       expect(changes.has('o') ? changes.get('o') : 'unchanged').to.deep.equal(changed)
     })
+
+  it('does not shorten a reservation while the clock of this gateway may be behind', () => {
+    const reserved = room({ untilMs: nowMs + dayMs })
+    const { changes } = planRooms(new Map([['o', reserved]]), { nowMs, latestMs: nowMs + dayMs, isShown })
+    expect([...changes]).to.deep.equal([])
+  })
 
   it('never prolongs a reservation whose guest is reported', () => {
     expect(planSettled(room({ untilMs: nowMs + 1 }), nowMs).untilMs).to.equal(nowMs + 1)

@@ -8,6 +8,8 @@ export interface ReservedRoom {
   readonly uuid?: string
   /** Steady time in ms since 1970 at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
+  /** Maximum remaining time in ms of the reservation, at any moment. Absent: `roomLifetimeMs`. */
+  readonly lifetimeMs?: number
 }
 
 /** Reservations by operation id. */
@@ -22,7 +24,10 @@ export const roomLifetimeMs = 120_000
 export const roomSettleMs = 5000
 
 export interface RoomFacts {
+  /** The time in ms since 1970, or earlier if the clock has jumped. */
   readonly nowMs: number
+  /** The time in ms since 1970, or later if the clock has jumped. */
+  readonly latestMs: number
   /** True if this gateway's view counts the guest among those of the host. */
   readonly isShown: (hostId: string, uuid: string) => boolean
 }
@@ -30,7 +35,10 @@ export interface RoomFacts {
 export interface RoomPlan {
   /** Reservations that count as used resources of their hosts, in addition to the guests in the view. */
   readonly counted: readonly ReservedRoom[]
-  /** Changes to store: reservations of guests in the view end soon, and expired reservations are removed. */
+  /**
+   * Changes to store: reservations of guests in the view end soon, and expired reservations are removed. A reservation
+   * whose end is later than its lifetime permits is shortened: the clock of its gateway is ahead.
+   */
   readonly changes: RoomChanges
 }
 
@@ -38,16 +46,22 @@ export interface RoomPlan {
  * Decides which reservations this gateway counts: none of a guest that its view contains, because each guest must count
  * once. Other gateways may get the host's report later and still need the reservation.
  */
-export function planRooms(rooms: ReservedRooms, { nowMs, isShown }: RoomFacts): RoomPlan {
+export function planRooms(rooms: ReservedRooms, { nowMs, latestMs, isShown }: RoomFacts): RoomPlan {
   const counted: ReservedRoom[] = []
   const changes = new Map<string, ReservedRoom | undefined>()
   for (const [id, room] of rooms) {
     const { hostId, uuid, untilMs } = room
+    const isCounted = untilMs > nowMs && (uuid === undefined || !isShown(hostId, uuid))
+    if (isCounted) counted.push(room)
+    const next = isCounted ? limitLifetime(room, latestMs) : planSettled(room, nowMs)
     if (untilMs <= nowMs) changes.set(id, undefined)
-    else if (uuid === undefined || !isShown(hostId, uuid)) counted.push(room)
-    else if (untilMs > nowMs + roomSettleMs) changes.set(id, planSettled(room, nowMs))
+    else if (next.untilMs < untilMs) changes.set(id, next)
   }
   return { counted, changes }
+}
+
+function limitLifetime(room: ReservedRoom, nowMs: number): ReservedRoom {
+  return { ...room, untilMs: Math.min(room.untilMs, nowMs + (room.lifetimeMs ?? roomLifetimeMs)) }
 }
 
 /** Shortens the reservation of a guest whose host reports it now: only gateways without the report still need it. */
