@@ -23,7 +23,9 @@ export class ConsoleLab {
   private constructor(readonly gateway: TestGateway) {}
 
   static async start(options: TestGatewayOptions = {}): Promise<ConsoleLab> {
-    const lab: ConsoleLab = new ConsoleLab(await startTestGateway({ ...options, now: () => Date.now() + lab.aheadMs }))
+    // Consoles send so much data that a busy machine may not answer for a second. The host must not be offline then.
+    const settings = { reconnectMs: 5000, ...options, now: () => Date.now() + lab.aheadMs }
+    const lab: ConsoleLab = new ConsoleLab(await startTestGateway(settings))
     return lab
   }
 

@@ -86,6 +86,8 @@ export interface TestGatewayOptions {
   readonly hosts?: readonly string[]
   /** Settings in the agent.yaml of each agent. */
   readonly agentConfig?: Record<string, unknown>
+  /** Time in ms until a host whose connection was lost is offline. Default: 0, so that tests need not wait. */
+  readonly reconnectMs?: number
   /** Limits of the requests. By default there are none. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
@@ -148,6 +150,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     log: silentLog,
     ...(options.hosts && { hosts: options.hosts }),
     ...(options.agentConfig && { agentConfig: options.agentConfig }),
+    ...(options.reconnectMs !== undefined && { reconnectMs: options.reconnectMs }),
   })
   fleetUpgrades.start(fleet)
   const backupTargets = new BackupTargets(store, secret)

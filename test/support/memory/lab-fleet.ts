@@ -40,6 +40,8 @@ export interface LabFleetOptions {
   readonly hosts?: readonly string[]
   /** Settings in the agent.yaml of each agent. */
   readonly agentConfig?: Record<string, unknown>
+  /** Time in ms until a host whose connection was lost is offline. Default: 0, so that tests need not wait. */
+  readonly reconnectMs?: number
 }
 
 /**
@@ -74,9 +76,10 @@ export class LabFleet implements Fleet {
     log,
     hosts = ['host-a'],
     agentConfig = {},
+    reconnectMs = 0,
   }: LabFleetOptions): Promise<LabFleet> {
     // All agents run in this process. If it is overloaded, the gateway must not consider the agents offline.
-    const agentSettings = { reconnect_ms: 1000, silence_ms: 120_000 }
+    const agentSettings = { reconnect_ms: reconnectMs, silence_ms: 120_000 }
     const packages = join(stateDir, 'packages')
     const joining = { join_listen: '127.0.0.1:0', packages_dir: packages }
     const settings = { state_dir: stateDir, agents: agentSettings, ...joining }
