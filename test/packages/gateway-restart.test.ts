@@ -143,8 +143,10 @@ describe('clients of a gateway', function () {
   it('notice only a delay when the gateway is restarted', () =>
     expectNoFailure(() => machine.run('systemctl', '--no-block', 'restart', 'berth-gateway')))
 
-  it('notice only a delay when the packages of the gateway are upgraded', async () => {
-    await expectNoFailure(() => machine.run('systemd-run', '--collect', 'apt-get', 'install', '-y', 'berth-gateway'))
+  it('notice only a delay when the packages of the gateway and the agent are upgraded', async () => {
+    await expectNoFailure(() =>
+      machine.run('systemd-run', '--collect', 'apt-get', 'install', '-y', 'berth-gateway', 'berth-agent'),
+    )
     expect(machine.run('dpkg-query', '-W', '-f', '${Version}', 'berth-gateway')).to.equal(versions.second)
   })
 
