@@ -34,7 +34,7 @@ export interface JoinOptions {
 
 /** Beginning of the name of the directory, in the state directory, with the former state. The id of the gateway follows. */
 const formerPrefix = 'before-joining-as-'
-/** Entries of the prepared state. The identity is moved last: it marks the end of the change. */
+/** Position of an entry of the prepared state. The file with the identity is moved last. */
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
 
 /**
@@ -51,7 +51,8 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const content = parseJoinToken(text, gatewayJoinAudience)
   const { state_dir: stateDir } = context.config
   const own = await findOwnGateway(stateDir)
-  if (own?.id !== content.hostId) {
+  // The identity is moved last, but the command may have been killed before it removed the mark of the change.
+  if (own?.id !== content.hostId || isJoinInterrupted(stateDir)) {
     refuseConfiguredStore(context)
     const joining = new GatewayJoin(context, content.hostId)
     await asOwnerOf(stateDir, () => joining.prepare(text.trim(), content, options.replace))

@@ -26,7 +26,7 @@ export interface GatewaysOptions {
   readonly redis: RedisChoice
   readonly tokenLifetimeMs: number
   readonly log: Logger
-  /** Called once when this gateway was removed from the fleet. It must then stop serving requests. */
+  /** Called when this gateway was removed from the fleet, perhaps repeatedly. It must then stop serving requests. */
   readonly onRemoved: () => void
 }
 
