@@ -222,6 +222,15 @@ describe('several gateways', function () {
       expect(readFileSync(join(stateDir(third), name)).equals(readFileSync(join(stateDir(first), name)))).to.equal(true)
   })
 
+  it('can start again if a join was killed at its very end, and the command was repeated', () => {
+    const joining = join(stateDir(third), 'joining')
+    mkdirSync(joining)
+    writeFileSync(join(joining, 'changing'), JSON.stringify(['pki', 'secret', 'store', 'gateway.json']))
+    expect(runJoin(third, thirdToken)).to.include({ code: 0 })
+    expect(existsSync(joining)).to.equal(false)
+    expect(existsSync(join(stateDir(third), 'secret'))).to.equal(true)
+  })
+
   it('refuse the command purge while other gateways use the store', () => {
     expect(runCommand(first, 'purge').output).to.contain('other gateways use this store')
   })
