@@ -100,19 +100,21 @@ describe('the panel, used only with the keyboard,', function () {
   it('moves the focus back to the menu button when a dialog closes, and permits deleting a guest', async () => {
     const more = page.getByRole('button', { name: 'Actions for by-keys' })
     await more.focus()
+    const isInside = (role: string): string => `!!document.activeElement.closest("[role=${role}]")`
     const openDialog = async (): Promise<void> => {
       await press('Enter')
       await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
+      // The menu takes the focus one frame after it appears. Until then, the button would receive the keys.
+      await waitFor(() => page.evaluate(isInside('menu')), { what: 'the focus is in the menu' })
       await press('End')
       await press('Enter')
       await page.locator('#confirm-typed').waitFor()
     }
     await openDialog()
-    const isInside = '!!document.activeElement.closest("[role=dialog]")'
     for (let steps = 0; steps < 8; steps++) {
       await press('Tab')
       await expectSeen()
-      expect(await page.evaluate(isInside), 'the focus stays in the dialog').to.equal(true)
+      expect(await page.evaluate(isInside('dialog')), 'the focus stays in the dialog').to.equal(true)
     }
     await press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
@@ -137,7 +139,7 @@ describe('the panel, used only with the keyboard,', function () {
     await press('Escape')
     await help.waitFor({ state: 'detached' })
     await press('Control+k')
-    await page.getByRole('combobox').waitFor()
+    await page.getByRole('combobox', { name: /^Find a page/ }).waitFor()
     await page.keyboard.type('images')
     await press('Enter')
     await page.getByRole('heading', { name: 'Images', level: 1 }).waitFor()
