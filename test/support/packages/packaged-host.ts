@@ -11,14 +11,14 @@ export interface HostRow {
   readonly upgrade: { readonly state: string; readonly step: string; readonly message: string } | null
 }
 
-/** A host whose agent the gateway has installed from packages. */
+/** A host whose agent was installed from packages. */
 export class PackagedHost {
-  private constructor(
+  constructor(
     private readonly api: () => MachineApi,
     readonly machine: SystemdMachine,
     readonly id: string,
-    /** Join token with which the host was added. */
-    readonly token: string,
+    /** Join token with which the host was added. Empty for the gateway's own machine. */
+    readonly token = '',
   ) {}
 
   /** Adds a machine as a host, with the command that the gateway returns. */
