@@ -22,7 +22,7 @@ export const GatewayConfigSchema = Type.Object(
     http_listen: optionalHostPort('[::]:80'),
     /** host:port of the endpoint at which agents join. Its certificate is issued by the private CA. */
     join_listen: hostPort('127.0.0.1:8081'),
-    /** Address of `join_listen` as agents reach it. It is part of join tokens. Empty: join_listen. */
+    /** host:port at which agents reach `join_listen`. It is part of join tokens. Empty: the value of join_listen. */
     join_address: Type.String({ default: '' }),
     /** Directory of a signed repository with packages for new hosts. The package berth-repository contains it. */
     packages_dir: Type.String({ default: '/usr/share/berth/packages' }),
@@ -42,14 +42,14 @@ export const GatewayConfigSchema = Type.Object(
         master_name: Type.String({ default: 'berth', pattern: '^[A-Za-z0-9._-]{1,64}$' }),
         /** User of the access control list. Empty: the default user. */
         username: Type.String({ default: '' }),
-        /** Path of a file with the password. Empty: the password of `url`, or none. */
+        /** Path of a file with the password. Empty: the password in `url` is used, or no password. */
         password_file: optionalPath,
         /** User and password file for the Sentinels. */
         sentinel_username: Type.String({ default: '' }),
         sentinel_password_file: optionalPath,
-        /** Encrypts connections to Sentinels and their master. With `url`, `rediss://` does so. */
+        /** Encrypts connections to Sentinels and their master. With `url`, the scheme `rediss://` does this instead. */
         tls: Type.Boolean({ default: false }),
-        /** Paths of PEM files: certificate authority, and this gateway's certificate and key. Empty: none. */
+        /** Paths of PEM files: certificate authority, and this gateway's certificate and key. Empty: not used. */
         ca_file: optionalPath,
         certificate_file: optionalPath,
         key_file: optionalPath,
@@ -71,7 +71,7 @@ export const GatewayConfigSchema = Type.Object(
           (['loopback_or_key', 'loopback', 'key'] as const).map((word) => Type.Literal(word)),
           { default: 'loopback_or_key' },
         ),
-        /** Time between the signal to stop, from which on `/readyz` answers 503, and the first refused connection. */
+        /** Seconds after the signal to stop in which connections are still accepted, while `/readyz` answers 503. */
         drain_seconds: Type.Integer({ minimum: 0, maximum: 60, default: 0 }),
       },
       object,
@@ -90,7 +90,7 @@ export const GatewayConfigSchema = Type.Object(
         /** Limits for each key that has limited rights, and for all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /** Limits of a caller that is restricted to containers. They include what its keys created. */
+        /** Limits of a caller that may access only some containers. Objects of its keys count towards them, too. */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },
@@ -124,7 +124,7 @@ export const GatewayConfigSchema = Type.Object(
           default: 'https://acme-v02.api.letsencrypt.org/directory',
           pattern: '^https://[^\\s]+$',
         }),
-        /** Path of a file with PEM certificates to trust in addition for the authority's server. Empty: none. */
+        /** Path of a file with further PEM certificates to trust for the authority's server. Empty: no further ones. */
         ca_file: optionalPath,
       },
       object,

@@ -126,7 +126,7 @@ async function purge({ redis, state_dir: stateDir }: GatewayConfig): Promise<voi
   if (server) console.log(`${await purgeStore(server, redis.prefix, await ownId())} keys ${redis.prefix}* removed`)
 }
 
-/** Disables the access policy in the store of the gateways, which must be running. */
+/** Disables the access policy in the store of the gateways. The store must be running. */
 async function disableAccessPolicy(config: GatewayConfig): Promise<void> {
   const { withStore } = await import('./commands/admin-commands.js')
   const { AccessPolicies } = await import('./policy/access-policy.js')
@@ -162,7 +162,7 @@ async function serve(config: GatewayConfig): Promise<void> {
   const stopsBecause = await reason
   log.info('stopping')
   await close()
-  // systemd does not restart the gateway after a ConfigError.
+  // A removed gateway must stay stopped: systemd does not restart the gateway after a ConfigError.
   if (stopsBecause === 'removed')
     throw new ConfigError('this gateway was removed from its fleet: let it join again with a new token')
 }

@@ -16,8 +16,8 @@ export interface Room {
   /** Maximum number of consoles or streams for each share of limited callers. */
   readonly perShare: number
   /**
-   * Part of `most` that stays free until unlimited callers use it. A limited caller that has no console or stream yet
-   * may use half of it, because otherwise other limited callers could lock out this caller.
+   * Part of `most` that only unlimited callers may use. Exception: a limited caller without a console or stream may use
+   * half of it, because other limited callers could otherwise lock out this caller.
    */
   readonly reserve: number
 }

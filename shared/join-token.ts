@@ -53,7 +53,7 @@ export interface JoinAnswer {
 /**
  * Parses a token. Does not check its signature, which only a gateway can check: the agent trusts whoever gave it the
  * token.
- * @param audience what joins: a host, or a gateway
+ * @param audience kind of token: for a host or for a gateway that joins
  * @throws {BerthError} `join_token_invalid`
  */
 export function parseJoinToken(token: string, audience: JoinAudience = joinAudience): JoinTokenContent {
@@ -87,7 +87,7 @@ function invalidToken(why: string, cause?: unknown): BerthError {
   return new BerthError('invalid', 'join_token_invalid', `join token: ${why}`, { cause })
 }
 
-/** By the expected kind of token: audience of the other kind, and the error if such a token is given instead. */
+/** For each expected kind of token: the other kind, and the error message if a token of the other kind is given. */
 const otherAudience: Readonly<Record<JoinAudience, { readonly audience: JoinAudience; readonly message: string }>> = {
   [joinAudience]: { audience: gatewayJoinAudience, message: 'it is for a gateway: use it with berth-gateway join' },
   [gatewayJoinAudience]: { audience: joinAudience, message: 'it is for a host: use it with berth-agent join' },

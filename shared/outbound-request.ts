@@ -37,7 +37,7 @@ export interface OutboundOrder {
   /** Headers of the request. The default `user-agent` is `berth/` and the version of the product. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
-  /** Aborts the request or the rest of the body. The request then fails with the signal's reason. */
+  /** Aborts the request, even while its answer is being read. The request then fails with the signal's reason. */
   readonly signal?: AbortSignal
 }
 
@@ -231,7 +231,7 @@ class Exchange {
 }
 
 /**
- * Reads the rest of a body as UTF-8. Invalid sequences become U+FFFD.
+ * Reads a body to its end as UTF-8. Invalid sequences become U+FFFD.
  * @throws {OutboundError} `answer_too_large`, `answer_cut`, `body_timeout`, `client_closed`; the signal's reason
  */
 export async function readText(body: Readable, maxBytes: number): Promise<string> {

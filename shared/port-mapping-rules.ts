@@ -14,7 +14,7 @@ export interface WantedMapping {
   readonly hostIp: string
   /** First host port. 0 lets the agent choose it. */
   readonly hostPort: number
-  /** Last host port. 0: as many ports as the container range has, or a single port if there is no such range. */
+  /** Last host port. 0: as many ports as the container range has, or a single port if no container range is given. */
   readonly hostPortEnd: number
   /** First container port. 0 stands for the same number as the host port. */
   readonly containerPort: number

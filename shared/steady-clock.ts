@@ -15,7 +15,7 @@ export interface ClockSources {
   readonly monotonic: () => number
 }
 
-/** A reading of both clocks. It shows later whether the wall clock jumped while no process watched it. */
+/** The offset between wall clock and monotonic clock. Later processes compare it to find jumps of the wall clock. */
 export interface ClockMark {
   readonly bootId: string
   readonly offsetMs: number

@@ -25,7 +25,7 @@ function parseEntry(field: string, part: string): string {
   return unmap(range.text)
 }
 
-/** Converts ::ffff:10.0.0.1 to 10.0.0.1, and CIDRs of /96 and longer in the same way (RFC 4291, 2.5.5.2). */
+/** Converts ::ffff:10.0.0.1 to 10.0.0.1, and CIDRs of such addresses from /96 (RFC 4291, 2.5.5.2). */
 function unmap(entry: string): string {
   const [address = '', prefix] = entry.split('/')
   const mapped = address.replace(/^::ffff:/, '')
@@ -58,7 +58,7 @@ export class AddressSet {
     }
   }
 
-  /** @param text address; an IPv4-mapped one counts as IPv4: sockets for both families report IPv4 clients so */
+  /** @param text address; IPv4-mapped IPv6 counts as IPv4, since sockets for both families report IPv4 this way */
   has(text: string): boolean {
     const address = parseAddress(text)
     if (!address) return false

@@ -92,8 +92,8 @@ export class AuditStore implements AuditLog {
   }
 
   /**
-   * Counts a repeated failure in the entry of an earlier one.
-   * @returns false if the action keeps its own entry; actions that may have been carried out always do
+   * Counts a repeated failure in the audit entry of an earlier failure.
+   * @returns false if the action keeps its own entry, as any action that may have been carried out
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false

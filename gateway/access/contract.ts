@@ -19,7 +19,7 @@ export interface SessionCallers {
   /** True if a request has the cookie of any session. */
   has(request: Credentials): boolean
   /**
-   * Finds the session of a request. `undefined`: there is none, or it has ended.
+   * Finds the session of a request. `undefined`: the request has no session, or the session has ended.
    * @throws {BerthError} `csrf_refused`, `store_unavailable`
    */
   find(request: Credentials): Promise<SessionPrincipal | undefined>

@@ -10,7 +10,7 @@ export function credentialOf(caller: Principal): string {
   return caller.kind === 'key' ? `key:${caller.keyId}` : `session:${caller.sessionDigest}`
 }
 
-/** Finds the present rights of a credential, for consoles: they live longer than the request that opened them. */
+/** Finds the present rights of a credential. Consoles need this: they stay open after their request has ended. */
 export interface Grants {
   /**
    * Finds the caller with this credential. `undefined`: the credential is no longer valid, or its user must set up a

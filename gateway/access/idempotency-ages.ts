@@ -27,7 +27,7 @@ export class IdempotencyAges {
     ])
   }
 
-  /** Forgets expired records. Above `keep` records, `drop` removes the oldest records of the callers with the most. */
+  /** Forgets expired records. Beyond `keep` records, `drop` removes the oldest of the callers with most records. */
   async trim(
     client: StoreClient,
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },

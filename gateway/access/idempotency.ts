@@ -53,7 +53,7 @@ export class IdempotencyStore implements Idempotency {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const insert = () => this.#insert(id, fresh, request.caller)
-    // If the store is not ready, `insert` fails before it sends anything. The reopener then has nothing to correct.
+    // If the store is not ready, `insert` sends nothing, so the stored record cannot wrongly show a running request.
     const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
@@ -72,7 +72,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Writes the end of a request to its record. */
+  /** Writes the state in which a request has ended, and its answer, to the request's record. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
@@ -80,7 +80,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
   }
 
-  /** Runs a write. If it fails, passes the record to the reopener: the store may still show the request as running. */
+  /** Runs a write. If it fails, `#reopener` later marks the request as ended: the store may show it as running. */
   async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
     try {
       return await write()

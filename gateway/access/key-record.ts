@@ -73,7 +73,7 @@ export function rootKeyOf({ records }: KeyChain): string {
   return `key:${(root ?? records[0])?.id}`
 }
 
-/** Returns the `ref` of the oldest key in the chain that is restricted to containers. `undefined`: there is none. */
+/** Returns the `ref` of the chain's oldest key that is restricted to containers. `undefined`: no key is restricted. */
 export function boundRootOf({ records }: KeyChain): string | undefined {
   const root = records.findLast(({ containerUuids }) => containerUuids.length > 0)
   return root && `key:${root.id}`

@@ -66,7 +66,7 @@ export class RequestLimits {
     else this.#running.delete(caller)
   }
 
-  /** State of the caller's limit. `undefined`: there is no limit per second. */
+  /** State of the caller's limit. `undefined`: the requests per second are not limited. */
   state(caller: string): RateState | undefined {
     if (this.#rate === undefined) return undefined
     const { attempts, fullInMs } = this.#rate.left(caller)

@@ -75,7 +75,7 @@ export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
 }
 
-/** Returns the `ref` of the caller whose limits apply to an account (`Principal.root`): its `root`, or the account. */
+/** Returns the `ref` of the caller whose limits apply to an account: the stored `root`, or else the account itself. */
 export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }

@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have their own queue: new user names always come first, so invented ones would overtake known users. */
+/** Strangers wait in a separate queue. In a common one, invented user names, which are always new, would come first. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -51,8 +51,8 @@ const maxServed = 10_000
 
 /**
  * Limits how much work, such as password checks, runs at once. Further work waits in three queues: logins of known
- * users run first, then logins of strangers, then the rest. In each queue, accounts and addresses take turns, so that a
- * caller with much work delays only itself.
+ * users run first, then logins of strangers, then other work. In each queue, accounts and addresses take turns, so that
+ * a caller with much work delays only itself.
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
@@ -149,8 +149,8 @@ export class FairGate {
   }
 
   /**
-   * Selects the work to reject. It belongs to the account with the most waiting work, and there to the address with the
-   * most. Of this work, the piece whose turn would come last is selected.
+   * Selects the work to reject: of the account with the most waiting work, and of this account's address with the most
+   * waiting work. From this, the piece whose turn would come last is selected.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)

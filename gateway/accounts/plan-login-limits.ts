@@ -83,7 +83,7 @@ function ownAllowance(step: LoginStep, isKnown: boolean, failures: number): Allo
   return failures >= attackAt ? allowances.pairUnderAttack : allowances.pair
 }
 
-/** Waiting time in ms before the next attempt. 0: none. @param attempts number of attempts so far */
+/** Waiting time in ms before the next attempt; 0 without a wait. @param attempts number of attempts so far */
 export function waitAfter(attempts: number, { free, firstWaitMs, mostWaitMs }: Allowance): number {
   if (attempts < free) return 0
   return Math.min(mostWaitMs, firstWaitMs * 2 ** Math.min(20, attempts - free))

@@ -26,13 +26,13 @@ import { withStore, type CommandContext } from './admin-commands.js'
 import { startService, stopService } from './service.js'
 
 export interface JoinOptions {
-  /** True: data of a gateway is set aside even if it already has hosts or administrators. */
+  /** True: the data of this machine's gateway is set aside even if that gateway has hosts or administrators. */
   readonly replace: boolean
   /** False: the service is neither stopped nor started. */
   readonly service: boolean
 }
 
-/** Beginning of the name of the directory, in the state directory, with the former state. The id of the gateway follows. */
+/** Directory, in the state directory, that keeps the former state: this prefix, followed by the id of the gateway. */
 const formerPrefix = 'before-joining-as-'
 /** Position of an entry of the prepared state. The file with the identity is moved last. */
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
@@ -72,7 +72,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   )
 }
 
-/** Runs work on files with the rights of the service, whose user may have placed links in its directory. */
+/** Runs work on files as the user of the service, not as root: this user may have put links to root's files there. */
 async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
   const { uid, gid } = await stat(directory)
   if (process.geteuid?.() !== 0 || uid === 0) return work()
@@ -124,7 +124,7 @@ class GatewayJoin {
     if (id !== this.id)
       throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another gateway')
     await writeSharedState(this.#prepared, this.#stateDir, state)
-    // The package would otherwise create an API key of an administrator for the fleet.
+    // With this file, the package does not create an API key of an administrator, which would be valid for the fleet.
     await writeFileAtomic(join(this.#prepared, 'admin-key-created'), '')
     await writeOwnGateway(this.#prepared, { id, name })
   }
@@ -146,14 +146,14 @@ class GatewayJoin {
     if (mounted !== undefined) throw conflict('state_mounted', `${mounted} is a mount point: unmount it first`)
   }
 
-  /** Notes that the change begins, and which entries it brings. From now on the gateway does not start. */
+  /** Stores a mark that the change has begun, with the names of the new entries. The gateway then does not start. */
   async #begin(): Promise<void> {
     await rm(join(this.#prepared, 'key.pem'), { force: true })
     const incoming = (await readdir(this.#prepared)).sort((a, b) => order(a) - order(b))
     await writeFileAtomic(join(this.#stateDir, joinMarker), JSON.stringify(incoming))
   }
 
-  /** Moves the former state into a directory of its own, and the prepared state to its place. */
+  /** Moves the former state into its own directory, and then the prepared state to the place of the former state. */
   async #replaceState(former: string): Promise<void> {
     const incoming = JSON.parse(await readFile(join(this.#stateDir, joinMarker), 'utf8')) as string[]
     await mkdir(former, { recursive: true, mode: 0o700 })
@@ -175,7 +175,7 @@ class GatewayJoin {
  * @throws {BerthError} `store_unavailable`, `wrong_store`
  */
 async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {
-  // The settings name files at their later place, so these are read from the place of their preparation.
+  // The settings contain the final paths of their files, which are still in `prepared`. The paths are changed for this.
   const config = withJoinedStore({ ...context.config, state_dir: prepared })
   const isPath = (value: unknown): value is string =>
     typeof value === 'string' && value.startsWith(`${context.config.state_dir}/`)

@@ -67,7 +67,7 @@ export class ConsoleSocket {
     this.#timer = setTimeout(() => this.end(endings.failed), openTimeoutMs)
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     socket.on('pong', () => (this.#isAlive = true))
-    socket.on('error', () => undefined) // the event `close` follows
+    socket.on('error', () => undefined) // the event `close` follows and is handled
     socket.on('close', (code) => this.#left(code))
     socket.pause() // until the console is open in the guest
     this.#stream = parts.openStream({

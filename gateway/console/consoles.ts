@@ -181,7 +181,7 @@ function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boole
   return caller.ref === principal && coversScope(caller.scopes, scopeOf(kind)) && maySee(caller, guestUuid)
 }
 
-/** The reason why a guest cannot have a console. `undefined`: it can, or its host is offline. */
+/** The reason why a guest cannot have a console. `undefined`: it can have one, or its host is offline. */
 function findRefusal(guest: GuestView): BerthError | undefined {
   if (guest.guest.policyBlocked)
     return new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${guest.guest.policyReason}`)

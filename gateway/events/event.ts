@@ -3,7 +3,7 @@ import type { FleetChange } from '../fleet/fleet-changes.js'
 export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
 export type EventKind = (typeof eventKinds)[number]
 
-/** Types of events: kind and word, separated by a point. */
+/** Types of events: `kind.word`, for example `guest.created`. */
 export const eventTypes = [
   ...(['guest.created', 'guest.updated', 'guest.removed', 'guest.host'] as const),
   ...(['guest.suspended', 'guest.unsuspended', 'guest.moved'] as const),

@@ -16,7 +16,7 @@ import { EventRing, type RingLimits } from './ring.js'
 export interface HubOptions {
   readonly view: Pick<FleetView, 'changes' | 'findGuest' | 'hosts'> & { positions(): Iterable<HostPosition> }
   readonly describe: Describe
-  /** Stores events across restarts. `start` must then be called. Absent: clients start over after a restart. */
+  /** Stores events across restarts, after `start` was called. Absent: clients read all data again after a restart. */
   readonly journal?: EventJournal
   /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits

@@ -27,7 +27,7 @@ export interface CertificateOptions {
 
 /** Maximum number of accepted certificates of a host. Old ones stay valid while connections change to the newest. */
 const keptSerials = 16
-/** Delay in ms before another renewal of a certificate that is not valid. */
+/** Delay in ms before another attempt to renew a certificate that has expired or is not valid yet. */
 const renewAgainMs = 5000
 
 /**

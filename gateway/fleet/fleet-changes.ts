@@ -18,7 +18,7 @@ interface ReportingHost {
   readonly epoch: string
   /**
    * Set only while the first report of the host is processed. Listeners then get only changes with a higher revision
-   * than this: the previous gateway process has passed on the others. -1: listeners get all changes; undefined: none.
+   * than this, because the previous gateway process has passed on all others. -1: all changes; undefined: no changes.
    */
   readonly newsAfter?: number | undefined
 }

@@ -62,7 +62,7 @@ export interface FleetOptions {
   readonly sockets?: ListeningSockets | undefined
   /** Maximum time in ms that the start waits for reports of hosts. Default: 2 s. */
   readonly settleMs?: number | undefined
-  /** The other gateways. Absent: there are none, and no gateway can join. */
+  /** The other gateways. Absent: this gateway is the only one, and no other gateway can join. */
   readonly gateways?: Pick<Gateways, 'join' | 'otherJoinAddresses'> | undefined
 }
 

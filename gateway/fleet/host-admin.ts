@@ -22,7 +22,7 @@ export interface HostAdminOptions {
   readonly clock: ClockCheck
   readonly leafLifetimeMs: number
   readonly tokenLifetimeMs: number
-  /** Addresses at which agents connect to join, as host:port. The one of this gateway is the first. */
+  /** Addresses at which agents connect to join, as host:port, beginning with the address of this gateway. */
   readonly joinAddresses: () => readonly string[]
   /** Creates the command that installs the agent on a host and joins it. */
   readonly installCommand: (token: string) => Promise<string>
@@ -137,7 +137,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects the address of another host. If that one is offline, the same machine may be joining as a new host. */
+  /** Rejects the address of an online host. The machine of an offline host may be joining as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

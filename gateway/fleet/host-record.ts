@@ -11,7 +11,7 @@ export interface HostRecord {
   readonly address: string
   /** Last step that the installation script reported. Absent: no script was used. */
   readonly install?: InstallReport
-  /** Last upgrade or rollback of the agent; absent: there was none. */
+  /** Last upgrade or rollback of the agent; absent if the agent was never upgraded or rolled back. */
   readonly upgrade?: HostUpgrade | undefined
   readonly draining: boolean
   /** Name or address at which customers reach the guests. Absent or "": derived, see `public-address.ts`. */

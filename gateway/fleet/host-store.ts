@@ -9,7 +9,7 @@ export interface HostList {
   readonly removed: ReadonlySet<string>
 }
 
-/** Throws an error if a record conflicts with the other records. */
+/** Throws an error if a host's record conflicts with the records of other hosts. */
 export type HostCheck = (record: HostRecord, others: readonly HostRecord[]) => void
 
 /**

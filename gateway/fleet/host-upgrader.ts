@@ -21,7 +21,7 @@ export interface HostUpgraderOptions {
   readonly packagedVersion: () => Promise<string>
 }
 
-/** Lifetime of a token. It is longer than the time that a host allows for an installation. */
+/** Lifetime of the token that an upgrade uses. It is longer than the time that a host allows for an installation. */
 const tokenLifetimeMs = 2 * 3_600_000
 
 /** Lets hosts install another version of their agent. */
@@ -101,7 +101,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Puts the former upgrade into the host's record again. Another gateway has taken over, and starts the new one. */
+  /** Restores the former upgrade in the host's record: another gateway has taken over and starts the new one. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

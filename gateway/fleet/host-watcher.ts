@@ -11,7 +11,7 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
-/** Delays in ms between attempts to connect to a host. `maxAwaited`: longest while calls may wait. */
+/** Delays in ms between attempts to connect to a host. `maxAwaited`: instead of `max` while calls may wait. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
 /** If a timer is late by this time in ms, this process was paused. */
 const lateMs = 1000
@@ -25,7 +25,7 @@ export interface WatcherOptions {
   /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
-  /** How many ms a host may still take to connect after the gateway's start. 0: it is not expected. */
+  /** Time in ms for which calls may wait for a host after the gateway's start. 0: the host is not expected. */
   expectedMs(hostId: string): number
   /** Called when a connection has failed or ended. */
   connectionFailed(watcher: HostWatcher, reason: unknown): void
@@ -60,7 +60,7 @@ export class HostWatcher {
     this.client = new GrpcAgentClient(link, callTimeoutMs)
   }
 
-  /** Connection of the live stream. `undefined`: there is no live stream. */
+  /** Connection of the live stream. `undefined` while no live stream is open. */
   get liveConnection(): AgentConnection | undefined {
     return this.#live?.connection
   }

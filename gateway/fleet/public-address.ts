@@ -6,14 +6,14 @@ import { isHostPort, splitHostPort } from '../../shared/join-token.js'
 export interface PublicAddress {
   /** Public name or address of the host. "": not known. */
   readonly host: string
-  /** `set`: configured by an administrator; `guess`: derived. */
+  /** `set`: configured by an administrator; `guess`: derived from reported addresses; `none`: not known. */
   readonly source: 'set' | 'guess' | 'none'
 }
 
 export interface AddressFacts {
-  /** Address that an administrator has configured. "": none. */
+  /** Address that an administrator has configured. "": no address is configured. */
   readonly set: string
-  /** Public addresses that the agent reports. "": none. */
+  /** Public addresses that the agent reports, IPv4 and IPv6. "": it reports no such address. */
   readonly ipv4: string
   readonly ipv6: string
   /** host:port at which the gateway connects to the agent. */

@@ -31,7 +31,7 @@ export class ReportedOperations {
     if (before) this.changes.tell(host, { kind: 'task', before })
   }
 
-  /** Cuts long texts and lists of an operation. `undefined`, and a warning: invalid id, or one of another host. */
+  /** Cuts long texts and lists of an operation. `undefined`, and a warning, if its id is invalid or another host's. */
   check(host: HostState, raw: Operation): OperationView | undefined {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')

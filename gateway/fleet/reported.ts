@@ -39,7 +39,7 @@ export interface HostView {
   readonly address: string
   /** Last step that the installation script reported. `undefined`: no script was used. */
   readonly install: InstallReport | undefined
-  /** Last upgrade or rollback of the agent. `undefined`: there was none. */
+  /** Last upgrade or rollback of the agent. `undefined`: the agent was never upgraded or rolled back. */
   readonly upgrade: HostUpgrade | undefined
   /** State of the host. `pending`: the agent has not joined yet. */
   readonly state: HostState
@@ -47,7 +47,7 @@ export interface HostView {
   /** Public address at which the guests of the host are reachable. */
   readonly publicAddress: PublicAddress
   readonly createdAtMs: number
-  /** Time of the last message of the agent. 0: there was none. */
+  /** Time of the last message of the agent. 0: the agent has not sent a message. */
   readonly lastSeenMs: number
   /** End of the agent's certificate, in ms since 1970. 0: the agent has not joined. */
   readonly certificateNotAfterMs: number

@@ -19,7 +19,7 @@ export interface WatchHandlers {
   ended(reason: unknown): void
 }
 
-/** More events of a host in one window wait for the next window, so that other hosts get their share. */
+/** Limit of events of one host in a time window. Its further events wait, so that other hosts get their share. */
 const maxEvents = { count: 1500, windowMs: 100 } as const
 /** Maximum number of events in the complete state, which a stream sends before its event `synced`. */
 const maxUnsynced = 200_000
@@ -31,7 +31,7 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** True while the complete state is being written to the view. Later changes wait for the end of this. */
+  /** True while the complete state is being written to the view. Changes that arrive now are applied afterwards. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }

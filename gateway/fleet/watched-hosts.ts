@@ -184,7 +184,7 @@ export class WatchedHosts {
     return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
   }
 
-  /** Applies all records of a new server, even older versions. Keeps a record that has changed since `before`. */
+  /** Applies all records of a new Redis server, even older versions. Records that changed since `before` stay. */
   #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
     for (const record of records) {
       const known = this.options.view.findState(record.id)?.record

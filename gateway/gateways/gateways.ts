@@ -135,7 +135,7 @@ export class Gateways {
     const { subject: id } = verifyToken(authority, gatewayJoinAudience, token)
     checkStoreShared(redis)
     const state = await readSharedState(stateDir, redis)
-    sealAnswer(publicKey, '') // an invalid key must not use up the token
+    sealAnswer(publicKey, '') // throws if the key is invalid, before the token is used up
     const keyDigest = createHash('sha256').update(publicKey).digest('hex')
     const request = { id, keyDigest, machine: machineName(machine), nowMs: Date.now() }
     const { gateways } = await this.#list.update((old) => admit(old, request))
@@ -175,7 +175,7 @@ export class Gateways {
     await this.#statuses.report(this.#leases).catch(() => undefined) // repeated after a few seconds
   }
 
-  /** True if the list contains this start of the gateway, or the gateway was removed from it. */
+  /** True if this gateway is in the list with its present start time, or was removed from the list. */
   get #isRegistered(): boolean {
     const { gateways = [] } = this.#list.value ?? {}
     const isListed = ({ id, startedAtMs }: GatewayRecord): boolean =>
@@ -193,7 +193,7 @@ function viewOf(gateway: GatewayRecord, status?: GatewayStatus): GatewayView {
   return { ...gateway, state, status }
 }
 
-/** False for addresses that every machine has for itself. */
+/** False for loopback addresses and unspecified ones, at which other machines cannot reach this machine. */
 function isReachable(address: string): boolean {
   return !/^(127\.|localhost:|0\.0\.0\.0:|\[::1?\]:)/.test(address)
 }

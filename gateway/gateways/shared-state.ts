@@ -17,7 +17,7 @@ export const storeSettings = `${storeDirectory}/settings.json`
 
 type RedisSettings = Omit<GatewayConfig['redis'], 'program'>
 
-/** Secrets and settings of the store, which a new gateway needs in order to be equal to the others. */
+/** Secrets and settings of the store that all gateways of a fleet have in common. A joining gateway receives them. */
 export interface SharedState {
   /** Content of each of the shared files. */
   readonly files: Readonly<Record<string, string>>

@@ -54,7 +54,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(async (ctx, next) => {
     tidyHeaders(ctx.req.headers)
     ctx.req.url = collapseSlashes(ctx.req.url ?? '/')
-    // While the store is down, the last known access policy applies. Open pages need none, and must not wait.
+    // While the store is down, the last known access policy applies. Open pages ignore the policy and must not wait.
     if (!openPages.includes(pathOf(ctx.req))) await options.access.shared.current().catch(() => undefined)
     const origin = originOf(ctx.req)
     const judgement = options.policies.judge(origin)

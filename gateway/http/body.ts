@@ -3,8 +3,8 @@ import { BerthError } from '../../shared/errors.js'
 
 const maxDepth = 32
 /**
- * Limits for reading the rest of a rejected body. Many clients only read the answer after they have sent the whole
- * body. If the connection were closed earlier, they would get a reset instead (RFC 9112, 9.6).
+ * Limits for reading the unread part of a rejected body. Many clients only read the answer after they have sent the
+ * whole body. If the connection were closed earlier, they would get a reset instead (RFC 9112, 9.6).
  */
 const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
 
@@ -135,8 +135,8 @@ function tooLarge(maxBytes: number): BerthError {
 }
 
 /**
- * Reads and discards the rest of a rejected request. Disconnects the client beyond the limits of `drain`.
- * @returns undefined if nothing is left, otherwise a promise for the end of the request
+ * Reads and discards the unread part of a rejected request. Disconnects clients that exceed the limits in `drain`.
+ * @returns undefined if everything was read, otherwise a promise for the end of the request
  */
 export function drainRest(request: IncomingMessage): Promise<void> | undefined {
   if (request.complete || request.destroyed || request.listenerCount('data') > 0) return undefined

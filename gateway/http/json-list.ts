@@ -40,7 +40,7 @@ export function makePiece(rows: readonly string[]): Piece {
 /** Shorter bodies are sent in one piece: copying takes less than 0.1 ms and saves system calls. */
 const joinedBytes = 1_048_576
 
-/** Answers with a list whose rows are in pieces, which must not be empty. The ETag is computed from their digests. */
+/** Answers with a list whose rows are in pieces. No piece is empty. The ETag is computed from the pieces' digests. */
 export function listOfPieces(pieces: readonly Piece[], total: number): Answer<never> {
   const hash = createHash('sha1')
   for (const { digest } of pieces) hash.update(digest)

@@ -60,7 +60,7 @@ function tagOf(name: string, tags: OpenApiOptions['tags']): Json {
   return { name, description }
 }
 
-/** Sentences for the words that a route can have instead of a scope, and that mean a kind of caller. */
+/** Sentences for the words that a route can have instead of a scope. Each of these words names a kind of caller. */
 const callers: Readonly<Record<string, string>> = {
   any: 'Available to any valid caller.',
   session: 'Available to logged-in accounts, not to API keys.',

@@ -70,14 +70,14 @@ interface About {
 
 /**
  * Sends a response with the headers that all responses have.
- * @param drained resolves when the rest of the request was read. The response ends only then, because Node might
+ * @param drained resolves when the request was read to its end. The response ends only then, because Node might
  * otherwise close the connection too early.
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
-  // The rest of the request may be incomplete, so the next request could not be found on this connection.
+  // The request may not be read to its end, so the next request could not be found on this connection.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)

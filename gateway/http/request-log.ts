@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { BerthError, describeError } from '../../shared/errors.js'
 import type { Exchange } from './exchange.js'
 
-/** Logs a request. Reads: debug; changes and rejections: info; temporary failures: warn; internal errors: error. */
+/** Logs a request as debug (reads), info (changes, rejections), warn (temporary failure) or error (internal error). */
 export function logRequest(log: Logger, ctx: Context, status: number, seconds: number): void {
   const level = levelOf(ctx.method, status)
   if (!log.isLevelEnabled(level)) return

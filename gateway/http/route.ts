@@ -53,7 +53,7 @@ export interface RequestContext<Params, Query, Body> {
    * @throws {BerthError} if the caller may no longer use the route, or `store_unavailable` if that is not known
    */
   readonly recheck: () => Promise<Principal>
-  /** A uuid. Repetitions of a request with an Idempotency-Key have the same one. */
+  /** A uuid, the same in all repetitions of a request with an Idempotency-Key. */
   readonly operationId: string
   readonly log: Logger
   /**
@@ -75,7 +75,7 @@ export interface Answer<Data> {
   cookies?: readonly string[]
   /** Writes the body without a time limit. The request stays in progress until the connection is closed. */
   stream?: (response: ServerResponse) => void
-  /** True if only a part succeeded. The answer is then not stored, and a repeated request can complete the rest. */
+  /** True if the request succeeded only in part. Its answer is not stored, so that a repetition can complete it. */
   unsettled?: boolean
   /** A prepared body with its ETag, which replaces `data`. */
   prepared?: { body: ReplyBody; etag: string }

@@ -51,8 +51,8 @@ interface Parser {
 
 /**
  * Calls `lost` if Node's parser has dropped data that may contain requests. If the server ignores a protocol that a
- * client offers (`Upgrade`), the parser nevertheless drops the rest of the packet. This function uses undocumented
- * parts of Node. If they are missing, dropped requests get no answer.
+ * client offers (`Upgrade`), the parser nevertheless drops all data that follows in the packet. This function uses
+ * undocumented parts of Node. If they are missing, dropped requests get no answer.
  */
 export function watchOffers(socket: Socket, lost: () => void): void {
   const parser = (socket as { parser?: Parser | null }).parser

@@ -31,7 +31,7 @@ export interface HandlerOutcome {
   readonly detail: string
   readonly containerUuid?: string
   readonly error?: unknown
-  /** True if only a part succeeded. The answer is then not stored: a repeated request may complete the rest. */
+  /** True if the request succeeded only in part. Its answer is not stored, so that a repetition may complete it. */
   readonly unsettled?: boolean
 }
 

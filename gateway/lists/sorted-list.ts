@@ -41,7 +41,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return true
   }
 
-  /** Returns the items from index `from` up to, but not including, `to`. */
+  /** Returns the items from index `from` up to, but not including, index `to`. */
   slice(from: number, to: number): Item[] {
     const found: Item[] = []
     let begin = 0
@@ -54,8 +54,8 @@ export class SortedList<Item> implements Iterable<Item> {
   }
 
   /**
-   * Returns at most `most` items after `item`, even if that was removed from the list. `undefined`: the first items.
-   * Only at the end of the list, the result is empty.
+   * Returns at most `most` items that follow `item`, even if `item` was removed from the list. `undefined`: begins with
+   * the first item. The result is empty only at the end of the list.
    */
   after(item: Item | undefined, most: number): Item[] {
     if (item === undefined) return this.#chunks[0]?.slice(0, most) ?? []

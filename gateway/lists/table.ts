@@ -4,7 +4,7 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** Holds an item of a table. If the item is replaced, the slot moves only in sort orders whose fields have changed. */
+/** The place of an item in a table's sort orders. A new version of the item moves only if sorted fields changed. */
 export interface TableSlot<Item> {
   item: Item
 }
@@ -25,7 +25,7 @@ export interface Selectable<Item, Name extends string> {
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** Order of the table; 0 only for the same item. The compared values must not change while it is in the table. */
+  /** Order of the table; 0 only for the same item. The compared values of an item in the table must not change. */
   readonly compare: (a: Item, b: Item) => number
   /** Fields for which the table counts items by value. A filter for a value that no item has then needs no search. */
   readonly counted: readonly Name[]

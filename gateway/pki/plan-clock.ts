@@ -4,7 +4,7 @@ export const maxSkewMs = 3_600_000
 /** Clocks to compare before a certificate is issued. Times are in ms since 1970; undefined: not known. */
 export interface ClockWitnesses {
   readonly nowMs: number
-  /** Recent jump of the gateway's clock in ms, measured with its monotonic clock. 0: none. */
+  /** Recent jump of the gateway's clock in ms, measured with its monotonic clock. 0: the clock has not jumped. */
   readonly jumpMs: number
   /** Time according to the host that receives the certificate. */
   readonly peerMs?: number | undefined
@@ -25,7 +25,7 @@ export function doubtClock(witnesses: ClockWitnesses): string {
   // certificate with a time in the future means that the clock was wrong earlier. Both are harmless.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // Ignores the last certificate's time if the store's clock agrees: a wrong one must not block renewals for long.
+  // Ignores the last certificate's time if the store's clock agrees: a wrong time must not block renewals for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

@@ -105,7 +105,7 @@ function lockout(reason: string): BerthError {
 interface Rules {
   readonly enabled: boolean
   readonly allowed: AddressSet
-  /** Trusted proxies. `undefined`: there are none. */
+  /** Trusted proxies. `undefined` if no proxy is trusted. */
   readonly trusted: AddressSet | undefined
 }
 

@@ -20,7 +20,7 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
 /**
  * True if the client's connection is encrypted with TLS. If a trusted proxy sends X-Forwarded-Proto, all hops in this
  * header must be encrypted. Without the header, the connection to this gateway must be.
- * @param trusted trusted proxies; undefined: there are none
+ * @param trusted trusted proxies; undefined if no proxy is trusted
  */
 export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {
   const forwarded = headers['x-forwarded-proto']
@@ -45,7 +45,7 @@ const maxHops = 32
  * Determines the client's address. From an untrusted peer, it is the peer's address. From a trusted proxy,
  * X-Forwarded-For is read from the right up to the first address that is not a trusted proxy. Without that header,
  * X-Real-IP is used, or otherwise CF-Connecting-IP.
- * @param trusted trusted proxies; undefined: there are none
+ * @param trusted trusted proxies; undefined if no proxy is trusted
  */
 export function readSource({ peer, headers }: Origin, trusted: AddressSet | undefined): Source {
   const address = plainAddress(peer)

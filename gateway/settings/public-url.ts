@@ -13,7 +13,7 @@ export interface PublicBase {
 }
 
 export interface UrlFacts {
-  /** URL that an administrator has set. "": none. */
+  /** URL that an administrator has set. "": no URL is set. */
   readonly set: string
   /** TLS settings. `undefined`: TLS is off. */
   readonly tls: { readonly target: string; readonly port: number } | undefined

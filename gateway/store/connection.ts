@@ -33,7 +33,7 @@ function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreSe
     // No timeout of single commands: each would create an AbortSignal, which costs more than the command itself.
     // `Store` ends hanging commands instead.
     commandOptions: { timeout: 0 },
-    // The store itself connects again, each time with a new client.
+    // `Store` connects again by itself, each time with a new client.
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, ...address, ...tls },
   })
 }

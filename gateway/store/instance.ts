@@ -11,7 +11,7 @@ const leaseMs = 10_000
 const renewEveryMs = 3000
 
 interface ProcessName {
-  /** Boot id of the host and id of the pid namespace. The pid is unique within both. */
+  /** Boot id of the machine and id of the pid namespace. Two running processes never have the same place and pid. */
   readonly place: string
   readonly pid: number
   /** Start time in clock ticks since boot. It differs if a pid is reused. */

@@ -51,7 +51,7 @@ export class Lease {
     return grant !== undefined
   }
 
-  /** Remembers an epoch that an agent has seen. The next renewal takes a higher one if the lease's is not higher. */
+  /** Remembers an epoch that an agent has seen. The next renewal then makes the lease's epoch higher, if necessary. */
   exceed(epoch: number): void {
     this.#above = Math.max(this.#above, epoch)
   }

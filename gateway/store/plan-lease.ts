@@ -1,14 +1,14 @@
 export interface StoredLease {
   /** null: nobody holds the lease. */
   readonly holder: string | null
-  /** The highest epoch that any lease has ever got. 0: none. */
+  /** The highest epoch that any lease has ever got. 0: no lease has got an epoch yet. */
   readonly counter: number
 }
 
 /** A gateway that wants the lease. */
 export interface LeaseClaim {
   readonly holder: string
-  /** Epoch of the lease that this gateway holds. undefined: it holds none, or its last claim got no answer. */
+  /** Epoch of the lease that this gateway holds. undefined: it holds no lease, or its last claim got no answer. */
   readonly epoch: number | undefined
   /** Highest epoch that an agent has seen. The lease gets a higher one, even if the store lost its latest epochs. */
   readonly above: number

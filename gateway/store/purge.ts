@@ -7,7 +7,7 @@ const keysAtOnce = 1000
 
 /**
  * Deletes all keys with a prefix, and no others, because the server may be shared.
- * @param ownId id of the gateway of this machine in the list of gateways. undefined: it has none
+ * @param ownId id of this machine's gateway in the list of gateways; undefined if this machine has no gateway
  * @returns the number of deleted keys
  * @throws {BerthError} `store_shared` if some keys may belong to others, `store_unavailable`
  */

@@ -242,7 +242,7 @@ export class RedisProcess {
 }
 
 /**
- * Runs a tool that holds the lock of the server's directory, so that no server runs at the same time.
+ * Runs a tool that holds the lock of the server's directory, so that no Redis server uses the directory meanwhile.
  * @returns its exit code, or `lockTakenCode`, and its output
  */
 function runLocked(lock: string, command: readonly string[], input: string): Promise<{ code: number; output: string }> {

@@ -113,14 +113,14 @@ export class Store {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
-  /** Up to this time (performance.now()), this process has applied all changes in the server. -Infinity: it is down. */
+  /** Up to this time (performance.now()), this process has applied all changes in the store. -Infinity: store down. */
   confirmedAtMs(): number {
     return this.#connection ? this.#confirmed : -Infinity
   }
 
   /**
-   * Waits until this process has applied all writes that any gateway acknowledged before this call. Usually it knows
-   * already that it has. After a pause, changes may still be unread.
+   * Waits until this process has applied all writes that any gateway acknowledged before this call. Usually this is
+   * certain at once. After a pause of the process, it first reads the changes.
    * @throws {BerthError} `store_unavailable`
    */
   async current(): Promise<void> {
@@ -185,7 +185,7 @@ export class Store {
   }
 
   /**
-   * Runs commands. Waits until replicas, if configured, have confirmed the writes among them. Errors become BerthError.
+   * Runs commands. If replicas are configured, waits until these have confirmed the writes. Errors become BerthError.
    * @param step description of the commands, for errors
    */
   async run<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {

@@ -19,8 +19,8 @@ const MessageSchema = Type.Union([
 ])
 
 /**
- * `serving`: the gateway may use its caches from now on. `leaving`: it no longer uses them. `question`: have all
- * changes been applied that were reported before this message, and are these revisions shown? `answer`: yes.
+ * `serving`: this gateway may use its caches now. `leaving`: it no longer uses them. `question`: have the others
+ * applied all changes reported before this message, and do they show these revisions? `answer`: yes.
  */
 export type Message = Static<typeof MessageSchema>
 export type Question = Extract<Message, { readonly kind: 'question' }>

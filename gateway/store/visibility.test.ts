@@ -27,7 +27,7 @@ class TestGateway {
     this.visibility.receive(JSON.stringify(message))
   }
 
-  /** Rounds of the questions that this gateway has answered. */
+  /** Numbers (`round`) of the questions that this gateway has answered. */
   get answered(): (number | undefined)[] {
     return this.published.filter(({ kind }) => kind === 'answer').map(({ round }) => round)
   }

@@ -36,12 +36,12 @@ export class Visibility {
 
   constructor(private readonly options: VisibilityOptions) {}
 
-  /** Call this as soon as this gateway receives the messages of the others. */
+  /** Call this as soon as this gateway receives the messages of the other gateways. */
   connected(): void {
     this.#connectedMs = performance.now()
   }
 
-  /** Tells the others that this gateway uses its caches. Call it before each period in which caches are used. */
+  /** Tells the other gateways that this one uses its caches. Call it before each period in which caches are used. */
   async serve(): Promise<void> {
     await this.#publish({ kind: 'serving', from: this.#id })
   }
@@ -122,12 +122,12 @@ export class Visibility {
 
   #trust(id: string): void {
     const nowMs = performance.now()
-    this.#trustedUntilMs.delete(id) // keeps the order of the times
+    this.#trustedUntilMs.delete(id) // deletes the id first: `set` then puts it at the end, in the order of the times
     this.#trustedUntilMs.set(id, nowMs + distrustMs)
     this.#forgetSilent(nowMs)
   }
 
-  /** Forgets the gateways that may not use their caches after `nowMs`: they were not heard meanwhile. */
+  /** Forgets gateways that may not use their caches after `nowMs`, because they have sent no message for too long. */
   #forgetSilent(nowMs: number): void {
     for (const [id, untilMs] of this.#trustedUntilMs) {
       if (untilMs > nowMs) return

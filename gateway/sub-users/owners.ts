@@ -17,7 +17,7 @@ export interface OwnerMap {
 const nobody: readonly Owner[] = []
 export const noOwners: OwnerMap = { version: 0, of: () => nobody }
 
-/** Sub-users of all containers, cached until an account changes. Create the object before `store.start()`. */
+/** Finds the sub-users of containers, cached until an account changes. Create the object before `store.start()`. */
 export class Owners {
   #known: OwnerMap | undefined
   #changes = 0

@@ -51,7 +51,7 @@ interface MadePassword {
   readonly passwordHash: string
 }
 
-/** Ends the creation of an account because the same account exists already. */
+/** Thrown to end a creation: the same sub-user already exists, and is returned instead. */
 class AlreadyThere extends BerthError {
   constructor(readonly account: SubUserAccount) {
     super('conflict', 'invalid_state', 'the sub-user already exists')

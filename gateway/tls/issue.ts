@@ -11,7 +11,7 @@ import type { TlsDocuments } from './tls-settings.js'
 export interface AcmeOptions {
   /** URL of the authority's directory. */
   readonly directory: string
-  /** PEM certificates that are trusted for the authority's server in addition to the usual authorities. "": none. */
+  /** PEM certificates to trust for the authority's server in addition to the usual authorities. "" adds none. */
   readonly caPem: string
   /** Time limit of an order in ms. Default and maximum: 90 s. */
   readonly orderMs?: number
@@ -30,7 +30,7 @@ export interface IssuerOptions {
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 
-/** Time in ms for other gateways to prepare the answer. The authority then checks only once, at any of the gateways. */
+/** Time in ms for other gateways to get the challenge. The authority asks only once, and may reach any gateway. */
 const othersLearnMs = 500
 
 /** Obtains certificates from an authority, only one at a time among all gateways. */
@@ -39,7 +39,7 @@ export class Issuer {
 
   constructor(private readonly options: IssuerOptions) {}
 
-  /** Aborts a running order. */
+  /** Aborts the order that is in progress, because the gateway stops. */
   close(): void {
     this.#closing.abort()
   }

@@ -18,7 +18,7 @@ export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHos
   readonly challenges: Challenges
   /** Address for TLS. `undefined`: this gateway does not offer TLS. */
   readonly listen: ListenAddress | undefined
-  /** Address for challenges and redirects. `undefined`: none. */
+  /** Address for challenges and redirects. `undefined`: this gateway does not offer them. */
   readonly httpListen: ListenAddress | undefined
   readonly log: Logger
 }
@@ -45,7 +45,7 @@ export class Listeners {
     return this.converge()
   }
 
-  /** Address at which clients on the gateway's server reach TLS. `undefined`: there is no listener for TLS. */
+  /** Address at which clients on the gateway's server reach TLS. `undefined`: this gateway does not listen for TLS. */
   get tlsAddress(): ListenAddress | undefined {
     return this.#tls?.reachedAt
   }

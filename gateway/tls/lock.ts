@@ -31,7 +31,7 @@ export class StoreLock {
     }
   }
 
-  /** Releases the lock if this process still holds it. It may have expired and be held by another process. */
+  /** Releases the lock if this process still holds it. After the lock has expired, another process may hold it. */
   async #release(holder: string): Promise<void> {
     await this.store.transact(`unlock ${this.name}`, async (client) => {
       await client.watch(this.#key)

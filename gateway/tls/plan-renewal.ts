@@ -44,7 +44,7 @@ export function isEndNear({ notBeforeMs, notAfterMs }: Validity, nowMs: number):
 export interface RenewalFailure {
   readonly fingerprint: string
   readonly error: string
-  /** Waiting time that the authority requires. 0: none. */
+  /** Waiting time that the authority requires. 0: it requires no waiting time. */
   readonly retryAfterSeconds: number
 }
 

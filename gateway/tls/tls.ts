@@ -27,7 +27,7 @@ export interface TlsOptions {
   readonly secret: Buffer
   /** Address for TLS. `undefined`: this gateway does not offer TLS. */
   readonly listen: ListenAddress | undefined
-  /** Address that is reachable from outside as port 80. `undefined`: none. */
+  /** Address that clients reach as port 80. `undefined`: this gateway does not listen there. */
   readonly httpListen: ListenAddress | undefined
   readonly acme: AcmeOptions
   /** True if remote clients can also reach the API without TLS. */
@@ -112,7 +112,7 @@ export class Tls {
     await this.#listeners.close()
   }
 
-  /** Address at which clients on the gateway's server reach TLS. `undefined`: there is no listener for TLS. */
+  /** Address at which clients on the gateway's server reach TLS. `undefined`: this gateway does not listen for TLS. */
   get address(): ListenAddress | undefined {
     return this.#listeners.tlsAddress
   }
@@ -256,7 +256,7 @@ export class Tls {
   }
 }
 
-/** Returns settings with a new current certificate. The old one becomes `previous`, unless both are the same one. */
+/** Returns settings with a new current certificate. The old one becomes `previous`, unless it equals the new one. */
 function replaced(
   old: TlsSettings,
   certificate: StoredCertificate | undefined,

@@ -23,7 +23,7 @@ export interface FleetUpgradesOptions {
 export interface RunRequest {
   readonly id: string
   readonly parallel: number
-  /** Host that is upgraded before the others. Default: the first one by name that can be upgraded. */
+  /** Host that is upgraded before all other hosts. Default: the first one by name that can be upgraded. */
   readonly canaryHostId?: string | undefined
   readonly startedBy: string
 }
@@ -46,7 +46,7 @@ export class FleetUpgrades {
     this.lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
   }
 
-  /** The last run. null: there was none. @throws {BerthError} `store_unavailable` */
+  /** The last run. null: no run was ever started. @throws {BerthError} `store_unavailable` */
   get current(): FleetRun | null {
     return this.#run.current
   }

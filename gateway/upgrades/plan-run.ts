@@ -8,7 +8,7 @@ export interface RunHostFacts {
   readonly version: string
   /** True if the host can install another version of the agent. */
   readonly upgradable: boolean
-  /** Earlier version whose packages the host retains for a rollback. "": it retains none. */
+  /** Earlier version whose packages the host retains for a rollback. "": the host retains no earlier version. */
   readonly previousVersion: string
   readonly upgrade: HostUpgrade | undefined
 }

@@ -129,7 +129,7 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // The next round stores the present revisions of these hosts, so that the webhook receives all later changes.
+    // Marks these hosts, so that the next round stores their revisions. The webhook receives all later changes.
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 

@@ -58,7 +58,7 @@ export class DeliveryQueue {
    * that was sent, and then lost with the master, would be sent a second time with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
-    // `transact` is used only because it waits for the replicas.
+    // Unlike `run`, `transact` also waits for the replicas if the commands only read.
     return parseDeliveries(
       await this.store.transact('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))),
     )

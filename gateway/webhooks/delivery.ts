@@ -19,7 +19,7 @@ export interface Delivery {
 export interface DeliveryAttempt {
   readonly atMs: number
   readonly durationMs: number
-  /** HTTP status of the answer. 0: there was no answer. */
+  /** HTTP status of the answer. 0: the receiver did not answer. */
   readonly status: number
   /** Reason of the failure. Empty: the receiver accepted the message. */
   readonly error: string

@@ -158,7 +158,7 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
   })
 }
 
-/** Rejects callers with any limit, such as an expiry or allowed addresses: a new administrator would have none. */
+/** Rejects callers with any limit, such as an expiry or allowed addresses: a new administrator would have no limits. */
 function refuseBounded(caller: Principal): void {
   if (!isUnbounded(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'only available for keys without any limits')

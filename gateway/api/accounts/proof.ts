@@ -7,7 +7,7 @@ import { trimmed } from '../../http/normalize.js'
 /** A password to check. It may break the rules for new passwords, because these were different in the past. */
 export const GivenPassword = Type.String({ minLength: 1, maxLength: 1024 })
 
-/** A new password. `checkNewPassword` applies the other rules. */
+/** A new password. `checkNewPassword` checks the minimum length for each kind of account. */
 export const NewPassword = Type.String({
   minLength: 1,
   maxLength: 1024,

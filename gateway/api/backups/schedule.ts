@@ -122,7 +122,7 @@ export function backupScheduleRoute(parts: BackupParts): Route {
 }
 
 /**
- * Returns the target that the request names. If it names none and enables a schedule that has none yet, returns the
+ * Returns the target that the request names. If it names no target and enables a schedule without a target, returns the
  * only target that exists.
  * @throws {BerthError} `missing_field` if there are several targets, `backup_target_missing`
  */

@@ -14,7 +14,7 @@ interface Pair<View> {
   readonly after?: View
 }
 
-/** Converts changes to events. Events contain rows as the API returns them. Rows of containers lack the owners. */
+/** Converts changes to events. Events contain rows as the API returns them. Rows of containers lack the sub-users. */
 export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {

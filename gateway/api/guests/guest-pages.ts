@@ -155,7 +155,7 @@ async function select(
   return { items: selection.slice(...range), total: selection.size }
 }
 
-/** Returns the few guests that can match a query by name or of a restricted caller. `undefined`: all can match. */
+/** Returns the few guests that can match: for a query by name or a restricted caller. `undefined`: all can match. */
 function findFew(view: FleetView, caller: Principal, { filters }: ListQuery<GuestField>): GuestView[] | undefined {
   if (isBound(caller)) return boundGuests(view, caller)
   const named = filters.find(({ field }) => field === 'name')

@@ -20,7 +20,7 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/** Converts rates. A legacy field sets both directions, except a direction that has a value other than 0 of its own. */
+/** Converts rates. A legacy field sets both directions. A direction's own field replaces this value unless it is 0. */
 export function planRates(body: RateBody): { [Name in RateName | RequestsName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {

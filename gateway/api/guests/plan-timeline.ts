@@ -47,7 +47,7 @@ function isPrelude({ action, success }: AuditRecord): boolean {
   return action === 'console.ticket' && success
 }
 
-/** Returns the id of the task that `queueOrder` has written into an audit entry. Empty: there is none. */
+/** Returns the id of the task that `queueOrder` has written into an audit entry. Empty: the entry names no task. */
 function taskOf({ detail }: AuditRecord): string {
   return /\btask ([\w-]{1,64})$/.exec(detail)?.[1] ?? ''
 }

@@ -36,7 +36,7 @@ export class WholeList {
     return this.#assemble()
   }
 
-  /** Renders changed blocks, even those that change meanwhile, until few are left. `#assemble` renders the rest. */
+  /** Renders changed blocks, even those that change meanwhile, until only few are left for `#assemble`. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

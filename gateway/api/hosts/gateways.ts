@@ -106,7 +106,7 @@ function inviteRoute({ gateways, time }: Parts): Route {
       context.audit({ target: name })
       const { gateway, token, expiresAtMs } = await gateways.invite(context.operationId, name)
       const row = gatewayRow(gateway, gateways.ownId, time)
-      const command = `echo ${token} | berth-gateway join -` // arguments are visible in the list of processes
+      const command = `echo ${token} | berth-gateway join -` // not an argument: the list of processes shows arguments
       const data = { ...row, join_token: token, command, expires_at: time.format(expiresAtMs) }
       return { status: 201, message: 'gateway invited', data }
     },

@@ -45,7 +45,7 @@ export function planSubUserMappings(
   return { ...wanted, ...Object.fromEntries(closed.map((field) => [field, undefined])) }
 }
 
-/** Returns the last container port if the number of ports stays. @param moved the new first container port */
+/** Returns the last container port if a mapping keeps its number of ports. @param moved the new first container port */
 function endOf({ containerPort, hostPort, hostPortEnd }: PortMapping, moved = containerPort): number {
   return moved + hostPortEnd - hostPort
 }

@@ -229,7 +229,7 @@ function detailOf(body: Static<typeof ChangeWebhookSchema>): string {
   return [...said, rotate ? 'new secret' : undefined].filter((part) => part !== undefined).join(', ')
 }
 
-/** Shortens a URL to its origin. The rest is often a secret. */
+/** Shortens a URL to its origin: path and query are often secret. */
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'no URL'
 }

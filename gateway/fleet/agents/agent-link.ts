@@ -12,7 +12,7 @@ export interface AgentLinkParts {
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
-  /** How many ms the host may still take to connect after the gateway's start. 0: it is not expected. */
+  /** Time in ms for which calls may wait for the host after the gateway's start. 0: the host is not expected. */
   expectedMs(): number
   readonly pauses: Pick<PauseWatch, 'check'>
 }
@@ -32,7 +32,7 @@ export class AgentLink {
     return this.parts.host.online || this.parts.watcher.connection !== undefined || this.awaitedMs > 0
   }
 
-  /** How many ms the host may still take to connect after the gateway's start. 0: connected, or not expected. */
+  /** Time in ms that calls may wait for the host after the gateway's start. 0: it is connected, or not expected. */
   get awaitedMs(): number {
     return this.parts.watcher.connection ? 0 : this.parts.expectedMs()
   }

@@ -41,7 +41,7 @@ export interface GuestMoverOptions {
 /** Moves guests between hosts, and decides which host owns them. Any gateway continues what another one has begun. */
 export class GuestMover {
   readonly #working = new SingleFlight()
-  /** Announcements in progress, by uuid of the guest or id of the host. A slow host delays only its own moves. */
+  /** Announcements in progress, by uuid of the moved guest or id of a host. A slow host delays no other moves. */
   readonly #announcing = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #unlisten: (() => void) | undefined
@@ -164,7 +164,7 @@ export class GuestMover {
     return { ...plan, response }
   }
 
-  /** Submits an order with a ticket. Repeats the order with a new ticket if the agent has renewed the ticket's key. */
+  /** Calls `submit` with a ticket for the transfer. Repeats this with a new ticket if the agent has renewed its key. */
   async #withTicket<T>(move: StoredMove, submit: (ticket: string) => Promise<T>): Promise<T> {
     for (const startMs = performance.now(); ; await delay(renewalLookMs)) {
       try {

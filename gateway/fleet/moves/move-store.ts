@@ -12,7 +12,7 @@ export interface StoredMove {
   readonly id: string
   readonly uuid: string
   readonly fromHostId: string
-  /** Empty: not known, because the store had lost the move. */
+  /** Host to which the guest moves. Empty: not known, because the store had lost the move. */
   readonly toHostId: string
   readonly beganAtMs: number
   /** Ownership generation of the guest when the move began. Absent in moves that an earlier version began. */
@@ -190,7 +190,7 @@ export interface LostMove {
 type MoveIds = Pick<StoredMove, 'id' | 'uuid'>
 
 interface Present {
-  /** `undefined`: no reservation, because the guest was deleted, its host was removed, or the store has lost it. */
+  /** `undefined`: no reservation exists. The guest or its host was removed, or the store has lost the reservation. */
   readonly owner: GuestOwner | undefined
   readonly move: StoredMove | undefined
   /** Resources that are reserved on the target. */

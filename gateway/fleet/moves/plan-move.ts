@@ -3,7 +3,7 @@ import type { StoredMove } from './move-store.js'
 export interface MoveFacts {
   /** The source host's report about the guest. `undefined`: it does not report the guest, or is offline. */
   readonly source: { readonly role: string; readonly moveId: string } | undefined
-  /** State of the source's operation. `undefined`: not known. */
+  /** State of the move's operation on the source host. `undefined`: not known. */
   readonly operation: string | undefined
   readonly isSourceOnline: boolean
   /** True if the source was removed from the fleet. */
@@ -17,7 +17,7 @@ const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** The step after the owner of the guest got the decision. `tell`: the other host of the move must delete its copy. */
+/** What to do after the owner of the guest got the decision. `tell`: tells the move's other host to delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */
@@ -38,7 +38,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {
   const { source, isSourceOnline, isSourceRemoved } = facts
   if (hasOwner || decided?.ownerId === fromHostId) return 'tell'
-  // The target has no copy of the guest. The source has the last one and becomes the owner again.
+  // The target has no copy of the guest. The source has the last copy and becomes the owner again.
   if (source && source.role !== 'absent') return 'return'
   return isSourceOnline || isSourceRemoved ? 'forget' : 'wait'
 }

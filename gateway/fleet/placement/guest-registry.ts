@@ -47,10 +47,8 @@ export class GuestRegistry {
 
   /**
    * Reserves a name and resources of a host, and assigns an id and a uuid. A repeated operation gets the same
-   * reservation.
-   *
-   * All waiting requests share one transaction: many transactions of one gateway would make those of others fail again
-   * and again.
+   * reservation. All waiting requests share one transaction: with many transactions of one gateway, those of other
+   * gateways would fail again and again.
    * @throws {BerthError} `name_conflict`, `store_unavailable`, or the error of `place`
    */
   async reserve(request: Omit<ReservationRequest, 'uuid'>): Promise<Reserved> {
@@ -169,7 +167,7 @@ export class GuestRegistry {
     return uuids.filter((_, index) => !found[index])
   }
 
-  /** Notifies of changes of reservations, and of reconnections to the store. Call it before `store.start()`. */
+  /** Calls the listener after changes of reservations, and if the store connects again. Call before `store.start()`. */
   onChange(listener: () => void): void {
     this.store.onInvalidate(this.#guests, listener)
     this.store.on('up', listener)

@@ -27,7 +27,7 @@ export interface Placed {
   readonly hostId: string
   /** The new reservation. */
   readonly room: ReservedRoom
-  /** Changes of other reservations. */
+  /** Changes of other reservations that must be stored together with the new one. */
   readonly changes: RoomChanges
 }
 

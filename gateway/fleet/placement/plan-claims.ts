@@ -45,11 +45,11 @@ export interface ClaimPlan {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /** Present ownership generation, if the host believes that it is the owner because it knows an older generation. */
+  /** Present ownership generation, if the host knows an older one and therefore believes that it is the owner. */
   readonly ownerGeneration?: number
 }
 
-/** Decides whether reported guests belong to this host. The stored host counts, otherwise the first that reports. */
+/** Decides whether guests belong to this host. Guests that the store does not know belong to the reporting host. */
 export function planClaims(hostId: string, claims: readonly GuestClaim[], held: StoredClaims): ClaimPlan {
   const names = new Map(held.byName)
   const ids = new Map(held.byId)

@@ -95,7 +95,7 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
   return findExceeded(addAllocation(allocated, wanted), host.description?.capacity, ratios) === undefined
 }
 
-/** Highest allocated share of a resource, relative to its ratio, with the guest. Ratio 0 (no limit) counts as 16. */
+/** Highest allocated share of a resource after adding the guest, divided by its ratio (16 if there is no limit). */
 function spread({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   const shares = planShares(addAllocation(allocated, wanted), host.description?.capacity)
   return Math.max(...shares.map(({ share, kind }) => share / (ratios[kind] || 16)))

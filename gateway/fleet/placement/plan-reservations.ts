@@ -14,7 +14,7 @@ export interface ReservationRequest {
   readonly place: (rooms: ReservedRooms) => Placed
 }
 
-/** Content of the store that decides about requests. */
+/** The data in the store on which the reservations for new guests depend. */
 export interface StoredReservations {
   /** Reservations of earlier attempts, by operation id. */
   readonly earlier: ReadonlyMap<string, Reservation>
@@ -29,7 +29,7 @@ export type Reserved = { readonly reservation: Reservation; readonly repeated: b
 export type ReservationOutcome = Reserved | { readonly error: unknown }
 
 export interface ReservationsPlan {
-  /** The outcome of each request, in the same order. */
+  /** One outcome for each request, in the order of the requests. */
   readonly outcomes: readonly ReservationOutcome[]
   readonly add: readonly Reservation[]
   readonly rooms: ReadonlyMap<string, ReservedRoom | undefined>

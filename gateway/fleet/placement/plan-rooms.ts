@@ -8,7 +8,7 @@ export interface ReservedRoom {
   readonly uuid?: string
   /** Steady time in ms since 1970 at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
-  /** Maximum remaining time in ms of the reservation, at any moment. Absent: `roomLifetimeMs`. */
+  /** A reservation that would last longer than this (ms) from now is shortened. Absent: `roomLifetimeMs`. */
   readonly lifetimeMs?: number
 }
 
@@ -20,13 +20,13 @@ export type RoomChanges = ReadonlyMap<string, ReservedRoom | undefined>
 
 /** Lifetime in ms of a reservation. A creation takes seconds. */
 export const roomLifetimeMs = 120_000
-/** Time in ms that a reservation stays after one gateway shows the guest, until the others have the same report. */
+/** Time in ms that a reservation stays after one gateway shows its guest. By then, all gateways show this guest. */
 export const roomSettleMs = 5000
 
 export interface RoomFacts {
-  /** The time in ms since 1970, or earlier if the clock has jumped. */
+  /** Present time in ms since 1970. If the clock has jumped, it may be too early. */
   readonly nowMs: number
-  /** The time in ms since 1970, or later if the clock has jumped. */
+  /** Present time in ms since 1970. If the clock has jumped, it may be too late. */
   readonly latestMs: number
   /** True if this gateway's view counts the guest among those of the host. */
   readonly isShown: (hostId: string, uuid: string) => boolean
@@ -43,8 +43,8 @@ export interface RoomPlan {
 }
 
 /**
- * Decides which reservations this gateway counts: none of a guest that its view contains, because each guest must count
- * once. Other gateways may get the host's report later and still need the reservation.
+ * Decides which reservations this gateway counts. A guest in its view counts already, so the guest's reservation does
+ * not count here. It still counts at gateways that wait for the host's report.
  */
 export function planRooms(rooms: ReservedRooms, { nowMs, latestMs, isShown }: RoomFacts): RoomPlan {
   const counted: ReservedRoom[] = []

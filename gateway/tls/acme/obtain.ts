@@ -20,7 +20,7 @@ export interface Challenge {
 
 export interface AcmeOrder {
   readonly target: string
-  /** Address to which the authority sends mail. "": none. */
+  /** Address to which the authority sends mail. "": no address was given. */
   readonly email: string
   readonly account: AccountKey
   /** Methods to try, in this order. */
@@ -69,7 +69,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
   throw refused ?? acmeUnavailable('it offers no challenge that this gateway supports')
 }
 
-/** True if the error concerns only this method: the authority rejected it, or this gateway cannot use it. */
+/** True if another challenge method may succeed: the authority rejected this one, or this gateway cannot use it. */
 function isOfMethod(error: unknown): error is BerthError {
   return error instanceof BerthError && error.kind === 'conflict'
 }

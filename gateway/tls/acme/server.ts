@@ -16,7 +16,7 @@ import type { AccountKey } from './jws.js'
 export interface AcmeServerOptions {
   /** URL of the server's directory. */
   readonly directory: string
-  /** PEM certificates that are trusted in addition to the usual authorities. "": none. */
+  /** PEM certificates that are trusted in addition to the usual authorities. "" adds none. */
   readonly caPem: string
   /** Signal that aborts all requests. */
   readonly signal: AbortSignal
@@ -32,7 +32,7 @@ export interface Directory {
 
 export interface AcmeReply<Body> {
   readonly body: Body
-  /** URL of a new account or order. "": none. */
+  /** URL of a new account or order. "": the answer contains no such URL. */
   readonly location: string
   readonly retryAfterSeconds: number | undefined
 }

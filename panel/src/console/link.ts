@@ -73,7 +73,7 @@ export class ConsoleLink {
     this.#try({ is: 'connecting' })
   }
 
-  /** Connects at once if a later attempt is scheduled. */
+  /** If the next attempt to connect is scheduled for later, connects at once instead. */
   hurry = (): void => {
     if (this.#timer === undefined) return
     this.#tries = 0

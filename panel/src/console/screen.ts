@@ -63,7 +63,7 @@ export class Screen {
     this.#rfb?.sendCtrlAltDel()
   }
 
-  /** Sends F6 to the guest. The user cannot press the key for this, because it moves the focus out of the screen. */
+  /** Sends F6 to the guest. If the user presses F6, the browser moves the focus out of the screen instead. */
   pressF6(): void {
     this.#rfb?.sendKey(0xffc3, 'F6')
   }

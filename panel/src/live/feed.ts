@@ -23,7 +23,7 @@ const silentMs = 40_000
 /** Events that arrive within this time are passed on together. */
 const gatherMs = 30
 
-/** One connection to the event stream. It never reconnects: only a tab can find out why the connection was lost. */
+/** One connection to the event stream. It does not reconnect: only a tab can find out why the connection was lost. */
 export class EventFeed {
   isOpen = false
   #source: EventSource | undefined

@@ -85,7 +85,7 @@ function leadsTo(port: number, mapping: PortMapping): boolean {
 
 /** @param first container port of the first mapping; 0: the same port as on the host, as in all other mappings */
 function pickedMappings(count: number, first: number): PortMapping[] {
-  // A container port of 0 means: the same port as the host port, which the agent chooses.
+  // The container port 0 stands for the host port, which the agent chooses.
   return Array.from({ length: count }, (_, index) => pickedTo(index === 0 ? first : 0))
 }
 
