@@ -35,7 +35,7 @@ import { tlsOptionsOf } from './tls/options.js'
 import { Tls } from './tls/tls.js'
 import { FleetUpgrades } from './upgrades/fleet-upgrades.js'
 
-/** Maximum time in ms for clients to change to new connections before a shutdown. They are served meanwhile. */
+/** Maximum time in ms for clients to change to new connections before a shutdown. Requests are served meanwhile. */
 const lingerMs = 2000
 /** Maximum time in ms for requests in progress at shutdown. */
 const graceMs = 10_000
@@ -204,7 +204,7 @@ interface LeavingParts {
   readonly events: EventHub
   /** Returns the time in ms for load balancers to notice that this gateway stops. All requests are served meanwhile. */
   readonly drainMs: () => number
-  /** Returns the maximum time in ms for clients to change to new connections. They are served meanwhile. */
+  /** Returns the maximum time in ms for clients to change to new connections. Requests are served meanwhile. */
   readonly lingerMs: () => number
 }
 

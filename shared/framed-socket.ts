@@ -7,7 +7,7 @@ import { FrameReader, frameOf, type OnFrame } from './framing.js'
  */
 export const consoleProtocol = 'berth-console/2'
 
-/** Interval in ms at which each side sends keep-alives. The connection ends when the peer has missed two. */
+/** Interval in ms of each side's keep-alives. The connection ends when two keep-alives of the peer are missing. */
 const defaultSignEveryMs = 5000
 const silentSigns = 2
 /** Longest time that the transfer of pending data may take after the end of a connection was requested. */
@@ -16,7 +16,7 @@ const lastSendMs = 10_000
 const sign = frameOf(Buffer.alloc(0))
 
 export interface FramedSocketListener {
-  /** Called for every frame except keep-alives. A RangeError or decoding error that it throws is passed to `onEnd`. */
+  /** Called for every frame except keep-alives. `onEnd` gets a RangeError or decoding error that this throws. */
   readonly onFrame: OnFrame
   /** Called once. @param error undefined if the peer ended the connection */
   onEnd(error: Error | undefined): void
@@ -51,8 +51,8 @@ export class FramedSocket {
   }
 
   /**
-   * Sends pending data and ends the connection after `withinMs` at the latest. Received frames are ignored. A later
-   * call replaces the time limit of an earlier one.
+   * Sends pending data and ends the connection after `withinMs` at the latest. Received frames are ignored. If this is
+   * called again, the later time limit applies.
    */
   end(withinMs = lastSendMs): void {
     clearTimeout(this.#ending)

@@ -20,7 +20,7 @@ export interface Identity {
   readonly transfer?: TransferTicket
 }
 
-/** The one transfer of a guest between two hosts that a certificate allows. */
+/** Identifies the only transfer for which a certificate is valid: a move of one guest between two hosts. */
 export interface TransferTicket {
   /** Uuid of the move. */
   readonly moveId: string

@@ -213,7 +213,7 @@ class Exchange {
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /** Fails a body of which no more bytes arrive. Waits as long as the caller has unread bytes. */
+  /** Fails a body of which no more bytes arrive. Waits as long as the caller leaves arrived bytes unread. */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {

@@ -16,8 +16,8 @@ const version = 1
 
 /**
  * @param key 32 bytes from `readOrCreateKey`
- * @param context names the owner of the text; `open` needs the same context, so that the text of one owner cannot
- * replace that of another
+ * @param context names the owner of the text. `open` needs the same context. A text can therefore not be used for
+ * another owner.
  * @returns base64url
  */
 export function seal(key: Buffer, plaintext: string, context = ''): string {

@@ -112,8 +112,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // New entries push older ones back. This page may therefore begin with ids of the previous page, which are
-      // skipped.
+      // New entries shift older entries to later pages, so this page may begin with ids that were yielded already.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()

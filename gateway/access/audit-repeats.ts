@@ -5,8 +5,8 @@ import type { AuditOutcome } from './contract.js'
 /** Time in ms for which similar failures of a caller share one audit entry. */
 export const repeatMs = 3_600_000
 /**
- * Number of different failures of a caller that get separate entries within `repeatMs`. Later failures share an entry
- * if action and code are the same, even if other details differ.
+ * Number of different failures of a caller that get separate audit entries within `repeatMs`. Later failures share an
+ * entry if action and code are the same, even if other details differ.
  */
 const ownRows = 100
 

@@ -28,7 +28,7 @@ export function adminKeyFile(stateDir: string): string {
 
 /**
  * Creates an administrator's key, which the gateway imports at its next start. Each call creates an additional key, for
- * example when the last one was lost.
+ * example when the previous key was lost.
  * @param keyFile path of a new file with the key, mode 0600
  */
 export async function createAdminKey(stateDir: string, keyFile: string): Promise<void> {

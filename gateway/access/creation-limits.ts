@@ -2,7 +2,7 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that may access only some containers. Objects that its keys create count towards it, too. */
+  /** Limit of a caller that may access only some containers. Objects that the caller's keys create count, too. */
   readonly bound: number
   /** Limit of each key that may access all containers but has other limits. Unlimited callers share one such limit. */
   readonly others: number
@@ -22,7 +22,7 @@ export const defaultCreationLimits: CreationLimits = {
 export interface CreationShare {
   /**
    * `ref` of the caller that has the quota: the earliest creator that is restricted to containers, or else the earliest
-   * limited one (possibly the caller itself). "": the quota of all unlimited callers.
+   * limited creator (possibly the caller itself). "": the quota of all unlimited callers.
    */
   readonly share: string
   readonly isBound: boolean

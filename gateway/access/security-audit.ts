@@ -26,7 +26,7 @@ const seconds = { known: 40 * day, claimed: 10 } as const
 
 /**
  * Records in the audit log what agents did automatically against abuse. The store decides which of several gateways
- * writes an entry. If that gateway dies before the store notes it, another gateway writes the entry again.
+ * writes an entry. If that gateway dies before the entry is marked as recorded, another gateway writes it again.
  */
 export class SecurityAudit {
   readonly #known = new Set<string>()

@@ -8,8 +8,8 @@ const rememberedMs = 30 * 86_400_000
 const maxPlaces = 8
 
 /**
- * Remembers the addresses of recent logins. Logins from these addresses run before those of strangers. They are stored
- * by user name, so that a look-up takes the same time for names without an account.
+ * Remembers the addresses of recent logins. Logins from these addresses run before logins of strangers. The addresses
+ * are stored by user name, so that a look-up takes the same time for names without an account.
  */
 export class KnownPlaces {
   constructor(private readonly store: Store) {}

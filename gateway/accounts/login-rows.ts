@@ -37,8 +37,8 @@ export class LoginRows {
   ) {}
 
   /**
-   * Lists the log rows in which an attempt can be counted, the most detailed first. The first one is used that exists
-   * or may be created.
+   * Lists the log rows in which an attempt can be counted, the most detailed first. The attempt is counted in the first
+   * of these rows that exists or may be created.
    */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt

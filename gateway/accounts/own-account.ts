@@ -151,7 +151,7 @@ export class OwnAccount {
   }
 }
 
-/** Logged-in users are known, so that their requests run before those of strangers (see `FairGate`). */
+/** Logged-in users count as known, so that their requests run before requests of strangers (see `FairGate`). */
 function claimOf({ username }: Account, { address }: LoginPlace): PasswordClaim {
   return { account: username.toLowerCase(), source: sourceOf(address), known: true }
 }

@@ -25,20 +25,20 @@ export interface Allowance {
 const common = { firstWaitMs: minuteMs, forgetMs: 15 * minuteMs }
 
 export const allowances = {
-  /** Attempts at one account from one source. */
+  /** Attempts to log in to one account from one source. */
   pair: { ...common, free: 5, mostWaitMs: 60 * minuteMs },
-  /** Attempts at one account from one source, while the account is under attack (see `attackAt`). */
+  /** Attempts to log in to one account from one source, while the account is under attack (see `attackAt`). */
   pairUnderAttack: { ...common, free: 2, mostWaitMs: 60 * minuteMs },
-  /** Attempts at all accounts from one source. */
+  /** Attempts to log in to any account from one source. */
   source: { ...common, free: 30, mostWaitMs: 15 * minuteMs },
-  /** Attempts at one account from a device that has logged in to it before. */
+  /** Attempts to log in to one account from a device that has logged in to the account before. */
   device: { ...common, free: 5, mostWaitMs: 15 * minuteMs },
   /**
-   * Attempts at the code of one account, from one source or known device. Failures count for a day, because codes are
-   * short: at any time, three of the million possible codes are valid.
+   * Attempts to enter the code of one account, from one source or known device. Failures count for a day, because codes
+   * are short: at any time, three of the million possible codes are valid.
    */
   code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
-  /** Attempts at the code of one account, from all sources and unknown devices together. */
+  /** Attempts to enter the code of one account, from all sources and unknown devices together. */
   codes: { free: 30, firstWaitMs: 5 * minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
 } as const satisfies Record<string, Allowance>
 
@@ -70,7 +70,7 @@ export function planBuckets(attempt: AttemptSource, step: LoginStep, failures: n
   return step === 'code' ? [own, source, codes] : [own, source]
 }
 
-/** The counter of this account and this source (or known device). A complete login from there resets it. */
+/** The counter of this account and this source (or known device). A complete login from there resets the counter. */
 export function ownBucket({ account, source, device }: AttemptSource, step: LoginStep, failures = 0): Bucket {
   const prefix = step === 'password' ? '' : `${step}-`
   const name = device === undefined ? `${prefix}pair:${account}:${source}` : `${prefix}device:${device}`

@@ -12,7 +12,7 @@ export interface SessionRecord {
   readonly expiresAtMs: number
   /** Time in ms without a request after which the session ends. */
   readonly idleMs: number
-  /** Time of the last confirmation of the password or a code. Some changes require a recent one. */
+  /** Time of the last confirmation of the password or a code. Some changes require a recent confirmation. */
   readonly confirmedAtMs: number
 }
 

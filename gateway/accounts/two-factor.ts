@@ -61,8 +61,8 @@ export class TwoFactor {
   }
 
   /**
-   * Finds the time step of a code. The previous and the next step are accepted, because clocks differ.
-   * @param afterStep codes of this step and earlier ones are rejected
+   * Finds the time step of a code. Codes of the previous and the next step are accepted, because clocks differ.
+   * @param afterStep codes of this step and earlier steps are rejected
    * @returns `undefined`: the code is wrong
    */
   findStep(secret: string, code: string, afterStep: number): number | undefined {

@@ -15,6 +15,6 @@ export async function checkReady(config: Pick<GatewayConfig, 'listen'>): Promise
   const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(timeoutMs) }).catch((cause: unknown) => {
     throw unreachable('does not answer', cause)
   })
-  // Other answers, such as that of an access policy, also show that the gateway serves requests.
+  // Other answers, such as a rejection by the access policy, also show that the gateway serves requests.
   if (answer.status === 503) throw unreachable('does not serve requests yet')
 }

@@ -34,7 +34,7 @@ export interface JoinOptions {
 
 /** Directory, in the state directory, that keeps the former state: this prefix, followed by the id of the gateway. */
 const formerPrefix = 'before-joining-as-'
-/** Position of an entry of the prepared state. The file with the identity is moved last. */
+/** Position in which an entry of the prepared state is moved. The file with the gateway's identity is the last. */
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
 
 /**

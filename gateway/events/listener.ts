@@ -77,7 +77,7 @@ export class EventSubscriber {
     this.#response.write('event: beat\ndata: {}\n\n')
   }
 
-  /** Sends the reason and ends the stream. */
+  /** Tells the client why the stream ends, and ends the stream. */
   end(code: string): void {
     if (this.#ended) return
     this.#ended = true

@@ -23,8 +23,8 @@ export class EventRing {
   #next: number
 
   /**
-   * @param epoch identifies this ring, because the same number means another event in another ring
-   * @param first number of the first event: 1, or a higher number if this ring continues another one
+   * @param epoch id of this ring: another ring may have other events with the same numbers
+   * @param first number of the first event: 1, or a higher number if this ring continues another ring
    */
   constructor(
     readonly epoch: string,

@@ -25,7 +25,7 @@ export interface CertificateOptions {
   readonly connector: AgentConnector
 }
 
-/** Maximum number of accepted certificates of a host. Old ones stay valid while connections change to the newest. */
+/** Maximum number of accepted certificates of a host. Old ones are accepted until all connections use the newest. */
 const keptSerials = 16
 /** Delay in ms before another attempt to renew a certificate that has expired or is not valid yet. */
 const renewAgainMs = 5000

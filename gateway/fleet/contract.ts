@@ -172,7 +172,7 @@ export interface HostChange {
   readonly name?: string
   readonly address?: string
   readonly draining?: boolean
-  /** Public address as `parsePublicAddress` returns it. "": Berth derives it. */
+  /** Public address as `parsePublicAddress` returns it. "": Berth derives the address. */
   readonly publicAddress?: string
 }
 

@@ -8,8 +8,8 @@ const flushEveryMs = 1000
 const batch = 100
 
 /**
- * Stores the last known state of all guests. A gateway that starts while a host is offline can then show its guests
- * with the status unknown. Changes are written once a second, new guests immediately.
+ * Stores the last known state of all guests. If a host is offline when a gateway starts, the gateway can then show the
+ * host's guests with the status unknown. Changes are written once a second, new guests immediately.
  *
  * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.
  */

@@ -7,7 +7,7 @@ import type { TableSlot } from '../lists/table.js'
 
 /**
  * Guests of all hosts by uuid, id and name, which are unique in the fleet. If two guests have the same id, name or
- * uuid, only the first one is shown. The second one is stored in the `conflicts` of its host.
+ * uuid, only the first guest is shown. The second guest is stored in the `conflicts` of its host.
  */
 export class GuestIndex {
   readonly table = new GuestTable<GuestEntry>()

@@ -32,8 +32,8 @@ export class HostStore {
   }
 
   /**
-   * Calls the listener after each change of hosts by any gateway. The change counts as visible when the returned promise
-   * resolves. Call it before `store.start()`.
+   * Calls the listener after each change of hosts by any gateway. The change counts as visible when the promise that
+   * the listener returns resolves. Call it before `store.start()`.
    */
   onChange(listener: () => Promise<void>): void {
     for (const key of [this.#hosts, this.#removed]) this.store.onInvalidate(key, listener)

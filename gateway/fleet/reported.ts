@@ -53,7 +53,7 @@ export interface HostView {
   readonly certificateNotAfterMs: number
   /** Warnings for the operator: from the agent, about guests that are hidden by conflicts, and about rejected data. */
   readonly warnings: readonly string[]
-  /** True if the agent has last reported another version than that of this gateway. */
+  /** True if the version that the agent last reported differs from the version of this gateway. */
   readonly outdated: boolean
   readonly description: HostDescription | undefined
   readonly metrics: HostMetrics | undefined

@@ -36,7 +36,7 @@ export class WatchSession {
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param from last received revision. The agent continues after it, or sends its complete state if it cannot. */
+  /** @param from last revision that was received. If the agent cannot continue after it, it sends the whole state. */
   constructor(
     readonly connection: AgentConnection,
     from: Pick<HostState, 'epoch' | 'revision'>,

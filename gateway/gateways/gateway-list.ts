@@ -10,7 +10,7 @@ export interface GatewayRecord {
   readonly id: string
   /** Unique, without regard to case. "": the gateway gets the name of its machine when it joins. */
   readonly name: string
-  /** End of the invitation in ms since 1970. 0: the gateway has joined, or is the first one. */
+  /** End of the invitation in ms since 1970. 0: the gateway has joined, or is the fleet's first gateway. */
   readonly invitedUntilMs: number
   /** Time of joining in ms since 1970. 0: the gateway has not joined yet. */
   readonly joinedAtMs: number
@@ -71,7 +71,7 @@ export function admit(
   return replace(list, { ...known, name, keyDigest, invitedUntilMs: 0, joinedAtMs: nowMs })
 }
 
-/** Notes the start of a gateway. Adds the gateway if the list lacks it: it is the first one, or the store was lost. */
+/** Notes the start of a gateway. Adds the gateway if it is missing, as the first one or after a loss of the store. */
 export function noteStart(
   list: GatewayList,
   own: Pick<GatewayRecord, 'id' | 'name' | 'version' | 'joinAddress' | 'startedAtMs'>,

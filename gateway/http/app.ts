@@ -89,7 +89,7 @@ function whenGone(response: ServerResponse, { onGone }: Exchange): void {
   const isSent = response.writableEnded && response.writableLength === 0
   if (isSent || response.destroyed) return gone()
   response.once('close', gone)
-  if (!response.writableEnded) return // a stream itself checks whether its client still reads
+  if (!response.writableEnded) return // for streams, other code checks whether the client reads
   response.setTimeout(stalledMs, () => response.destroy())
 }
 
@@ -132,7 +132,7 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
   }
 }
 
-/** Rejects requests that Node would answer itself, in another form than the API (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+/** Rejects requests that Node would otherwise reject in another form than the API (RFC 9112, 3.2; RFC 9110, 10.1.1). */
 function checkProtocol(request: IncomingMessage): void {
   checkHostHeader(request)
   const { headers } = request

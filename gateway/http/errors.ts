@@ -14,7 +14,7 @@ const statusByKind: Record<ErrorKind, number> = {
   unsupported: 501,
 }
 
-/** Codes with another HTTP status than that of their kind. */
+/** HTTP statuses of error codes, where they differ from the status of the error's kind. */
 const statusByCode: Readonly<Record<string, number>> = {
   method_not_allowed: 405,
   payload_too_large: 413,

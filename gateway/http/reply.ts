@@ -103,7 +103,7 @@ function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void>
 
 /**
  * Returns alternating names and values, which Node accepts and which cost half as much as merging objects. The list
- * must be complete: of several headers with one name, such as cookies, Node would only send the last one.
+ * must be complete: of several headers with the same name, such as cookies, Node would only send the last header.
  */
 function headerList(
   { headers, body, cookies = [] }: Reply,

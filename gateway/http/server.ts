@@ -88,7 +88,7 @@ export function httpOptions(timeouts: HttpTimeouts, { requests, upgrades }: Hand
     connectionsCheckingInterval: timeouts.checkEveryMs,
     maxHeaderSize: 16_384,
     noDelay: true,
-    // The application rejects requests without a Host header itself, with an envelope and a request id.
+    // Node would reject requests without a Host header. The application rejects them with an envelope and a request id.
     requireHostHeader: false,
   }
 }

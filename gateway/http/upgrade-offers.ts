@@ -8,7 +8,7 @@ export interface RequestRules {
   isExcess(request: IncomingMessage): boolean
 }
 
-/** Node's request. Its parser sets `offersUpgrade` if the client offers to switch to another protocol. */
+/** A request of Node's server. Node's parser sets `offersUpgrade` if the client offers to switch the protocol. */
 interface OfferingRequest extends IncomingMessage {
   readonly offersUpgrade: boolean
   readonly upgrade: boolean
@@ -17,8 +17,8 @@ interface OfferingRequest extends IncomingMessage {
 /**
  * Creates a class for the requests of a server. Some clients, such as Java's, offer another protocol (`h2c`), which a
  * server may ignore (RFC 9110, 7.8). But Node 20 treats each offer as accepted if the server has a listener for
- * upgrades. With this class, it does so only for offers that `rules.wants` accepts, and for requests beyond the
- * connection's limit: Node's parser then ignores the rest of the packet.
+ * upgrades. With this class, Node accepts only offers that `rules.wants` accepts, and requests beyond the connection's
+ * limit: Node's parser then ignores all data that follows in the packet.
  */
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {

@@ -31,7 +31,7 @@ export interface TableOptions<Item, Name extends string> {
   readonly counted: readonly Name[]
 }
 
-/** Maximum number of selections that follow changes. Beyond it, the least recently used one is dropped. */
+/** Maximum number of selections that are kept up to date. Beyond it, the least recently used one is dropped. */
 export const maxSelections = 32
 
 /** Maximum number of selections that are filled at once. Further ones wait. It must be lower than `maxSelections`. */

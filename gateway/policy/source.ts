@@ -87,7 +87,7 @@ export function isLoopback(peer: string): boolean {
 
 const forwardingHeaders = ['forwarded', 'x-real-ip', 'cf-connecting-ip', 'via']
 
-/** True if a proxy has forwarded the request. Otherwise its client is the peer itself. */
+/** True if a proxy has forwarded the request. Otherwise the peer of the connection is the client. */
 export function isForwarded(headers: IncomingHttpHeaders): boolean {
   if (forwardingHeaders.some((name) => headers[name] !== undefined)) return true
   return Object.keys(headers).some((name) => name.startsWith('x-forwarded-'))

@@ -7,7 +7,7 @@ export type Language = (typeof languages)[number]
 
 /** Settings for browsers, shared by all gateways. Create the object before `store.start()`. */
 export class PanelSettings {
-  /** Language for users without a choice of their own. */
+  /** Language for users who made no choice of their own. */
   readonly language: StoredDocument<Language>
   /** Canonical origins of other sites, like `https://panel.example`, whose pages may open consoles. */
   readonly websshOrigins: StoredDocument<readonly string[]>

@@ -43,7 +43,7 @@ export class ListeningSockets {
     return new ListeningSockets(new DescriptorStore(notifySocket), planInherited(environment, process.pid), log)
   }
 
-  /** Uses the socket from before the restart, or opens and stores a new one. @throws the error of listen(2) */
+  /** Uses the socket from before the restart, or opens and stores another socket. @throws the error of listen(2) */
   async listen(server: Server, { host, port }: ListenAddress): Promise<void> {
     const { address } = await lookup(host)
     const name = nameOf(address, port)

@@ -94,7 +94,7 @@ export class AofRepair {
     this.parts.log.warn(facts, `store: the last ${end.cutBytes} bytes of a file were incomplete and have been cut off`)
   }
 
-  /** Finds the valid length of the last file, if the checker rejects only this file. */
+  /** Finds the valid length of the last file, if redis-check-aof rejects only this file. */
   async #findEnd(output: string): Promise<{ name: string; goodBytes: number; cutBytes: number } | undefined> {
     const all = [...output.matchAll(/AOF analyzed: filename=(\S+), size=(\d+), ok_up_to=(\d+), .*diff=(\d+)/g)]
     const [, name = '', , goodBytes, cutBytes] = all.at(-1) ?? []

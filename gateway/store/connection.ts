@@ -30,8 +30,8 @@ function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreSe
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
     disableClientInfo: true,
-    // No timeout of single commands: each would create an AbortSignal, which costs more than the command itself.
-    // `Store` ends hanging commands instead.
+    // No timeout of single commands, because each timeout would create an AbortSignal, which costs more than the
+    // command. `Store` ends hanging commands instead.
     commandOptions: { timeout: 0 },
     // `Store` connects again by itself, each time with a new client.
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, ...address, ...tls },

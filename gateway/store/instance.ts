@@ -3,8 +3,8 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import type { Store } from './store.js'
 
 /*
- * Each request that is in progress names its gateway process. This file makes these names, and checks whether a named
- * process still runs: with /proc on the same host, otherwise with a short-lived key in the store.
+ * Records of requests in progress name the gateway process that runs the request. This file makes these names, and
+ * checks whether a process still runs: with /proc on the same host, otherwise with a short-lived key in the store.
  */
 
 const leaseMs = 10_000

@@ -59,7 +59,7 @@ export class Lease {
   /**
    * Makes the transaction fail if another process takes over the lease. Call it within `store.transact`, before MULTI.
    * @param epoch epoch in which the work of the transaction began. Default: the latest epoch of this process
-   * @throws {BerthError} `lease_lost` if the lease already has another epoch, even a later one of this process
+   * @throws {BerthError} `lease_lost` if the lease already has another epoch, even a later epoch of this process
    */
   async guard(client: StoreClient, epoch = this.#epoch): Promise<void> {
     await client.watch(this.#key)

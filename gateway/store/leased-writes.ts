@@ -9,8 +9,8 @@ const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
  * Writes that are valid only while the gateway holds a lease without interruption. They fail after any take-over since
- * this object was created, even by the same gateway: another one may have held the lease in between. All waiting writes
- * form one transaction, so that the lease is checked only once.
+ * this object was created, even by the same gateway: another gateway may have held the lease in between. All waiting
+ * writes form one transaction, so that the lease is checked only once.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []

@@ -5,8 +5,8 @@
 
 /**
  * True if a power cut explains the bytes after the last complete command. They must be the beginning of further
- * commands. Zeros may follow: file systems leave them for data that was not written.
- * @param tail bytes from the first one that redis-check-aof rejects
+ * commands. Zeros may follow: file systems leave zeros in place of data that was not written.
+ * @param tail bytes from the first byte that redis-check-aof rejects
  */
 export function isTornTail(tail: Buffer): boolean {
   return isBeginning(tail.subarray(0, lengthWithoutZeros(tail)))
@@ -108,10 +108,10 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that belong to a base file: those whose numbers are not lower. Redis opens an increment before
- * it writes a base, and another one if writing the base fails. If there are several increments, some may be older than
- * the base. Source: redis 7.0, aof.c
- * @returns undefined if this is possible
+ * Finds the increments that belong to a base file: their numbers are not lower. Redis opens an increment before it
+ * writes a base, and another increment if writing the base fails. If there are several increments, some may be older
+ * than the base. Source: redis 7.0, aof.c
+ * @returns undefined if some of them may be older
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

@@ -41,7 +41,7 @@ export async function purgeStore(options: ServerOptions, prefix: string, ownId?:
   }
 }
 
-/** Throws an error if a gateway is using the prefix. */
+/** Throws an error if a gateway is using Redis keys with the prefix. */
 async function checkUnused(client: StoreClient, prefix: string): Promise<void> {
   const leases = `${prefix}instance:`
   for await (const keys of scan(client, leases))

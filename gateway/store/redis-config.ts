@@ -49,7 +49,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'appendonly yes',
     'appendfsync always',
     'no-appendfsync-on-rewrite no',
-    // The gateway itself cuts off a file's torn end, stores a copy and logs the number of bytes, see aof-repair.ts.
+    // Redis must not cut off a torn end of a file: the gateway does so, stores a copy and logs it, see aof-repair.ts.
     'aof-load-truncated no',
     'aof-use-rdb-preamble yes',
     'auto-aof-rewrite-percentage 100',

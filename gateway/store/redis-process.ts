@@ -152,7 +152,7 @@ export class RedisProcess {
     return (this.#problem = `redis-server cannot be started: ${describeError(cause)}`)
   }
 
-  /** Runs a server until it ends. If another server holds the lock, watches that one instead. @returns why it ended */
+  /** Runs a server until it ends. If another server has the lock, watches that server instead. @returns why it ended */
   async #runOnce(): Promise<string> {
     const { code, signal } = await this.#spawnServer()
     if (code !== lockTakenCode) return signal === null ? `exit code ${code}` : `signal ${signal}`

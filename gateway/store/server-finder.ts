@@ -14,10 +14,10 @@ export interface ServerOptions {
   readonly confirmingReplicas?: number | undefined
 }
 
-/** Time limit in ms for connecting to a master. It is short, because the Sentinels may choose another one meanwhile. */
+/** Time limit in ms for connecting to a master. It is short: the Sentinels may choose another master meanwhile. */
 const masterConnectTimeoutMs = 1000
 
-/** Finds the server to which the store connects, and notices when another one has taken its place. */
+/** Finds the server to which the store connects, and notices when another server has taken its place. */
 export class ServerFinder {
   readonly #sentinels: Sentinels | undefined
   #current: RedisAddress | undefined

@@ -14,7 +14,7 @@ export const joinMarker = `${joiningDirectory}/changing`
 
 export const isJoinInterrupted = (directory: string): boolean => existsSync(join(directory, joinMarker))
 
-/** Fails while the state is being replaced. @throws {BerthError} `join_interrupted` */
+/** Fails while `berth-gateway join` is replacing the state. @throws {BerthError} `join_interrupted` */
 export function refuseInterruptedJoin(directory: string): void {
   if (!isJoinInterrupted(directory)) return
   throw new BerthError(
@@ -25,7 +25,7 @@ export function refuseInterruptedJoin(directory: string): void {
 }
 
 /**
- * Fails if a file of an earlier start is lost. A new one would not help: hosts reject a new authority, and a new secret
+ * Fails if a file of an earlier start is lost. New files would not help: hosts reject a new authority, and a new secret
  * cannot decrypt stored data.
  * @throws {BerthError} `state_missing`, `join_interrupted`
  */

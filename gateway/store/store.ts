@@ -33,7 +33,7 @@ type Listener = () => unknown
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
-/** Time limit in ms of a ping on a connection that is only used for writes. A WAIT before the ping may delay it. */
+/** Time limit in ms of a ping on a connection for writes. The ping may wait for a WAIT for replicas before it. */
 const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
@@ -217,9 +217,9 @@ export class Store {
   }
 
   /**
-   * Sends a PING and waits for the answer. Before it, the server reports all changes that it has acknowledged. While
-   * changes of an earlier exchange are not in force yet, this one does not allow the use of caches: other gateways
-   * would wait for this gateway in vain.
+   * Sends a PING and waits for the answer. Before the answer, the server reports all changes that it has acknowledged.
+   * The caches may not be used while changes of an earlier exchange are not in force: other gateways would wait for
+   * this gateway in vain.
    */
   async ping(): Promise<void> {
     const connection = this.#connection

@@ -119,7 +119,7 @@ export class Listeners {
     else if (material !== undefined) this.#tls.use(material)
   }
 
-  /** Returns the current certificate, or the previous one if the current one cannot be used. */
+  /** Returns the current certificate, or the previous certificate if the current one cannot be used. */
   #usable({ current, previous }: TlsSettings): KeyedChain | undefined {
     for (const stored of [current, previous]) {
       if (stored === null) continue

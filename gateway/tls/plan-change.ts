@@ -14,7 +14,7 @@ export interface WantedTls {
   readonly keyPem: string | undefined
 }
 
-/** Certificate to use: none, a stored one, or a new one. */
+/** Certificate to use: no certificate, a stored one, or a new one. */
 export type CertificatePlan =
   | { readonly from: 'none' }
   | { readonly from: 'stored'; readonly stored: StoredCertificate }

@@ -76,7 +76,7 @@ export class Renewal {
     return isRenewalDue(factsOf(chainPem), own, steadyClock.now()) ? known : undefined
   }
 
-  /** Renews the certificate. Does nothing if another gateway renewed it before this one got the lock. */
+  /** Renews the certificate. Does nothing if another gateway has renewed it while this gateway waited for the lock. */
   async #renew(): Promise<void> {
     const { documents } = this.options
     await Promise.all([documents.settings.refresh(), documents.renewal.refresh()])

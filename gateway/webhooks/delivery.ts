@@ -31,7 +31,7 @@ export interface LoggedDelivery extends Delivery {
   readonly body: string
 }
 
-/** Pauses between attempts to deliver: the first is about a second, the last ones are a quarter of an hour. */
+/** Pauses between attempts to deliver: about a second after the first attempt, a quarter of an hour at the end. */
 export interface RetryPlan {
   readonly firstMs: number
   readonly maxMs: number

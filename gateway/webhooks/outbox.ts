@@ -35,8 +35,8 @@ interface Lane {
 
 /**
  * Sends the deliveries of one webhook. Their bodies stay in the store until they are sent. Deliveries about one
- * container are sent in order: each waits until the one before was accepted or has failed for good. A receiver that
- * fails gets one delivery at a time.
+ * container are sent in order: each waits until the previous delivery was accepted or has failed for good. A receiver
+ * that fails gets one delivery at a time.
  */
 export class Outbox {
   readonly #lanes = new Map<string, Lane>()

@@ -27,7 +27,7 @@ export interface WebhooksOptions {
   readonly retries?: RetryPlan
   /** Time limit of an attempt to deliver a message, in ms. Default: 10 s. */
   readonly timeoutMs?: number
-  /** Time in ms until another gateway takes over from one that died. Default: 10 s. */
+  /** Time in ms after which another gateway takes over the deliveries of a gateway that died. Default: 10 s. */
   readonly leaseMs?: number
 }
 
@@ -40,8 +40,8 @@ export interface Deliveries {
 export const pingType = 'webhook.test'
 
 /**
- * Notifies other programs of changes by HTTP. All gateways accept requests, but only the one that holds the lease in
- * the store delivers. Create the object before `store.start()`.
+ * Notifies other programs of changes by HTTP. All gateways accept requests, but only the gateway that holds the lease
+ * in the store delivers. Create the object before `store.start()`.
  */
 export class Webhooks {
   readonly records: WebhookRecords

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import type { Plugin } from 'vite'
 
-/** Writes a compressed copy next to each file of the panel. The gateway then compresses nothing itself. */
+/** Writes a compressed copy next to each file of the panel, so that the gateway need not compress files. */
 export function precompress(): Plugin {
   return {
     name: 'precompress',

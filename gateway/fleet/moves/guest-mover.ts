@@ -38,7 +38,7 @@ export interface GuestMoverOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Moves guests between hosts, and decides which host owns them. Any gateway continues what another one has begun. */
+/** Moves guests between hosts, and decides which host owns them. Any gateway continues moves that another one began. */
 export class GuestMover {
   readonly #working = new SingleFlight()
   /** Announcements in progress, by uuid of the moved guest or id of a host. A slow host delays no other moves. */

@@ -81,7 +81,7 @@ export class MoveStore {
   }
 
   /**
-   * Decides a move in one durable write, which changes the guest's owner or confirms the present one.
+   * Decides a move in one durable write, which changes the guest's owner or confirms the present owner.
    * @returns false if nothing was written: the move is decided already, or has ended
    */
   async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {
@@ -101,7 +101,7 @@ export class MoveStore {
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', { id: moveId, uuid }, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // A lost decision about this move may have set the generation `generation + 1`. The new one must be higher.
+      // A lost decision about this move may have set the generation to `generation + 1`, which the new one must exceed.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {

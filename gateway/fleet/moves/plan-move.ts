@@ -24,7 +24,7 @@ export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'
-  // The source has handed over the guest. An offline target cannot start it, so the source then gets it back.
+  // The source has handed over the guest. If the target is offline and cannot start the guest, the source gets it back.
   if (source?.role === 'handed_over' && source.moveId === move.id) return isTargetOnline ? 'switch' : 'cancel'
   if (isSourceRemoved || operation === 'failed' || operation === 'canceled') return 'cancel'
   const isLost = operation === undefined && isSourceOnline && nowMs - move.beganAtMs > orderLostMs
@@ -32,7 +32,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 }
 
 /**
- * Decides the next step after the decision was announced to the owner.
+ * Decides the next step of a move after the guest's owner got the decision.
  * @param hasOwner false if the owner's host was removed from the fleet, or does not have the guest
  */
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {

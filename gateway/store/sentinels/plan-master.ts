@@ -49,7 +49,7 @@ export interface MasterWitnesses {
 /** If no witness (see `planWitness`) confirms the master for this time in ms, this gateway leaves the master. */
 export const longestUnwitnessedMs = 10_000
 
-/** Decides whether the gateway must leave the current master. @returns the reason; "": it stays */
+/** Decides whether the gateway must leave the current master. @returns the reason; "": the gateway stays */
 export function planLeave({ answer, current, unwitnessedMs }: MasterWitnesses): string {
   if (answer && !isSameAddress(answer, current))
     return `the Sentinels name another master, ${answer.host}:${answer.port}`

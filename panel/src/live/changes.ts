@@ -14,7 +14,7 @@ export type Topic =
   /** Measurements for which the gateway sends no events. A page that shows them reads them periodically. */
   | 'usage'
 
-/** Topics without events of their own. Their data is read again when the user returns to the window. */
+/** Topics that no event reports. Their data is read again when the user returns to the window. */
 export const untold: readonly Topic[] = ['images', 'snapshots', 'backups', 'accounts', 'webhooks', 'usage']
 
 /** An event of the stream, with the data that it affects. */
