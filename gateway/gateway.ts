@@ -50,7 +50,7 @@ export interface GatewayOptions {
   readonly redisUrl: string
   readonly version: string
   readonly log: Logger
-  /** Keeps the listening sockets open while the service restarts. Absent: they are closed when the process ends. */
+  /** Keeps the listening sockets open while the service restarts. If absent, they close when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /** Called if this gateway was removed from the fleet and must stop. */
   readonly onRemoved?: () => void

@@ -7,7 +7,7 @@
 export interface Holding {
   /** The caller that the console or stream counts for. A limited API key and all keys created from it count as one. */
   readonly share: string
-  /** True if the caller is unlimited. Such callers may use the reserve, and `perShare` does not limit them. */
+  /** True if the caller is unlimited. Unlimited callers may use the reserve, and `perShare` does not limit them. */
   readonly unlimited: boolean
 }
 

@@ -48,8 +48,8 @@ export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping
 type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
 
 /**
- * Applies the sent fields to a stored mapping. A new first port without a last port moves the range, which keeps its
- * length. A new last port of one range changes the length of both ranges.
+ * Applies the fields of a request to a stored mapping. A new first port without a last port moves the range, which
+ * keeps its length. A new last port of one range changes the length of both ranges.
  */
 export function changePortMapping(
   stored: WantedMapping,

@@ -13,7 +13,7 @@ interface Message {
 
 /**
  * Moves audit entries of earlier versions from streams into the indexes. Each part is moved in one transaction, so that
- * no entry is lost or duplicated if a gateway dies. An outcome whose entry is missing waits at most an hour.
+ * no entry is lost or duplicated if a gateway dies. An outcome without an entry is deleted after an hour.
  */
 export async function moveStreams(store: Store, index: AuditIndex): Promise<void> {
   await moveStream(store, 'audit', async (entries) => ({

@@ -10,7 +10,7 @@ export const repeatMs = 3_600_000
  */
 const ownRows = 100
 
-/** The properties of a failed action that decide which audit entry counts it. */
+/** The properties of a failed action by which repetitions of this failure are recognized. */
 export interface RepeatedFailure extends Pick<AuditOutcome, 'target' | 'detail' | 'containerUuid'> {
   readonly by: string
   readonly action: string

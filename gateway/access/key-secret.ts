@@ -22,7 +22,7 @@ export function isKeySecret(text: string): boolean {
   return form.test(text) && checkOf(text.slice(0, -checkDigits)) === text.slice(-checkDigits)
 }
 
-/** SHA-256 of a key in hexadecimal. A fast digest is safe because 256 random bits cannot be guessed. */
+/** SHA-256 of a key in hexadecimal. A fast digest is enough, because nobody can guess a key of 256 random bits. */
 export function digestKey(key: string): string {
   return hash('sha256', key, 'hex')
 }

@@ -6,7 +6,7 @@ export function keyNames(store: Store) {
   return {
     recordPrefix: store.key('apikey', ''),
     record: (id: number) => store.key('apikey', id),
-    /** String: id of the key with this digest. */
+    /** String with the id of a key, stored under the digest of the key. */
     digest: (digest: string) => store.key('apikey-digest', digest),
     /** String: the key that an operation created, see MadeSecrets. */
     operation: (operationId: string) => store.key('apikey-operation', operationId),

@@ -14,7 +14,7 @@ interface Caller {
   readonly ref: string
   /**
    * `ref` of the first limited key in the chain of creators. Without such a key: `ref` of the caller. All callers with
-   * the same root share their limits. Creating keys or sub-users therefore raises no limit.
+   * the same root share their limits. A caller therefore cannot raise its limits by creating keys or sub-users.
    */
   readonly root: string
   /** Name in logs and in the `requested_by` of tasks: `api:<key name>`, or the name of the logged-in user. */

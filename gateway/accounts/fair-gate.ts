@@ -44,7 +44,7 @@ interface QueueEntry {
 const loginsPerOther = 16
 /** Number of logins of known users after which a stranger's login gets a turn. */
 const knownPerStranger = 4
-/** An account or address counts as recently served if one of the last 32 turns was its own. */
+/** An account or address counts as recently served if it had one of the last 32 turns. */
 const recentTurns = 32
 /** Maximum number of accounts and addresses in `#served`. If there are more, all are forgotten. */
 const maxServed = 10_000

@@ -3,7 +3,7 @@ import { isUsable, type Account } from './account-record.js'
 /** A stored session. Its key in the store is the digest of its token. */
 export interface SessionRecord {
   readonly accountId: number
-  /** Value of the account's `generation` at login. If the account's value differs now, the session has ended. */
+  /** Value of the account's `generation` at login. The session has ended if the account now has another value. */
   readonly generation: number
   /** Client address at login. */
   readonly address: string

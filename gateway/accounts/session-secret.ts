@@ -12,7 +12,7 @@ export function isToken(text: string): boolean {
   return form.test(text)
 }
 
-/** SHA-256 of a token in hexadecimal. A fast digest is safe because 256 random bits cannot be guessed. */
+/** SHA-256 of a token in hexadecimal. A fast digest is enough, because nobody can guess a token of 256 random bits. */
 export function digestToken(token: string): string {
   return hash('sha256', token, 'hex')
 }

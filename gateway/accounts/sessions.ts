@@ -147,7 +147,7 @@ export class Sessions {
     return { account: changed, session: made[0] as NewSession }
   }
 
-  /** Lists the sessions of an account, newest first. @throws {BerthError} `store_unavailable` */
+  /** Lists the valid sessions of an account, newest first. @throws {BerthError} `store_unavailable` */
   async list(account: Account): Promise<ListedSession[]> {
     const sessions = await this.#readAll(account)
     const seen = await this.#activity.readAll(sessions.map(({ digest }) => digest))

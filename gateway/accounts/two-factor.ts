@@ -4,7 +4,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { Account, TotpRecord } from './account-record.js'
 
 const recoveryCodes = 10
-/** Bytes of a recovery code: 80 random bits cannot be guessed, so that a fast digest is safe. */
+/** Bytes of a recovery code. A fast digest is enough, because nobody can guess 80 random bits. */
 const recoveryBytes = 10
 const stepSeconds = 30
 const base32 = 'abcdefghijklmnopqrstuvwxyz234567'

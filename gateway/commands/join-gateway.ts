@@ -140,7 +140,7 @@ class GatewayJoin {
 
   /** A mounted directory cannot be moved. @throws {BerthError} `state_mounted` */
   async #refuseMounts(): Promise<void> {
-    // The fifth field is the mount point (proc_pid_mountinfo(5)). Device numbers differ also within overlayfs.
+    // Mount points are read here (proc_pid_mountinfo(5), fifth field): device numbers also differ within one overlayfs.
     const points = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '')
     const mounted = points.find((point) => point.startsWith(`${this.#stateDir}/`))
     if (mounted !== undefined) throw conflict('state_mounted', `${mounted} is a mount point: unmount it first`)
@@ -175,7 +175,7 @@ class GatewayJoin {
  * @throws {BerthError} `store_unavailable`, `wrong_store`
  */
 async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {
-  // The settings contain the final paths of their files, which are still in `prepared`. The paths are changed for this.
+  // The settings name files by their final paths. The files are still in `prepared`, so these paths are replaced.
   const config = withJoinedStore({ ...context.config, state_dir: prepared })
   const isPath = (value: unknown): value is string =>
     typeof value === 'string' && value.startsWith(`${context.config.state_dir}/`)

@@ -46,7 +46,7 @@ function sameSet<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean {
   return a === b || (a.size === b.size && [...a].every((item) => b.has(item)))
 }
 
-/** Returns a text that listeners with the same events share. `undefined`: the listener is restricted to containers. */
+/** Returns a key that listeners with the same events share. `undefined`: the listener is restricted to containers. */
 export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
   return guests === 'all' ? [...kinds].sort().join() : undefined
 }

@@ -16,7 +16,7 @@ import { EventRing, type RingLimits } from './ring.js'
 export interface HubOptions {
   readonly view: Pick<FleetView, 'changes' | 'findGuest' | 'hosts'> & { positions(): Iterable<HostPosition> }
   readonly describe: Describe
-  /** Stores events across restarts, after `start` was called. Absent: clients read all data again after a restart. */
+  /** Stores events across restarts. If set, `start` must be called. Absent: clients start over after a restart. */
   readonly journal?: EventJournal
   /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits
@@ -160,7 +160,7 @@ export class EventHub {
     return new EventRing(epoch, this.options.limits ?? defaultLimits, first)
   }
 
-  /** Writes events, then the hosts' revisions. After a crash in between, clients get events twice instead of never. */
+  /** Writes events, then the hosts' revisions. After a crash in between, clients get events twice, but miss none. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }

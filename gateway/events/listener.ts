@@ -24,7 +24,7 @@ export interface ListenerParts {
 
 /**
  * One client of the stream of events. It reads from the ring at its own pace. Unread events wait in the ring, so that
- * slow clients use no more memory than fast ones. If such events are overwritten, the client must start again.
+ * slow clients use no more memory than fast ones. If unread events are overwritten, the client must start again.
  */
 export class EventSubscriber {
   /** Number of the next event for the client. */

@@ -8,7 +8,7 @@ export interface RingLimits {
 
 /** An event with its number, encoded for sending. */
 export interface SentEvent extends EventContent {
-  /** Number of the event, without gaps. */
+  /** Number of the event. The numbers of a ring have no gaps. */
   readonly number: number
   readonly frame: Buffer
   /** The encoded event for listeners whose caller may access only some guests. */

@@ -58,7 +58,7 @@ export interface FleetOptions {
   readonly log: Logger
   /** View that shows the reported state. Default: an empty view. */
   readonly view?: FleetState
-  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
+  /** Keeps the listening socket open while the service restarts. If absent, the socket closes when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /** Maximum time in ms that the start waits for reports of hosts. Default: 2 s. */
   readonly settleMs?: number | undefined
@@ -271,7 +271,7 @@ export class GatewayFleet implements Fleet {
     return this.#watched.expectedConnections(guestRef)
   }
 
-  /** Replaces all connections after a pause of this process, because they may be broken without an error. */
+  /** Replaces all connections after a pause of this process. They may be broken although no error was reported. */
   #wasPaused(): void {
     this.options.log.warn('the gateway process was paused; it connects to all hosts again')
     for (const watcher of this.#watched.watchers()) watcher.distrust()

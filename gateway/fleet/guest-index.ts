@@ -87,7 +87,7 @@ export class GuestIndex {
     this.set(host, guest)
   }
 
-  /** Changes the status of all guests of a host. */
+  /** Marks a host as online or offline, which changes the shown status of all its guests. */
   setOnline(host: HostState, online: boolean): void {
     this.table.changeAll(host.guests.keys(), ['status'], () => (host.online = online))
     this.touch(host)

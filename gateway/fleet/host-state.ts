@@ -13,7 +13,7 @@ export class HostState {
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   readonly alerts = new Map<string, AlertView>()
-  /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
+  /** Guests that are hidden because their id or name belongs to another guest, with the reason, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
   /** Guests that this host reports although the store says that other hosts own them: uuid → reason. */
   readonly disowned = new Map<string, string>()
@@ -24,7 +24,7 @@ export class HostState {
   readonly outdated = new Map<string, number>()
   /** Number of port mappings of all guests of the host. */
   mappings = 0
-  /** The latest reason why data of the agent was rejected. */
+  /** The latest reason why this gateway rejected data of the agent. */
   refused = ''
   online = false
   lastSeenMs = 0
@@ -33,10 +33,10 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue after it. */
   epoch = ''
   revision = 0
-  /** Listeners get only those changes of the host's first report that have a higher revision, see `ReportingHost`. */
+  /** Listeners get changes of the host's first report only above this revision, see `ReportingHost`. */
   newsAfter: number | undefined
 
-  /** Public address, cached because each guest of the host shows it. See `readAddress`. */
+  /** Public address of the host, cached because the rows of all its guests show it. See `readAddress`. */
   publicAddress: PublicAddress = { host: '', source: 'none' }
 
   constructor(public record: HostRecord) {

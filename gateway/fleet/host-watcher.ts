@@ -85,7 +85,7 @@ export class HostWatcher {
     this.start()
   }
 
-  /** Replaces a connection that may be broken without an error. Calls wait for the new connection. */
+  /** Replaces a connection that may be broken although no error was reported. Calls wait for the new connection. */
   distrust(): void {
     this.client.link.distrust()
     this.refresh()
@@ -268,7 +268,7 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests that the host's state lacks. None if the view is newer: it may have guests that were created since. */
+/** Finds guests that the host no longer has. Returns [] if the view is newer: it may have guests that `state` lacks. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

@@ -32,7 +32,7 @@ export interface WatchedHostsOptions {
 
 /**
  * The hosts in the store, each with a watcher. Applies changes by other gateways. Removes a host only if the store
- * lists it as removed: if its record is just missing, the store was emptied or restored, and gets the record again.
+ * lists it as removed. If a record is just missing, the store was emptied or restored, and the record is written again.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
@@ -117,7 +117,7 @@ export class WatchedHosts {
     return this.#remainingMs(limitMs)
   }
 
-  /** Time in ms until `limitMs` after the start of this gateway. 0: that moment has passed. */
+  /** Time in ms that is left until `limitMs` after the start of this gateway. 0: that moment has passed. */
   #remainingMs(limitMs: number): number {
     return this.#startedMs === undefined ? limitMs : Math.max(0, this.#startedMs + limitMs - performance.now())
   }

@@ -44,7 +44,7 @@ export interface GatewayInvitation {
   readonly expiresAtMs: number
 }
 
-/** Content of the answer to a machine that joins as a gateway. */
+/** Content of the encrypted answer to a machine that joins as a gateway. */
 export interface JoinedGateway extends OwnGateway {
   readonly state: SharedState
 }

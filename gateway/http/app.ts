@@ -132,7 +132,7 @@ async function replyTo(ctx: ExchangeContext, { addresses, allowed, next }: Admis
   }
 }
 
-/** Rejects requests that Node would otherwise reject in another form than the API (RFC 9112, 3.2; RFC 9110, 10.1.1). */
+/** Rejects requests that Node would otherwise answer in another form than the API (RFC 9112, 3.2; RFC 9110, 10.1.1). */
 function checkProtocol(request: IncomingMessage): void {
   checkHostHeader(request)
   const { headers } = request

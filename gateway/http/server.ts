@@ -33,7 +33,7 @@ const silent = { unproven: 2048, unprovenPerSource: 256 }
 export interface HttpServer {
   /** URL of the server: http://host:port */
   readonly url: string
-  /** Closes the connections of the server when the gateway stops. */
+  /** Connections of the server, which are closed when the gateway stops. */
   readonly connections: Pick<Connections, 'drain' | 'close'>
 }
 
@@ -42,7 +42,7 @@ export interface HttpServerOptions {
   readonly log: Logger
   /** Timeouts of requests and connections. Default: `defaultTimeouts`. */
   readonly timeouts?: HttpTimeouts | undefined
-  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
+  /** Keeps the listening socket open while the service restarts. If absent, the socket closes when the process ends. */
   readonly sockets?: ListeningSockets | undefined
 }
 

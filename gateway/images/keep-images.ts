@@ -13,7 +13,7 @@ interface MissingImage {
   readonly id: string
 }
 
-/** Adds the custom images for all hosts to hosts that have joined or were offline. */
+/** Adds the custom images for all hosts to hosts that lack them: new hosts, and hosts that were offline. */
 export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
   const add = async ({ hostId, id }: MissingImage): Promise<void> => {
@@ -30,8 +30,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
         await add({ hostId, id: request.id }).then(
           () => refused.delete(key),
           (err: unknown) => {
-            // Each run tries again. Only the first failure is logged, because some hosts always refuse the image's
-            // server.
+            // Each run tries again, but only the first failure is logged: some hosts always refuse to load the image.
             if (!refused.has(key))
               log.warn({ err, host: hostId, image: request.id }, 'adding a custom image to a host failed')
             refused.add(key)

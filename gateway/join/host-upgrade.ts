@@ -1,4 +1,4 @@
-/** Steps of an upgrade, reported by the installation script; `starting`: it has not reported anything yet. */
+/** Steps of an upgrade, reported by the installation script; `starting`: the script has not reported any step yet. */
 export const upgradeSteps = [
   'starting',
   'checking',

@@ -50,7 +50,7 @@ export interface JoinServerOptions {
   /** Private key of the endpoint (PKCS #8 in PEM). The command for new hosts contains a pin of it. */
   readonly privateKeyPem: string
   readonly installer: Installer
-  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
+  /** Keeps the listening socket open while the service restarts. If absent, the socket closes when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /**
    * Checks the token, marks it as used, and returns a certificate for the key of the request.

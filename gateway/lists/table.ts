@@ -42,7 +42,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
   readonly #slots = new Map<string, TableSlot<Item>>()
   readonly #all: SortedList<TableSlot<Item>>
   readonly #selections = new Map<string, MaintainedSelection<Item, Name>>()
-  /** Selections that are being filled, or wait for that. The key is the query in JSON. */
+  /** Selections (results of queries) that are being filled, or wait for that, by the query in JSON. */
   readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
   readonly #fillings = new Semaphore(maxFillings)
   readonly #counts: Map<Name, Map<string, number>>
@@ -121,7 +121,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return selection
   }
 
-  /** Fills a selection. Concurrent callers with the same query share this work. Few queries are filled at a time. */
+  /** Computes the result of a query. Concurrent callers with the same query share this work. Few run at a time. */
   #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
     return this.#making.run(key, () =>
       this.#fillings.run(async () => {

@@ -179,7 +179,7 @@ class PrivateAuthority implements Authority {
     identity: Identity,
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
-    // A certificate ends with its authority at the latest. Errors after the authority's end would be confusing.
+    // A certificate ends with its authority at the latest. If it were valid for longer, its errors would be confusing.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()

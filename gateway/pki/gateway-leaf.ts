@@ -22,7 +22,7 @@ export function isLeafRenewalDue(
 
 /**
  * The gateway's client certificate. It is issued at the start, renewed in time, and only stored in memory. If the clock
- * may be wrong, it is issued nevertheless, and replaced when the clock is correct again.
+ * may be wrong, a certificate is issued nevertheless, and replaced when the clock is correct again.
  */
 export class GatewayLeaf {
   private constructor(

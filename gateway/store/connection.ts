@@ -4,7 +4,7 @@ import type { AccessOptions, RedisAddress } from './redis-access.js'
 
 /** A Redis server to which the store's clients connect. */
 export interface StoreServer {
-  /** URL (`redis://`, `rediss://` or `unix:///path`), or host and port. */
+  /** URL (`redis://`, `rediss://` or `unix:///path`), or host and port from the Sentinels. */
   readonly at: string | RedisAddress
   readonly access: AccessOptions
   readonly connectTimeoutMs: number
@@ -106,7 +106,7 @@ async function prepare(clients: readonly StoreClient[], mustBeMaster: boolean): 
   // Turns off the tracking that node-redis requests for `emitInvalidate`: it reports only keys that the connection has
   // read. `subscribe` requests reports of all keys with the prefixes.
   await Promise.all(clients.map((client) => client.sendCommand(['CLIENT', 'TRACKING', 'OFF'])))
-  await clients[0]!.ping() // fails while the server loads its data
+  await clients[0]!.ping() // fails while Redis loads its data
   if (mustBeMaster) await Promise.all(clients.map(checkMaster))
 }
 
@@ -165,7 +165,7 @@ export function toStoreError(cause: unknown, step: string): BerthError {
   return storeUnavailable(step, cause)
 }
 
-/** Error for a change without confirmation: it may have been made, but a failure of the master could lose it. */
+/** Error for a change that replicas did not confirm: it was perhaps made, but a failure of the master could lose it. */
 export function unconfirmed(step: string, cause: unknown): BerthError {
   const message = `${step}: the change may have been made, but the store could not confirm it: try again later`
   return new BerthError('unavailable', 'store_unavailable', message, { cause })

@@ -18,8 +18,8 @@ interface Version<T> {
 }
 
 /**
- * A small document with settings that all gateways share. Each gateway caches it and is notified of changes. While the
- * store is down, the last known value is used. Create the object before `store.start()`.
+ * A small document with settings that all gateways share. Each gateway caches the document and is notified of changes.
+ * While the store is down, the last known value is used. Create the object before `store.start()`.
  */
 export class StoredDocument<T> {
   #known: Version<T> | undefined

@@ -27,7 +27,7 @@ export class Lease {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Number of this take-over, higher than all earlier ones. undefined: this process does not hold the lease. */
+  /** Number of this take-over of the lease; it always increases. undefined: this process does not hold the lease. */
   get epoch(): number | undefined {
     return this.held ? this.#epoch : undefined
   }

@@ -51,7 +51,7 @@ export class RedisProcess {
   #problem = ''
   #lastWarning = ''
 
-  /** @throws {RangeError} if run_dir makes the path of the socket too long */
+  /** @throws {RangeError} if `run_dir` in the configuration makes the path of the server's socket too long */
   constructor(private readonly options: RedisProcessOptions) {
     this.#paths = redisPaths(options.stateDir, options.runDir)
     this.#config = planRedisConfig(this.#paths, options.extraConfig)

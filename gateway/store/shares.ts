@@ -8,7 +8,7 @@ export interface ShareNames {
   readonly by: (ref: string) => string
 }
 
-/** Counts the entries of each caller. Callers without entries are removed from the set `callers`. */
+/** Counts the entries of each caller. A caller without entries is removed from the set `callers`. */
 export async function readShares(store: Store, step: string, { callers, by }: ShareNames): Promise<Share[]> {
   const members = await store.run(step, (client) => client.sMembers(callers))
   const owners = members.map((member) => JSON.parse(member) as [root: string, ref: string])

@@ -28,7 +28,7 @@ export interface StoreOptions extends ServerOptions {
   serverProblem?: () => string
 }
 
-/** A write counts as visible at this gateway when the promise that the listener may return has resolved. */
+/** A listener may return a promise. A write counts as visible at this gateway only when this promise has resolved. */
 type Listener = () => unknown
 
 const pingEveryMs = 400
@@ -113,7 +113,7 @@ export class Store {
     return this.ready() ? '' : this.options.serverProblem?.() || this.#why
   }
 
-  /** Up to this time (performance.now()), this process has applied all changes in the store. -Infinity: store down. */
+  /** Time (performance.now()) up to which this process has applied all changes; -Infinity while the store is down. */
   confirmedAtMs(): number {
     return this.#connection ? this.#confirmed : -Infinity
   }

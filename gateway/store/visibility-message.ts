@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { Type, type Static } from 'typebox'
 
-/** Maximum length of a message. The largest ones are questions about revisions of all hosts of a fleet. */
+/** Maximum length of a message. The longest messages are questions with the revisions of all hosts of a fleet. */
 const maxLength = 1_000_000
 /** Maximum number of revisions in a question. The gateway waits for each of them. */
 const maxRevisions = 10_000

@@ -141,7 +141,7 @@ export class Visibility {
     this.#unanswering.delete(id)
   }
 
-  /** Logs once that a gateway did not answer in time although it was heard. */
+  /** Logs once that a gateway did not answer in time, although it has recently sent messages. */
   #noteUnanswered(id: string): void {
     if (!this.#trustedUntilMs.has(id) || this.#unanswering.has(id)) return
     this.#unanswering.add(id)

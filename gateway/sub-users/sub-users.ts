@@ -251,7 +251,7 @@ export class SubUsers {
     multi.set(key, value, { expiration: { type: 'PX', value: keepMs } })
   }
 
-  /** Finds the password that an operation has created. It is only returned if it is still valid. */
+  /** Finds the password that an operation has created, if the password is still valid. */
   async #findMade(operationId: string | undefined): Promise<ShownSubUser | undefined> {
     if (operationId === undefined) return undefined
     const { store, accounts } = this.options

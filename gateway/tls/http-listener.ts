@@ -13,7 +13,7 @@ export interface HttpListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
-  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
+  /** Keeps the listening socket open while the service restarts. If absent, the socket closes when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /** Returns the target of a redirect. `undefined`: no redirect. @param host host in the request, without its port */
   redirectHost(host: string): { readonly host: string; readonly port: number } | undefined

@@ -11,7 +11,7 @@ export function dueAtMs({ notBeforeMs, notAfterMs }: Validity): number {
   return renewAtMs(notAfterMs, notAfterMs - notBeforeMs)
 }
 
-/** State of the attempts to renew the certificate with this fingerprint. */
+/** State of the attempts to renew a certificate. The fingerprint identifies this certificate. */
 export interface RenewalState {
   readonly fingerprint: string
   readonly failures: number

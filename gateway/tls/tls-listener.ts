@@ -16,7 +16,7 @@ export interface TlsListenerOptions {
   readonly listen: ListenAddress
   readonly challenges: Challenges
   readonly log: Logger
-  /** Keeps the listening socket open while the service restarts. Absent: it is closed when the process ends. */
+  /** Keeps the listening socket open while the service restarts. If absent, the socket closes when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /** True if the application is served over TLS. Otherwise only challenges are answered. */
   isOn(): boolean
@@ -25,7 +25,7 @@ export interface TlsListenerOptions {
 /** Serves the application over TLS. The certificate can be replaced while connections continue. */
 export class TlsListener {
   readonly #server: Server
-  /** Closes the connections of the listener when the gateway stops. */
+  /** Connections of the listener, which are closed when the gateway stops. */
   readonly connections: Pick<Connections, 'drain' | 'close'>
   #chainPem = ''
 

@@ -33,7 +33,7 @@ export interface TlsOptions {
   /** True if remote clients can also reach the API without TLS. */
   readonly plainIsPublic: boolean
   readonly log: Logger
-  /** Keeps the listening sockets open while the service restarts. Absent: they are closed when the process ends. */
+  /** Keeps the listening sockets open while the service restarts. If absent, they close when the process ends. */
   readonly sockets?: ListeningSockets | undefined
   /** Trusted root certificates in PEM. Default: those of Mozilla. */
   readonly roots?: readonly string[]
@@ -129,7 +129,7 @@ export class Tls {
 
   /**
    * Value of Strict-Transport-Security for answers over TLS. Browsers then reject untrusted certificates, and ports
-   * without TLS, at all ports of the name. `undefined`: this could lock users out.
+   * without TLS, at all ports of the name. `undefined` if this could lock users out.
    */
   get hsts(): string | undefined {
     const current = this.documents.settings.value?.current

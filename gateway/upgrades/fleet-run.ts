@@ -14,7 +14,7 @@ export interface RunHost {
   readonly state: RunHostState
   /** Version of the agent before the run. */
   readonly from: string
-  /** Reason why the host failed or was skipped. */
+  /** Why the upgrade or rollback of the host failed, or why the host was skipped. */
   readonly message: string
   /** Kind of the last attempt on this host: upgrade or rollback. */
   readonly action: RunAction

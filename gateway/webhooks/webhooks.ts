@@ -118,7 +118,7 @@ export class Webhooks {
     return again.id
   }
 
-  /** @throws {BerthError} `not_found`, `store_unavailable` */
+  /** Reads the pending and the ended deliveries of a webhook. @throws {BerthError} `not_found`, `store_unavailable` */
   async deliveries(id: string): Promise<Deliveries> {
     this.records.get(id)
     const [waiting, ended] = await Promise.all([this.#queue.load(id), this.#queue.readLog(id)])

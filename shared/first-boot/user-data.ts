@@ -6,7 +6,7 @@ import { checkMime, isMime, withoutEnvelope } from './mime.js'
 
 /** First-boot data in a form that the guest's operating system handles. */
 export interface UserData {
-  /** `mime` for a MIME message; otherwise the content type of the text. */
+  /** `mime`: a MIME message. `windows`: a form of cloudbase-init. Otherwise the content type of the text. */
   readonly type: 'mime' | 'windows' | (string & {})
   /** The decoded text, without a byte order mark, leading blank lines, and the "From " line of a mail program. */
   readonly text: string

@@ -20,7 +20,7 @@ export function parseSpan(
 ): { fromMs: number | undefined; toMs: number | undefined } {
   return {
     fromMs: from === undefined ? undefined : format.parseField('from', from.replace(bareDate, '$& 00:00:00')),
-    // Times are in whole seconds, and the last second belongs to the period.
+    // Times are whole seconds. The last millisecond of the last second belongs to the period.
     toMs: to === undefined ? undefined : format.parseField('to', to) + 999,
   }
 }

@@ -14,7 +14,7 @@ interface Block extends GuestBlock {
   readonly byId: Map<number, GuestView>
 }
 
-/** All guests in blocks by id. A change of a guest invalidates only the data derived from its block. */
+/** All guests in blocks by id. A change of a guest makes only the data that was derived from its block outdated. */
 export class GuestBlocks {
   readonly #blocks = new Map<number, Block>()
   #inOrder: readonly Block[] | undefined

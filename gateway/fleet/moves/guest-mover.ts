@@ -22,7 +22,7 @@ import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
 /** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
 const ticketMs = 24 * 3_600_000
 const workEveryMs = 1000
-/** After an agent has renewed its key: time limit in ms for the new connection, and pause between two attempts. */
+/** For the reconnection after an agent has renewed its key: time limit in ms, and pause between two checks. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 

@@ -32,7 +32,7 @@ export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
 }
 
 /**
- * Decides the next step of a move after the guest's owner got the decision.
+ * Decides the next step of a move after its decision was announced to the guest's owner.
  * @param hasOwner false if the owner's host was removed from the fleet, or does not have the guest
  */
 export function planAnnounced({ decided, fromHostId }: StoredMove, hasOwner: boolean, facts: MoveFacts): AnnouncedStep {

@@ -83,7 +83,7 @@ export class Placement {
     await this.#changeQuietly(() => new Map(operationIds.map((id) => [id, undefined])))
   }
 
-  /** Lets reservations of reported guests end soon, and removes those that have expired. Never rejects. */
+  /** Lets reservations of guests that hosts report end soon, and removes expired reservations. Never rejects. */
   async clean(): Promise<void> {
     await this.#changeQuietly((rooms) => this.#read(rooms).changes)
   }

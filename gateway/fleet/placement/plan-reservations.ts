@@ -8,7 +8,7 @@ export interface ReservationRequest {
   readonly name: string
   readonly operationId: string
   readonly uuid: string
-  /** True if the view has a guest with this name or id, which the store may have lost. */
+  /** True if the view has a guest with this name or id. The store may have lost this guest's reservation. */
   readonly isShown: (ref: string) => boolean
   /** Chooses the host and its resources, or throws. `rooms` includes the reservations of earlier requests. */
   readonly place: (rooms: ReservedRooms) => Placed

@@ -37,7 +37,7 @@ export interface RoomPlan {
   readonly counted: readonly ReservedRoom[]
   /**
    * Changes to store: reservations of guests in the view end soon, and expired reservations are removed. A reservation
-   * whose end is later than its lifetime permits is shortened: the clock of its gateway is ahead.
+   * whose end is later than its lifetime permits is shortened: the gateway that made it has a clock that is ahead.
    */
   readonly changes: RoomChanges
 }

@@ -18,12 +18,12 @@ export function isSameAddress(one: RedisAddress, other: RedisAddress): boolean {
 }
 
 export interface WitnessFacts {
-  /** One entry for each configured Sentinel. */
+  /** The answers about the master: one entry for each configured Sentinel. */
   readonly answers: readonly MasterAnswer[]
   readonly current: RedisAddress
   /** Time in ms at which the Sentinels answered. */
   readonly nowMs: number
-  /** Time at which a replica last confirmed a write. */
+  /** Time in ms at which a replica last confirmed a write to the current master. */
   readonly confirmedMs: number
 }
 

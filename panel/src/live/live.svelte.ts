@@ -58,7 +58,7 @@ class Live {
 
   /**
    * Calls `refetch` now, and whenever data of the topics may have changed.
-   * @param take applies an event directly; if it returns true, `refetch` is not called for that event
+   * @param take applies an event directly. If it returns true, `refetch` is not called for this event.
    * @returns a function that ends the updates
    */
   follow(topics: readonly Topic[], refetch: Refetch, take: (change: Change) => boolean = () => false): () => void {
