@@ -13,7 +13,7 @@ export class HostState {
   readonly operations = new Map<string, OperationView>()
   readonly templates = new Map<string, TemplateView>()
   readonly alerts = new Map<string, AlertView>()
-  /** Guests that are hidden because their id or name belongs to another guest, with the reason, by uuid. */
+  /** Guests that are hidden because they conflict with another guest, and the reasons, by uuid. */
   readonly conflicts = new Map<string, { guest: Guest; reason: string }>()
   /** Guests that this host reports although the store says that other hosts own them: uuid → reason. */
   readonly disowned = new Map<string, string>()
