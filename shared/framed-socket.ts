@@ -51,8 +51,8 @@ export class FramedSocket {
   }
 
   /**
-   * Sends pending data and ends the connection after `withinMs` at the latest. Received frames are ignored. If this is
-   * called again, the later time limit applies.
+   * Sends pending data and ends the connection after `withinMs` at the latest. Received frames are ignored. Another
+   * call replaces the time limit.
    */
   end(withinMs = lastSendMs): void {
     clearTimeout(this.#ending)

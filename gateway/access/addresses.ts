@@ -25,7 +25,7 @@ function parseEntry(field: string, part: string): string {
   return unmap(range.text)
 }
 
-/** Converts ::ffff:10.0.0.1 to 10.0.0.1, and CIDRs of such addresses from /96 (RFC 4291, 2.5.5.2). */
+/** Converts ::ffff:10.0.0.1 to 10.0.0.1, and IPv4-mapped CIDRs of /96 and longer to IPv4 (RFC 4291, 2.5.5.2). */
 function unmap(entry: string): string {
   const [address = '', prefix] = entry.split('/')
   const mapped = address.replace(/^::ffff:/, '')

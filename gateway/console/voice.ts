@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes of older output that are sent first. Terminals must not answer their control codes again. */
+  /** Number of bytes of older output that are sent first. Terminals must not answer control codes in it again. */
   readonly replay: number
   readonly offset: number
 }

@@ -142,7 +142,7 @@ function restrictionReader(
   }
 }
 
-/** True if the field has the keyword `restricts`, and this value counts as an absent field. */
+/** True if this value of a field with the keyword `restricts` counts as an absent field. */
 function leavesOpen(schema: Schema, value: unknown): boolean {
   if (value === null) return true
   if (schema.type === 'array' || schema.entries) return hasNoEntry(schema, value)

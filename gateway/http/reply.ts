@@ -77,7 +77,7 @@ export function sendReply(response: ServerResponse, reply: Reply, about: About, 
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
-  // The request may not be read to its end, so the next request could not be found on this connection.
+  // If the request was not read to its end, the next request cannot be found on this connection.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)

@@ -33,7 +33,7 @@ type Listener = () => unknown
 
 const pingEveryMs = 400
 const pingTimeoutMs = 1200
-/** Time limit in ms of a ping on a connection for writes. The ping may wait for a WAIT for replicas before it. */
+/** Time limit in ms of a ping on a connection for writes. An earlier WAIT (for replicas) may delay it. */
 const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }

@@ -18,7 +18,7 @@ export interface RunHost {
   readonly message: string
   /** Kind of the last attempt on this host: upgrade or rollback. */
   readonly action: RunAction
-  /** Id of the last attempt on this host. "": the host was not attempted yet. */
+  /** Id of the last attempt on this host. "": no attempt was made yet. */
   readonly upgradeId: string
   readonly attempts: number
 }

@@ -49,7 +49,7 @@ export function planPlacement(
 
 type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
 
-/** Returns the candidates that fulfil all conditions. @throws the error of the condition that excludes the last of them */
+/** Returns the candidates that fulfil all conditions. @throws the error of the condition that excludes the last one */
 function filterAble(candidates: readonly Candidate[], conditions: readonly Condition[]): readonly Candidate[] {
   let left = candidates
   for (const [may, problem] of conditions) {
