@@ -40,7 +40,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
   }
 }
 
-/** Ids of online hosts that report templates, but not the one with this id. Hosts in `leftOut` are not included. */
+/** Ids of online hosts that report templates, but not the image `id`. Hosts in `leftOut` are not included. */
 function planMissing(view: FleetView, id: string, leftOut: readonly string[]): string[] {
   const told = new Map<string, boolean>()
   for (const { hostId, template } of view.templates())

@@ -1,4 +1,4 @@
-/** Called with a changed key, or `null` if all may have changed. A promise resolves when the change is in force. */
+/** Called with a changed key, `null` for all keys. A returned promise resolves when the change is in force. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */
