@@ -87,7 +87,7 @@ export const AgentConfigSchema = Type.Object(
         enabled: Type.Boolean({ default: true }),
         /** Seconds that a virtual machine may take to shut down. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
-        /** CD image with drivers for virtual devices, which Windows gets in a second drive. Empty: none. */
+        /** CD image with drivers for virtual devices, which Windows gets in a second drive. Empty: no second drive. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
       },
       section,

@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of rows of all guests together. Beyond it, the guests with the most rows lose half of theirs. */
+/** Maximum number of recorded flows of all guests together. Beyond it, the guests with the most lose half of theirs. */
 const mostRows = 300_000
 
 export class EvidenceStore {

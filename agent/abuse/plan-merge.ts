@@ -138,7 +138,7 @@ function isSame(
 
 export const keptSamples = 50
 
-/** Returns the rows that an alert stores as evidence of a finding. */
+/** Returns the observed flows that an alert stores as evidence of a finding. */
 export function planSamples(rows: readonly FlowRow[], { target, port, type }: Finding): FlowRow[] {
   const about = rows.filter(
     (row) =>

@@ -11,7 +11,7 @@ const endedMs = 20_000
 export interface ShutdownView {
   readonly nowMs: number
   readonly enabled: boolean
-  /** Longest time in ms between two evaluations. */
+  /** Longest time in ms between two evaluations of the guest's traffic. */
   readonly lookMs: number
   /** True if the alert's guest exists, runs and may be stopped. */
   readonly isStoppable: (alert: AlertState) => boolean

@@ -19,7 +19,7 @@ const gatherMs = 2
 const littleBytes = 64
 /** Maximum amount of input that may wait for a terminal. Further input is dropped, as a tty drops it. */
 const mostOwedBytes = 512 * 1024
-/** Amount of input after which an acknowledgement is sent. */
+/** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024
 /** Time in ms for which the terminal is given another size, so that programs redraw on a client's empty screen. */
 const redrawMs = 60
@@ -102,7 +102,7 @@ export class HeldConsole {
 
   /**
    * Makes a user the present user of the console, and dismisses the previous user.
-   * @param joining.received offset up to which the user already has the output; null: the user has none
+   * @param joining.received offset up to which the user already has the output; null if the user has no output yet
    */
   join(user: ConsoleUser, joining?: { readonly received: number | null; readonly size: Size }): OpenConsole {
     this.#dismiss('taken_over')

@@ -71,7 +71,7 @@ export class Holder {
     }
   }
 
-  /** Finds a limit that a new console would exceed, and consoles of which an unused one may be ended to make room. */
+  /** Finds a limit that a new console would exceed, and the consoles under it: ending an unused one makes room. */
   #findFull(request: HoldRequest): Full | undefined {
     const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]

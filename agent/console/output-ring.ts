@@ -45,7 +45,7 @@ export class OutputRing {
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
 
-  /** Returns the offset after the first line end in the next `within` bytes, or `offset` if they contain none. */
+  /** Returns the offset after the first line end in the next `within` bytes, or `offset` without a line end. */
   findLine(offset: number, within: number): number {
     return offset + this.read(offset, within).indexOf(0x0a) + 1
   }

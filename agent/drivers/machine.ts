@@ -23,7 +23,7 @@ export interface Machine {
   readonly nic: MachineNic
   /** Name servers for /etc/resolv.conf. */
   readonly resolvers: readonly string[]
-  /** Devices of the host that a container may use; default: none. */
+  /** Devices of the host that a container may use. Default: no devices. */
   readonly devices?: readonly GuestDevice[]
 }
 
@@ -83,7 +83,7 @@ export interface MachineNic {
 
 /** A copy of another guest's volume. */
 export interface VolumeCopy {
-  /** Path of the new volume, which is about to replace the guest's. */
+  /** Path of the new volume, which is about to replace the guest's volume. */
   readonly volume: string
   /**
    * Name servers that the host assigned to the copied guest; undefined if they are not known. The copy keeps name

@@ -47,7 +47,7 @@ export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
   /** Counts traffic up to now. If the host's counters cannot be read, it logs that and counts nothing. */
   count(): Promise<void>
-  /** Sets the counted traffic of the present period to 0, without counting first. Joins the caller's transaction. */
+  /** Sets the present period's traffic to 0 without reading the counters. Joins the caller's transaction. */
   resetUse(uuid: string): void
   /**
    * Compares the guest's traffic and the clock with its quota and expiry. Records the result in the guest's `policy`,

@@ -11,7 +11,7 @@ export class LoginVault {
     return seal(this.key, JSON.stringify(login), uuid)
   }
 
-  /** Decrypts the guest's login; `{}` if the guest has none. */
+  /** Decrypts the guest's login. @returns `{}` if the guest has no login */
   open({ uuid, login }: Pick<GuestRecord, 'uuid' | 'login'>): Login {
     return login === null ? {} : (JSON.parse(open(this.key, login, uuid)) as Login)
   }

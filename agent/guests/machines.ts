@@ -27,7 +27,7 @@ export class GuestMachines {
     return this.parts.drivers[kind]
   }
 
-  /** Returns the guest's driver. @throws if the host has none, for example after a change of configuration */
+  /** Returns the guest's driver. @throws if the host has no such driver, for example after a change of configuration */
   driverOf({ spec: { virtualization } }: GuestRecord): Driver {
     const driver = this.findDriver(virtualization)
     if (!driver) throw new Error(`no ${virtualization} driver on this host`)

@@ -21,7 +21,7 @@ export function parseAddresses(field: string, values: readonly string[], family:
   return addresses
 }
 
-/** Checks a time. @param value ms since 1970; 0 means none. @throws {BerthError} `invalid_field` */
+/** Checks a time. @param value ms since 1970; 0 means that no time is set @throws {BerthError} `invalid_field` */
 export function parseTime(field: string, value: number): number {
   if (!Number.isSafeInteger(value) || value < 0 || value > lastTimeMs)
     throw invalidField(field, `${field}: not a valid date and time`)

@@ -33,7 +33,7 @@ export interface AddressBookOptions {
   readonly db: Database
   readonly config: AgentConfig['network']
   readonly log: Logger
-  /** Sets a guest's IPv6 addresses inside the guest and removes those in `gone`. Does nothing if it is stopped. */
+  /** Sets a guest's IPv6 addresses inside the guest and removes those in `gone`. Does nothing for a stopped guest. */
   readonly assignInside: (guest: GuestNetwork, gone: readonly string[]) => Promise<void>
 }
 
@@ -159,7 +159,7 @@ export class HostAddressBook implements AddressBook {
     await this.#ipv4.remove(guest.publicIpv4s)
   }
 
-  /** Returns a copy of the guest. Its public IPv4 and IPv6 addresses are only those that the guest has just lost. */
+  /** Returns a copy of the guest whose public IPv4 and IPv6 addresses are only those that it has just lost. */
   #findLost(guest: GuestNetwork): GuestNetwork {
     const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>

@@ -85,7 +85,7 @@ export interface Network {
    */
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
   /**
-   * Plans the sources of guests' IPv6 addresses. If there are none, the plan contains the reason.
+   * Plans the sources of guests' IPv6 addresses. If the host has no source, the plan contains the reason.
    * @param configured prefixes set through the API; default: those in the agent's database
    * @param held found prefixes that guests use (addresses/held-prefixes.ts); default: those in the agent's database
    */

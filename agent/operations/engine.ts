@@ -210,7 +210,7 @@ export class OperationEngine {
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
-    // The operation is queued after this transaction. If it were inside another one, a rollback could still remove it.
+    // The operation is queued after this transaction, so a rollback of an outer transaction must not remove it.
     if (changes.db.inTransaction) throw new Error('submit() was called inside a transaction')
     return changes.transaction(() => {
       order.reserve?.()

@@ -199,7 +199,7 @@ export class Execution {
     }
   }
 
-  /** Writes to the state database. @throws {Interrupted} if the agent is shutting down: nothing new may begin then */
+  /** Writes to the state database. @throws {Interrupted} if the agent is shutting down, so that no new work begins */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)

@@ -54,7 +54,7 @@ export interface AcceptedOrder<Input> {
 
 export interface OrderAnswer<Guest> {
   readonly guest?: Guest | undefined
-  /** The password for SSH that the operation sets; empty if it sets none. */
+  /** The password for SSH that the operation sets; empty if it sets no password. */
   readonly sshPassword?: string
 }
 

@@ -1,7 +1,7 @@
 import { Queue } from './queue.js'
 import type { SubjectRef } from './types.js'
 
-/** The data of an operation that scheduling needs. The rest is read from the database when the task runs. */
+/** The data of an operation that scheduling needs. Other data is read from the database when the task runs. */
 export interface Task {
   readonly id: string
   /** Tasks of one subject run one after another. */

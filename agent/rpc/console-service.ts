@@ -17,7 +17,7 @@ export interface ConsoleServiceParts {
 export interface ConsoleService {
   /** @param check throws if the peer is no longer the gateway */
   serve(socket: Socket, check: () => void): void
-  /** Ends all connections within `withinMs`. Their terminals stay for some time. */
+  /** Ends all connections within `withinMs`. Their terminals stay for some time, so that clients can resume them. */
   close(withinMs: number): void
 }
 

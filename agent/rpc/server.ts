@@ -64,7 +64,7 @@ export async function serve(
   { listen, identityDir, tls, fences }: ServeOptions,
   services: AgentServices,
 ): Promise<() => Promise<void>> {
-  // The credentials' interceptor runs before that of the fences. So only the gateway can raise an epoch.
+  // The check of the gateway's role runs before that of the fences. So only the gateway can raise an epoch.
   const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
   server.addService(BackupServiceService, services.backups)
   server.addService(GuestServiceService, services.guests)

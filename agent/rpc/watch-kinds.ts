@@ -69,7 +69,7 @@ function isShown({ ownership }: GuestRecord): boolean {
 }
 
 /**
- * Returns all unfinished operations, and the newest of the others. One guest's many operations do not displace those of
+ * Returns all unfinished operations and the newest ended ones. One guest's many operations do not displace those of
  * other guests.
  */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {

@@ -21,7 +21,7 @@ export class Bounds {
     this.#pool = pool
   }
 
-  /** Returns the quota group for new subvolumes of the guest, or undefined with classic quotas. */
+  /** Returns the quota group for new subvolumes of the guest; undefined if the pool has classic quotas (quota.ts). */
   findGroup(guest: string, limitBytes?: number): BoundedGroup | undefined {
     if (this.#pool.quota === 'classic') return undefined
     const id = groupIdOf(guest)
@@ -108,7 +108,7 @@ export class Bounds {
         const name = this.#nameOf(guest)
         const figure = name === undefined ? undefined : await read(name)
         if (figure !== undefined) figures.set(guest, figure)
-        else this.forget(guest) // the volume was removed or replaced: the next call reads the new id
+        else this.forget(guest) // the volume was removed or replaced: the next call reads the id of the new one
       }),
     )
     return figures

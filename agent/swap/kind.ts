@@ -38,7 +38,7 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
       return { subject: swapSubject, input: change, hashOf: wish, reserve }
     },
     steps: swapSteps(swap),
-    settle: () => void ended++, // changes planned before this end are outdated, and `reserve` refuses them
+    settle: () => void ended++, // `reserve` refuses changes that were planned before this end
   }
 }
 

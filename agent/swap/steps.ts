@@ -6,9 +6,9 @@ import { checkRelease, otherOf, type SwapChange, type SwapSetting } from './plan
 type SwapStep = Step<SwapChange | null>
 
 interface Change extends SwapChange {
-  /** The swap file that the change replaces or removes. Undefined: none. */
+  /** The swap file that the change replaces or removes. Undefined if the change only creates a file. */
   readonly left: SwapSetting | undefined
-  /** The file to create. Undefined: none. */
+  /** The file to create. Undefined if the change creates no file. */
   readonly made: SwapSetting | undefined
 }
 

@@ -46,7 +46,7 @@ export class TrafficKeeper implements PolicyKeeper {
   /** Number of timer ticks since the counters were last read. */
   #ticks = 0
   readonly #judging = new KeyedSingleFlight<string>()
-  /** Guests that ran at the last reading. Before the first reading: those that ran when the last agent ended. */
+  /** Guests that ran at the last reading. Before the first reading: those that ran when the previous agent ended. */
   #on: ReadonlySet<string>
 
   constructor(private readonly parts: KeeperParts) {
@@ -262,7 +262,7 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 }
 
-/** Time and counters that one count uses for all guests. `counted` is true if the counters could be read. */
+/** Time and counters that are read once and used for all guests. `counted`: the counters could be read. */
 interface Look {
   readonly nowMs: number
   readonly counted: boolean

@@ -260,7 +260,7 @@ describe('advancePeriod, which decides when the traffic count of a guest is rese
       '',
       true,
     ],
-    // A clock that is reset to 1971 and then corrected resets no count.
+    // A clock that is reset to 1971 and then corrected does not reset the count.
     ['if the clock is reset to 1971', ['2026-11-01'], '1971-01-02', 1, '1971-01-01', '2026-11-01', false],
     [
       'if the clock is reset from 1999 to 1971',

@@ -8,7 +8,7 @@ import type { TimeFormat } from '../../shared/time.js'
 /** The period to which a count belongs. */
 export interface CountedPeriod {
   readonly periodStart: string
-  /** First day of the period that was current before the clock was set back by more than a month. Empty: none. */
+  /** First day of the period that was current before the clock was set back by over a month. Empty: it never was. */
   readonly periodLeft: string
 }
 

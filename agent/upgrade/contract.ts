@@ -13,7 +13,7 @@ export interface UpgradeOrder {
 export interface AgentPackages {
   /** True if the gateway installed the agent on this host, and can therefore upgrade it. */
   isSupported(): boolean
-  /** Version that a rollback would install; "": none. */
+  /** Version that a rollback would install; "" if no rollback is possible. */
   previousVersion(): string
   /**
    * Starts the installation, which outlives the agent.

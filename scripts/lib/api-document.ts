@@ -6,7 +6,7 @@ export function apiDocument(): ReturnType<typeof createApi>['document'] {
   return createApi(parts as ApiOptions).document
 }
 
-/** Returns a stub for every dependency of the routes. Only requests use dependencies, and this script handles none. */
+/** Returns a stub for every dependency of the routes. Only requests use them, and this script handles no requests. */
 function nobody(): unknown {
   const one: unknown = new Proxy(() => one, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : one),

@@ -10,7 +10,7 @@ import { relative, resolve } from 'node:path'
 /** Packages that cannot be bundled: they have native parts or read files from their own directory. */
 const unbundled = ['@node-rs/argon2', 'better-sqlite3', 'node-pty', 'swagger-ui-dist']
 
-/** Put together at run time: the plugin `addresses` would replace the whole text in this source file too. */
+/** Joined at run time, because the plugin `addresses` would replace a complete `import.meta` in this file, too. */
 const meta = ['import', 'meta'].join('.')
 
 /** Defines `require`, which bundled CommonJS packages call. */

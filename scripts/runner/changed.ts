@@ -16,7 +16,7 @@ const affectAll =
 /** Files whose text is searched for the names of other files, which they may start or read. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files whose paths are computed, so that no text contains them. Each has the source that starts or reads the file. */
+/** Files with a computed path, which a search for the path does not find, and the source that starts or reads them. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],
@@ -32,7 +32,7 @@ export function changedFiles(base: string): string[] {
   return [...new Set([...changed, ...git('ls-files', '--others', '--exclude-standard')])]
 }
 
-/** Returns the newest commit that this branch shares with origin/main, or HEAD if there is none. */
+/** Returns the newest commit that this branch shares with origin/main, or HEAD if they share no commit. */
 export function defaultBase(): string {
   try {
     return git('merge-base', 'HEAD', 'origin/main')[0] ?? 'HEAD'

@@ -7,7 +7,7 @@ export interface Lanes {
   readonly computing: number
 }
 
-/** Runs chains in lanes. No chain overtakes one that waits for a second free lane: the latter would run last. */
+/** Runs chains in lanes. A chain that waits for a second free lane is not overtaken, because it would then run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -51,7 +51,7 @@ function killProcesses(prefix: string): void {
   for (const { pid } of [...guests, ...named]) if (!spared.has(pid)) kill(pid)
 }
 
-/** True if a virtual machine has a test's disk open. Its command does not name the disk. */
+/** True if a virtual machine has a test's disk open, which the command line of the machine does not show. */
 function hasDisk(pid: number, command: string, prefix: string): boolean {
   const pattern = new RegExp(`^${below(prefix)}`)
   return /^(\S*\/)?qemu-system/.test(command) && openFiles(pid).some((path) => pattern.test(path))

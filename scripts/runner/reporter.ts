@@ -116,7 +116,7 @@ function diffOf({ actual, expected }: ShownError): string[] {
   return shown.map((line) => line.slice(0, limits.diffColumns))
 }
 
-/** Returns the lines of the stack that are in the repository; all lines if there are none. */
+/** Returns those lines of the stack that are in the repository. If it has no such lines, returns all lines. */
 function stackOf({ stack }: ShownError): string[] {
   const lines = String(stack ?? '').split('\n')
   const calls = lines.map((line) => line.trim()).filter((line) => line.startsWith('at '))

@@ -110,7 +110,7 @@ export function checkedFirewall(rules: number, version: number): Firewall {
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/** Distributes the mapped ports. Guest 0, which is measured, gets `ownMappings` ports; the others share the rest. */
+/** Distributes the mapped ports: `ownMappings` to guest 0, which is measured, the remaining ones to other guests. */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

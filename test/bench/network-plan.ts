@@ -23,7 +23,7 @@ export const actions = [
 ] as const
 export type Action = (typeof actions)[number]
 
-/** The compared systems: the whole agent, its class `Network` without journal and checks, and nft(8) in two ways. */
+/** The whole agent, its class `Network`, and nft(8), which is started for each change (`nft spawned`) or once. */
 export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 

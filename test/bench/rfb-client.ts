@@ -79,7 +79,7 @@ export class RfbClient {
     this.transport.send(Buffer.from('RFB 003.008\n'))
     const [types = 0] = await this.#read(1)
     await this.#read(types)
-    this.transport.send(Buffer.from([1])) // security type: none
+    this.transport.send(Buffer.from([1])) // security type 1: no authentication
     await this.#read(4)
     this.transport.send(Buffer.from([1])) // shared session
     const init = await this.#read(24)

@@ -138,7 +138,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while account
     }
   }
 
-  /** Requests a security check in each round. Such a check changes no stored data. */
+  /** Requests a security check in each round. The check changes no stored data. */
   async function* checks(): AsyncGenerator<void> {
     for (;;) {
       const reply = await lab.attempt(() => lab.asAdmin('POST', '/security/check'))

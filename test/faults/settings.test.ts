@@ -18,7 +18,7 @@ const uplink = 'btestsf0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 const mib = 1024 ** 2
 
-/** The agent is killed, or the host rejects a change, after the change was written to the agent's journal. */
+/** Faults after a change was written to the agent's journal: the agent is killed, or the host rejects the change. */
 describe('changes of guest settings', function () {
   let host: SettingsHost
   let instance: Instance

@@ -21,7 +21,7 @@ const recordOf = (version: number, name: string): HostRecord => ({
 
 /*
  * A failover is simulated by emptying the Redis server. The tested gateway requires that a replica confirms its writes.
- * There is none, so these writes fail. The test itself writes through `other`, which requires no confirmation.
+ * No replica exists, so these writes fail. The test itself writes through `other`, which requires no confirmation.
  */
 describe('the hosts of a gateway whose store has another master', () => {
   let redis: TestRedis

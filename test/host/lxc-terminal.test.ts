@@ -17,7 +17,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     for (const terminal of terminals.splice(0)) terminal.close()
   })
 
-  /** Opens a console of the guest in the same way as berth-console. */
+  /** Opens a console of the guest as berth-console does. */
   async function open(machine: Machine, mode: ConsoleMode) {
     const place = await lab.host.driver.findConsole(machine, mode)
     const seen: { text: string; code?: number } = { text: '' }

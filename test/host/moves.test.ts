@@ -140,7 +140,7 @@ describe('a gateway that moves containers between two hosts', function () {
     let isWriting = true
     const writing = (async () => {
       for (; isWriting; await delay(100)) {
-        // Stops if the disk is gone or the guest was stopped, because no program writes to a stopped guest.
+        // Ends when the guest stops or its disk is gone: the loop stands for a program in the guest.
         if (readInits(first.instance).size === 0 || !existsSync(disk)) return
         appendFileSync(join(disk, 'root/log'), randomBytes(mib / 2))
       }
@@ -164,7 +164,7 @@ describe('a gateway that moves containers between two hosts', function () {
     expect(restored.status, JSON.stringify(restored.body)).to.equal(200)
   })
 
-  /** Measures the time between the end of the guest's first process on one host and its start on the other. */
+  /** Measures the time between the end of the guest's first process on one host and its start on the other host. */
   async function watchDowntime(): Promise<number> {
     const before = readInits(second.instance).size
     const source = readInits(first.instance).size

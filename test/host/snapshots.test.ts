@@ -158,7 +158,7 @@ describe('snapshots of volumes', function () {
   it('are not mixed up if the agent was killed after it exchanged volumes and before it deleted the old volume', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
-    // These renames are an exchange of the volumes, after which the agent was killed and did not delete the old volume.
+    // These renames simulate an agent that was killed when it had exchanged the volumes, but not deleted the old one.
     for (const [from, to] of [
       [root, `${root}.old`],
       [volumes.nextPathOf(guest), root],

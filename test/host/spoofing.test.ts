@@ -16,8 +16,8 @@ import { PublicSegment } from '../support/network/public-segment.js'
 import { sh } from '../support/sh.js'
 
 /*
- * Here root of a real guest sends thousands of frames in the name of others. None may reach another guest, the host or
- * a machine outside. Valid frames in between must arrive: they show that nothing else drops the forged frames.
+ * Root of a real guest sends thousands of frames with addresses of others. No forged frame may reach another guest, the
+ * host or a machine outside. Valid frames in between must arrive: they show that nothing else drops frames.
  */
 
 const tag = 'spo'

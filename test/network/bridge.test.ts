@@ -12,7 +12,7 @@ import {
 import { waitFor } from '../support/wait.js'
 import { deadlineOf } from '../support/promised-time.js'
 
-/* In these tests, other programs change the bridge and its ports. Real packets show what the guest reaches then. */
+/* In these tests, other programs change the bridge and its ports. Real packets show what the guest can still reach. */
 
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }

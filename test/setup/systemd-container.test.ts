@@ -183,7 +183,7 @@ describe('the systemd units', function () {
   it('confine the agent without restricting the rights of a guest', () => {
     const pid = guestPid()
     expect(statusOf(pid, 'NoNewPrivs')).to.equal('0')
-    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // one of LXC and one of the agent; the unit adds none
+    expect(statusOf(pid, 'Seccomp_filters')).to.equal('2') // LXC adds one filter, the agent one, and the unit none
     expect(statusOf(pid, 'Umask')).to.equal('0022')
     expect(run('cat', `/proc/${pid}/oom_score_adj`).trim()).to.equal('0')
     // A guest keeps cap_sys_nice (bit 23). It does not get cap_sys_time (bit 25), which the agent's unit does not have.

@@ -235,7 +235,7 @@ describe('scripts/up and scripts/down', function () {
     expect(pidOf('gateway')).to.equal(before.gateway)
     expect(pidOf('agent')).not.to.equal(before.agent)
     expect(guestInits()).to.deep.equal(inits)
-    await api('/routing') // the gateway asks the agent for this answer
+    await api('/routing') // this answer comes from the agent
     expect(await statusOf('survivor')).to.equal('running')
   })
 

@@ -123,7 +123,7 @@ describe('the connection to the store', () => {
       await waitFor(() => store.ready())
       await other.set('btest:a', '1')
       await store.ping() // the server has reported the change
-      await store.ping() // earlier exchanges have ended
+      await store.ping() // answered after all earlier commands
     })
     afterEach(async () => {
       await store.close()

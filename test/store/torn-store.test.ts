@@ -22,7 +22,7 @@ interface Files {
 interface Tear {
   readonly name: string
   readonly tear: (files: Files) => Promise<unknown>
-  /** Number of bytes that the gateway must cut off and log (`cutBytes`). Default: 0. */
+  /** Number of bytes at the end that the gateway must cut off, and log as `cutBytes`. Default: 0. */
   readonly cut?: number
 }
 

@@ -68,7 +68,7 @@ function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
 
 /**
  * Writes limits of cgroup v2. A lower memory.max kills processes. This function therefore first reclaims memory by
- * memory.high, which kills none, and checks whether that was enough.
+ * memory.high, which kills no process, and checks whether that was enough.
  */
 function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
   writeGroupFile(group, 'memory.high', `${memoryBytes}`)

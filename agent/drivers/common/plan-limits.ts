@@ -13,7 +13,7 @@ export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
   /** True if swap is charged to cgroups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
-  /** True if cgroup v1 can limit socket memory (TCP, UDP). It counts this memory only for cgroups with such a limit. */
+  /** True if cgroup v1 can limit socket memory (TCP, UDP), which it counts only for cgroups with this limit. */
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool, if known. */
   readonly poolDevice?: string

@@ -63,7 +63,7 @@ export interface LxcDriverOptions {
   readonly log: Logger
   /** Knows which processes were killed because memory ran out. If omitted, such a kill is reported as a shutdown. */
   readonly memoryKills?: MemoryKills
-  /** System calls that this host allows to guests although they are closed by default; default: none. */
+  /** System calls that this host allows to guests although they are closed by default. Default: no such calls. */
   readonly allow?: readonly OpenCalls[]
   /** Mount point of lxcfs; default /var/lib/lxcfs. */
   readonly lxcfsDir?: string

@@ -91,7 +91,7 @@ export function describeThrottling(numbers: string | undefined): string[] {
 const lxcfsFiles = ['cpuinfo', 'diskstats', 'loadavg', 'meminfo', 'slabinfo', 'stat', 'swaps', 'uptime']
 const lxcfsEntries = [...lxcfsFiles.map((name) => `proc/${name}`), 'sys/devices/system/cpu']
 
-/** Returns the files that lxcfs offers now; none if lxcfs is not running. */
+/** Returns the files that lxcfs offers now; [] if lxcfs is not running. */
 export function listLxcfsEntries(lxcfsDir: string): string[] {
   // If lxcfs has died, its mount fails with ENOTCONN, for which existsSync() returns false.
   return lxcfsEntries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))

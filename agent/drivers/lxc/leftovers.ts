@@ -20,7 +20,7 @@ export function findLeftovers(cgroups: CgroupLayout, name: string, device: strin
 }
 
 /**
- * Removes the processes, cgroups and interface of a guest whose monitor was killed. If there are none, this only takes
+ * Removes the processes, cgroups and interface of a guest whose monitor was killed. If nothing is left, this only takes
  * a few stat(2) calls. The caller ensures that no monitor runs.
  */
 export async function removeLeftovers(

@@ -54,7 +54,7 @@ async function launch(context: LxcStartContext, name: string, signal: AbortSigna
   try {
     await lxcStart({ lxcPath, name }, { logFile: logOf(name), namespace })
   } catch (error) {
-    cause = error // the state decides: another lxc-start may have started the guest
+    cause = error // not yet a failure: another lxc-start may have started the guest
   }
   const result = await settle(context, name, signal)
   if (result.state === 'running') return result

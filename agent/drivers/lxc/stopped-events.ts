@@ -112,7 +112,7 @@ export class StoppedEvents {
 
   /** Reports the guest's end after its monitor has ended. If the guest only rebooted, it is watched again instead. */
   async #report(name: string): Promise<void> {
-    // The watcher also calls this when the agent itself has removed a mark. There is nothing to report then.
+    // The watcher also calls this after the agent itself has removed a mark. Nothing must be reported in this case.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

@@ -108,8 +108,8 @@ keyctl errno 38
 ${subvolumeCalls}`
 
 /**
- * Returns the arguments of start-guest.pl that set up guests' namespaces. None has characters that are special in a
- * shell.
+ * Returns the arguments of start-guest.pl that set up guests' namespaces. They contain no characters that are special
+ * in a shell.
  */
 export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))

@@ -284,7 +284,7 @@ export class QemuDriver implements Driver {
   /** Shuts down every guest of this agent, even unknown ones, and kills those that take too long. */
   async stopAll(): Promise<void> {
     observeMachines(this.#context)
-    // An abandoned snapshot may have left file systems frozen. Such a guest could not shut down, so all are thawed.
+    // An abandoned snapshot may have left file systems frozen. A guest with frozen file systems could not shut down.
     await Promise.allSettled(this.#runtime.listNames(this.options.namePrefix).map((name) => this.#freezing.thaw(name)))
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }

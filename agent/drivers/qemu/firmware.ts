@@ -4,7 +4,7 @@ import { firmwareFiles } from '../../host/guest/firmware.js'
 import { readDiskSystem } from './disk-system.js'
 import { firmwareVarsOf, tpmOf } from './paths.js'
 
-/** Creates firmware variables and TPM state in a volume that has none yet. Snapshots include them. */
+/** Creates firmware variables and TPM state, unless the volume has them already. Snapshots include both. */
 export async function ensureFirmware(volume: string, userId: number): Promise<void> {
   const system = await readDiskSystem(volume)
   const files = firmwareFiles(system)

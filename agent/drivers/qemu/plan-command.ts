@@ -195,7 +195,7 @@ function planNic({ nic }: Machine): string[] {
 function planScreen({ os }: DiskSystem): string[] {
   const card = ['-display', 'none', '-vga', 'none', '-device', 'VGA,id=video0,vgamem_mb=16']
   const pointer = os === 'windows' ? ['-device', 'qemu-xhci,id=usb', '-device', 'usb-tablet,bus=usb.0'] : []
-  return [...card, ...pointer, '-vnc', 'unix:vnc,share=force-shared'] // no viewer can disconnect the others
+  return [...card, ...pointer, '-vnc', 'unix:vnc,share=force-shared'] // no viewer can disconnect another viewer
 }
 
 const patterns = {

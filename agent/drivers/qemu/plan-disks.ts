@@ -69,7 +69,7 @@ export function planDisks(
     ...media.flatMap(planNodes),
     ...(has('rescue') ? virtioDisk('rescue', 'id=rescue0,bootindex=0,serial=berth-rescue') : []),
     ...virtioDisk(diskParts.disk, `id=${diskParts.diskDevice},${orderOf(has)}serial=berth-root`),
-    // Debian's cloud kernel has no driver for CD drives, and Windows has none for virtual disks.
+    // Debian's cloud kernel has no driver for CD drives, and Windows has no driver for virtual disks.
     ...(system.os === 'windows' ? cd('seed', 2) : virtioDisk('seed', 'id=seed0,serial=berth-seed')),
     ...(has('cd') ? cd('cd', 0, ',bootindex=0') : []),
     ...(has('drivers') ? cd('drivers', 1) : []),

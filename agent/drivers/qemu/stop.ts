@@ -44,7 +44,7 @@ async function pressUntilDown(
   return false
 }
 
-/** Kills the guest's remaining processes, and waits until its processes, interface, groups and sockets are gone. */
+/** Kills the guest's remaining processes, and waits until its processes, interface, cgroups and sockets are gone. */
 export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext, name: string): Promise<void> {
   const group = paths.groupOf(name)
   liftQuota(cgroups, group)
@@ -58,8 +58,8 @@ export async function clearMachine({ paths, runtime, cgroups }: QemuStopContext,
 }
 
 /**
- * Removes the files of a run. Three files stay: QEMU's last log, the mark of the guest's end, which its reader removes,
- * and the lock, which launch-machine.pl may still hold after its agent was killed.
+ * Removes the files of the guest's last run, except three. QEMU's log is only shortened. The mark of the guest's end is
+ * removed by its reader. The lock may still be in use by launch-machine.pl, if its agent was killed.
  */
 function removeRunFiles(paths: QemuPaths, name: string): void {
   const run = paths.runOf(name)

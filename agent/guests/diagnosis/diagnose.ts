@@ -134,7 +134,7 @@ export class ConnectionDiagnosis {
   }
 }
 
-/** Finds where the port is reachable from outside: at the guest's public address, if any, or through a mapping. */
+/** Finds where the port is reachable from outside: the guest's own public address, or otherwise a mapping. */
 function findWay(
   { publicIpv4s: [own], portMappings }: GuestRecord,
   port: number,

@@ -120,7 +120,7 @@ interface PublicAddresses {
   readonly ipv6Addresses: readonly string[]
 }
 
-/** Chooses new addresses, as many as the guest has now: the source still uses the present ones. */
+/** Chooses as many new addresses as the guest has now. The source host still uses the present addresses. */
 function chooseAddresses(
   { network }: Pick<GuestContext, 'network'>,
   guest: ArrivingGuest,

@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Plans which backups to delete. Only those at the schedule's target can be, although all count towards the limit. */
+/** Plans which backups to delete: only those at the schedule's target, although all backups count towards the limit. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length

@@ -44,7 +44,7 @@ export function migrateKind(
             )
         },
       })
-      // The hash identifies repeated orders. It excludes the ticket: a gateway that repeats an order sends a new one.
+      // The hash identifies repeated orders. It excludes the ticket, which is new in each repetition by a gateway.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
     },
     steps: [

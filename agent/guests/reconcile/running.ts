@@ -64,7 +64,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // The same addresses are set only once per run of the guest, because its root may have refused or removed them.
+    // Sets the same addresses only once per run of the guest: its root user may have refused or removed them.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))

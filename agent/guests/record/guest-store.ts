@@ -104,7 +104,7 @@ export class GuestStore {
     })
   }
 
-  /** Writes the fields that differ. If none differs, the revision stays the same. */
+  /** Writes the fields that differ. If no field differs, the revision stays the same. */
   update(uuid: string, update: GuestUpdate): void {
     this.changes.transaction(() => {
       const row = this.#byUuid.get(uuid)

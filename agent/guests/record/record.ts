@@ -79,7 +79,7 @@ export interface GuestPolicy {
   abuse?: string
   /** Expiry time at which the running guest was stopped. It is started again if the clock turns out to be wrong. */
   stoppedForExpiryMs?: number
-  /** Expiry time that the guest exceeded. Undefined if none, or if an older version recorded the expiry. */
+  /** Expiry time that the guest exceeded. Undefined if it did not expire, or an older version recorded the expiry. */
   expiredForMs?: number
 }
 
@@ -150,7 +150,7 @@ export interface GuestDocument {
   devices: readonly GuestDevice[]
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
-  /** Maximum number of snapshots; 0 means none. */
+  /** Maximum number of snapshots; 0: the guest may have no snapshots. */
   snapshotLimit: number
   /** Snapshots of the guest, oldest first. */
   snapshots: readonly SnapshotRecord[]
@@ -212,7 +212,7 @@ export interface GuestRecord extends GuestDocument {
   userIdSlot: number
   ipv4: string
   mac: string
-  /** Encrypted `Login`; null if the guest has none. */
+  /** Encrypted `Login`; null if the guest has no login. */
   login: string | null
   portMappings: PortMapping[]
   /** Public addresses, each mapped one-to-one to the guest. The guest's own traffic leaves from the first. */

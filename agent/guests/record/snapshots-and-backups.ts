@@ -46,7 +46,7 @@ export interface SnapshotSchedule {
    */
   firstDay: string
   createdBy: string
-  /** Time of the last run; 0 if there was none. */
+  /** Time of the last run; 0 if the schedule has never run. */
   lastRunMs: number
   /** Time of the next run; 0 if the schedule is off. */
   nextRunMs: number
@@ -93,7 +93,7 @@ export interface BackupRecord {
   usedBytes?: number
   /** Bytes that the target had to store for the backup. */
   storedBytes: number
-  /** Time of the last verification; 0 if there was none. */
+  /** Time of the last verification; 0 if the backup was never verified. */
   verifiedAtMs: number
   description: string
   /** State of the backup, with the same values as for a snapshot. */

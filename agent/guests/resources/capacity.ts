@@ -29,7 +29,7 @@ export function checkCapacity(
   )
 }
 
-/** Checks only changed limits. Others may exceed a host that has shrunk. @throws {BerthError} `resource_exhausted` */
+/** Checks changed limits only: the host may have shrunk since. @throws {BerthError} `resource_exhausted` */
 export function checkCapacityChange(
   before: RequestedLimits,
   wanted: RequestedLimits,

@@ -13,7 +13,7 @@ export interface MappingOrder {
   readonly listening: ReadonlySet<string>
   /** True if the guest has an IPv6 address that ports can be mapped to. */
   readonly hasIpv6: boolean
-  /** The guest's other mappings; default: none. */
+  /** The guest's other mappings. Default: no mappings. */
   readonly others?: readonly PortMapping[]
   /** The existing mapping that `wanted` replaces. */
   readonly replaced?: PortMapping
@@ -109,7 +109,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
-/** Chooses host ports. Requested ones are taken first, so that none of them is picked for another mapping. */
+/** Chooses host ports. Requested ports are taken first, so that no other mapping gets them. */
 function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): PortMapping[] {
   for (const mapping of wanted) if (mapping.hostPort !== 0) choice.take(spanOf(mapping))
   const settled = wanted.map((mapping) => keepNumbers(choice, mapping))

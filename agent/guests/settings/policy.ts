@@ -67,7 +67,7 @@ export class PolicySettings {
     })
   }
 
-  /** Ends the guest's suspension, if any. Other reasons that block the guest stay. */
+  /** Ends the guest's suspension, if it has one. Other reasons that block the guest stay. */
   unsuspend(target: Target): Promise<GuestRecord> {
     return this.#change(target, { write: (record) => this.#write(record, planUnsuspend(record)) })
   }

@@ -124,7 +124,7 @@ export class PortMappings {
 
   #put({ record, replaced, position, listening }: Place, wanted: CheckedMapping): void {
     const { store } = this.context
-    // An unchanged host port is kept without a check. The host's addresses or permitted ports may have changed since.
+    // An unchanged host port is not checked: it stays even if the host's addresses or permitted ports have changed.
     if (replaced && isAtSameHostPorts(replaced, wanted))
       return store.putMapping(record.uuid, position, mappingAt(wanted, replaced.hostPort))
     const hasIpv6 = record.ipv6Addresses.length > 0

@@ -58,7 +58,7 @@ export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): b
   try {
     writeFileSync(`${path}/queue/scheduler`, scheduler)
   } catch {
-    // Fails if the kernel lacks the scheduler, or if sysfs is read-only (in a container). The result is read below.
+    // Fails if the kernel lacks the scheduler or sysfs is read-only. The next line checks which scheduler is active.
   }
   return readDisk(path).scheduler === scheduler
 }

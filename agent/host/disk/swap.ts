@@ -33,7 +33,7 @@ export async function readSwaps(): Promise<SwapArea[]> {
 }
 
 /**
- * Allocates all blocks of a file. If that fails, it allocates none.
+ * Allocates all blocks of a file, or none of them.
  * @throws {CommandError} "No space left on device"
  */
 export async function allocate(path: string, bytes: number, signal: AbortSignal): Promise<void> {
@@ -61,7 +61,10 @@ export async function formatSwap(path: string, label: string): Promise<void> {
 /** Position and length in bytes of the label in a swap file (union swap_header in linux/swap.h). */
 const labelAt = { position: 1052, length: 16 }
 
-/** Reads the label of a swap file; empty if it has none or is not a swap file. @throws if it cannot be read */
+/**
+ * Returns a file's swap label; empty if it has no label or is not a swap file.
+ * @throws if it cannot be read
+ */
 export async function readSwapLabel(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {

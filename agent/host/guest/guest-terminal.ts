@@ -23,7 +23,7 @@ export interface TerminalDirectory {
  * command.
  */
 export interface GuestTerminal extends TerminalCommand {
-  /** The guest's /dev/pts. Undefined if no process of the host has it open: it cannot be reached then. */
+  /** The guest's /dev/pts. Undefined if the host cannot reach it, because no process of the host has it open. */
   readonly terminals: TerminalDirectory | undefined
   /** Command to run on a terminal of the host if the guest has no terminals available. */
   readonly otherwise: TerminalCommand
@@ -34,7 +34,7 @@ const devptsType = 0x1cd1
 /** Flag of open(2) (asm-generic/fcntl.h). */
 const O_PATH = 0o10000000
 
-/** Finds the /dev/pts that lxc's monitor keeps open. @returns undefined if it keeps none open */
+/** Finds the /dev/pts that lxc's monitor keeps open. @returns undefined if the monitor has no /dev/pts open */
 export function findTerminals(monitorPid: number): TerminalDirectory | undefined {
   const files = listDirectory(`/proc/${monitorPid}/fd`).map((file) => `/proc/${monitorPid}/fd/${file}`)
   return files.map(asTerminals).find((one) => one !== undefined)

@@ -4,7 +4,7 @@ import { isVirtual } from './interfaces.js'
 import { findIpv6Addresses } from './ipv6-addresses.js'
 import { readKernelFile } from '../process/proc.js'
 
-/** Addresses at which clients reach the host. Empty if it has none. */
+/** Addresses at which clients reach the host. Empty if the host has no such address. */
 export interface PublicAddresses {
   readonly ipv4: string
   readonly ipv4Interface: string
@@ -64,11 +64,11 @@ const routeReject = 0x200
 
 export interface DefaultRoute {
   readonly interface: string
-  /** Address of the gateway. Empty: the link has none. */
+  /** Address of the gateway. Empty if the link has no gateway. */
   readonly gateway: string
 }
 
-/** The host's default route for each protocol. Undefined: none. */
+/** The host's default route for each protocol. Undefined: the protocol has no default route. */
 export interface DefaultRoutes {
   readonly ipv4: DefaultRoute | undefined
   readonly ipv6: DefaultRoute | undefined

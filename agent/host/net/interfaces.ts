@@ -32,8 +32,8 @@ export function readIndex(name: string): number | undefined {
 }
 
 /**
- * True if an interface has no hardware or hypervisor device: any program can create such an interface, for example a
- * veth, a bridge or a tunnel. For a bond or a VLAN, the interfaces below it decide.
+ * True if an interface has no hardware or hypervisor device, for example a veth, a bridge or a tunnel. Any program can
+ * create such an interface. A bond or a VLAN is virtual if one of its lower interfaces is virtual.
  * @param directory directory of interfaces in sysfs
  */
 export function isVirtual(name: string, directory = '/sys/class/net'): boolean {

@@ -23,7 +23,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // `link show` cannot be the marker: after it, ip shows no addresses for the rest of the batch.
+    // The marker ends an answer. It is not `link show`, after which ip shows no addresses for the rest of the batch.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)

@@ -24,7 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // `qdisc show` cannot be the marker: it lists all devices, or in iproute2 6.1 only the last one queried.
+    // The marker ends an answer. `qdisc show` would list all devices, or in iproute2 6.1 only the last one queried.
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -11,7 +11,7 @@ export interface CgroupLayout {
   readonly version: 1 | 2
   /** Mount points of all hierarchies of cgroup v1 and v2. Each of them contains a group for every guest. */
   readonly hierarchies: readonly string[]
-  /** Mount point of the tree of cgroup v2. A host of version 1 may have none. */
+  /** Mount point of cgroup v2. Undefined on some hosts that use cgroup v1. */
   readonly unified?: string
   /** Mount point of each controller. In version 2 all mount points are equal. */
   readonly controllers: ReadonlyMap<string, string>

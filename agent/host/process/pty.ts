@@ -172,7 +172,7 @@ export class Pty implements Terminal {
   }
 }
 
-/** Kills the program and those of its children that are in its process group. Does nothing if none exist. */
+/** Kills the program and its children in the same process group. Does nothing if no such process exists. */
 function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')

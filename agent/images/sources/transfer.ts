@@ -185,7 +185,7 @@ class HttpStatusError extends Error {
   }
 }
 
-/** True if another attempt would fail in the same way. */
+/** True if another attempt would fail for the same reason. */
 function isFinal(error: unknown): boolean {
   if (['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')) return true
   if (error instanceof OutboundError) return error.code === 'too_many_redirects'

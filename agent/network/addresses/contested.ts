@@ -21,7 +21,7 @@ const parallel = 8
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
-  /** Last probe of each address: its time, its interface, and the MAC that answered ('' if none did). */
+  /** Last probe of each address: its time, its interface, and the MAC that answered ('' if no machine answered). */
   readonly #asked = new Map<string, { atMs: number; device: string; mac: string }>()
 
   constructor(private readonly options: ContestedOptions) {}
@@ -68,7 +68,7 @@ export class ContestedAddresses {
     const { log, findOwner = findIpv4Owner } = this.options
     try {
       const mac = await findOwner(device, address, this.#ended.signal)
-      const asked = this.#asked.get(address) // undefined if `keep` has forgotten the address meanwhile
+      const asked = this.#asked.get(address) // undefined if `keep` has removed the address in the meantime
       if (asked) asked.mac = mac
     } catch (err) {
       log.debug({ err, address, device }, 'no ARP request could be sent for the address')

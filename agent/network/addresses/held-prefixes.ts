@@ -7,7 +7,7 @@ import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-
 /*
  * A held prefix is an IPv6 prefix that was found on an interface of the host and from which guests have addresses.
  * While the host has it, guests get new addresses from it, even if other interfaces and routes appear. If the host
- * loses it, guests keep their addresses. Once an operator sets prefixes through the API, none is held any more.
+ * loses it, guests keep their addresses. If an operator sets prefixes through the API, held prefixes end.
  */
 
 /** Records the found prefixes that contain one of `addresses` as held. Runs inside the caller's transaction. */

@@ -21,7 +21,7 @@ export interface HostFacts {
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
   /** @param isMeant true for interfaces whose routes count; default: all interfaces */
   readDefaultRoutes(isMeant?: (device: string) => boolean): DefaultRoutes
-  /** True if the interface has no hardware; any program can create such an interface. */
+  /** True if the interface has no hardware. Any program can create an interface without hardware. */
   isVirtual(device: string): boolean
   /** @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down */
   probe(device: string, addresses: readonly string[]): Promise<ReadonlyMap<string, string>>

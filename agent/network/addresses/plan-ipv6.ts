@@ -162,7 +162,7 @@ export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
   return sources.filter(({ isMissing }) => !isMissing)
 }
 
-/** Returns the prefix as a source: proxied if the prefix is on-link at its interface, otherwise routed. */
+/** Returns the prefix as a source of addresses: on-link prefixes are proxied at their interface, others are routed. */
 function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const onLink = addresses.some(

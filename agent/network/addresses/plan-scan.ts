@@ -83,7 +83,7 @@ export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }
 
-/** Lists the network and the broadcast address, which no machine can have. Networks of /0, /31 and /32 have none. */
+/** Lists the network and broadcast address, which no machine can have. Networks of /0, /31 and /32 lack both. */
 export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
   if (prefixLength > 30 || prefixLength < 1) return []
   const size = 2 ** (32 - prefixLength)

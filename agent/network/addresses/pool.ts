@@ -28,11 +28,11 @@ export interface Ipv6Prefix {
 export interface PoolRules {
   /** Interfaces that a pool may name. */
   readonly interfaces: ReadonlySet<string>
-  /** For each address family: the interface for pool items that name none. Empty: the host has no default route. */
+  /** For each address family: the interface for pool items without one. Empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
   /** The host's own addresses. A pool must not contain them: if a guest got one, the host would be unreachable. */
   readonly ownAddresses: ReadonlySet<string>
-  /** The host's default gateway. Empty: the host has none. */
+  /** The host's default gateway. Empty: the host has no default gateway. */
   readonly gateway: string
   /** Descriptions of the network and broadcast addresses of the host's segments, by address. */
   readonly edges: ReadonlyMap<string, string>

@@ -113,7 +113,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
     expect(prefixes()).to.deep.equal(['2001:db8:1::'])
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::'), prefix('2001:db8:1::')] })).to.equal('accepted')
-    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // an empty list: the detected one is used
+    expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted') // an empty list: the detected prefix is used
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:1::', { gateway: '2001:db8:1::5' })] })).to.equal(
       'address_in_use',
     )

@@ -41,7 +41,7 @@ export interface RoutingState {
   readonly nat4PortsUsed: number
   readonly ipv4Pool: PoolAddress[]
   readonly ipv4Assignments: AddressAssignment[]
-  /** Prefixes set through the API; if none are set, those found on the host's interfaces. */
+  /** Prefixes set through the API. If no prefix is set there, those found on the host's interfaces. */
   readonly ipv6Prefixes: Ipv6Prefix[]
   readonly ipv6Assignments: AddressAssignment[]
 }
@@ -119,7 +119,7 @@ export class Routing {
   }
 
   /**
-   * Replaces the given lists. Returns once all of them are in force. On failure, it rolls all of them back.
+   * Replaces the lists in `change`. Returns once all of them are in force. On failure, restores the old lists.
    * @throws {BerthError} `invalid_field`, `address_in_use` if a guest would lose an address, `port_conflict`
    */
   setRouting(change: RoutingChange): Promise<RoutingState> {
@@ -185,7 +185,7 @@ export class Routing {
   }
 
   /**
-   * Replaces the lists that are given, inside the caller's transaction.
+   * Replaces the lists that are not undefined, inside the caller's transaction.
    * @returns the previous lists
    * @throws {BerthError} like `setRouting`
    */

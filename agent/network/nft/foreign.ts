@@ -28,7 +28,7 @@ export async function readWarnings(
   return warnings
 }
 
-/** Reads the names of iptables' legacy tables. Returns '' if the kernel has none. */
+/** Reads the names of iptables' legacy tables. Returns '' if the kernel has no such tables. */
 function readNames(family: 'ip' | 'ip6'): Promise<string> {
   return readFile(`/proc/self/net/${family}_tables_names`, 'utf8').catch(() => '')
 }

@@ -16,7 +16,7 @@ export class Guard {
 
   /**
    * Creates the guard's tables, unless they exist already, possibly from another agent. Call it after the agent's own
-   * tables were created, because the guard drops all packets without their marks.
+   * tables were created: the guard drops all packets that lack the marks of those tables.
    */
   async ensure(): Promise<void> {
     const have = await this.nft.readTable('inet', guardTable(this.plan.table))

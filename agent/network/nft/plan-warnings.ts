@@ -119,7 +119,7 @@ export function describeDropping({ family, table, chain }: ForeignChain, bridge:
 
 /**
  * Returns a warning about iptables' legacy tables, whose filters nft does not list.
- * @param tables content of /proc/net/ip_tables_names; empty if there are none
+ * @param tables content of /proc/net/ip_tables_names; empty if no such table exists
  */
 export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string, bridge: string): string[] {
   const names = tables.split('\n').filter(Boolean)

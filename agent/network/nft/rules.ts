@@ -67,8 +67,8 @@ class HostRules implements Rules {
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Purges stale flows in the background, once no more changes are made. So most changes do not wait for it. Only an
-   * attach waits, if old flows could reach the wrong guest.
+   * Deletes outdated connections from the kernel's table in the background, so that changes do not wait for it. Only an
+   * attach waits, if such a connection could lead to the wrong guest.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
@@ -257,7 +257,7 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // without notes, the next agent sets the firewalls again
+    await this.#tables.noteFirewalls().catch(() => undefined) // otherwise the next agent sets all firewalls again
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }

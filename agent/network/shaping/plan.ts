@@ -28,7 +28,7 @@ export function ifbPattern(interfacePrefix: string): RegExp {
 export interface ObservedShaping {
   readonly downKbit: number | undefined
   readonly upKbit: number | undefined
-  /** Device to which packets from the guest are redirected: none, the guest's IFB, or another one. */
+  /** Whether packets from the guest are redirected to a device: no, to the guest's IFB, or to another device. */
   readonly redirect: 'none' | 'ifb' | 'elsewhere'
   readonly ifb: 'absent' | 'down' | 'up'
 }

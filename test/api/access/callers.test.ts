@@ -27,7 +27,7 @@ interface Kind {
 const refused = [403, 'insufficient_scope'] as const
 const unknown = [401, 'unauthorized'] as const
 
-/** The routes that sub-users may call, with the required permission. `any` and `session` mean that none is required. */
+/** The routes that sub-users may call, with the required permission. `any` and `session`: no permission is required. */
 const forSubUsers: Readonly<Record<string, string>> = {
   'GET /containers': 'container:read',
   'GET /containers/list': 'container:read',
@@ -112,7 +112,7 @@ describe('the access check of every route', function () {
     keyWith.set(scopes.join(), found)
     return found
   }
-  /** Makes callers with a session. They share one session, except for routes about sessions: each call gets its own. */
+  /** Makes callers with one shared session, except for routes about sessions: each call of these gets a new one. */
   const bySession = (begin: () => () => Promise<Caller>) => {
     const [shared, own] = [begin(), begin()]
     let made: Promise<Caller> | undefined

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { killedMutations } from '../../support/gateway/killed-mutations.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-/** Routes with these tags need a test with kills. Those in `elsewhere` change nothing or have other tests. */
+/** Routes with these tags need a test with kills. Routes in `elsewhere` change nothing or have other tests. */
 const tags = ['Accounts', 'Settings', 'Security', 'Logs']
 const elsewhere = ['POST /swap', 'POST /setup/link']
 

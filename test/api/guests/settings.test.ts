@@ -11,7 +11,7 @@ const settings: readonly {
   readonly path: string
   readonly scope: string
   readonly body?: object
-  /** Action in the audit log. Requests that only read have none. */
+  /** Action in the audit log. Requests that only read have no action. */
   readonly action?: string
 }[] = [
   {

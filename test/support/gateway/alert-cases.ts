@@ -16,7 +16,7 @@ const [first] = gateways
 /** Minutes after the start of the series at which alerts are checked. `lateTime` is for states that last many hours. */
 export const [usualTime, lateTime] = [130, 25 * 60]
 const count = lateTime + 10
-/** Values for the whole time: one each minute. */
+/** Values of a series that stays the same: one for each minute of the test. */
 const steady = (value: number): string => `${value}x${count}`
 const growing = (perMinute: number): string => `0+${perMinute}x${count}`
 

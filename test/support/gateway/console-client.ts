@@ -2,7 +2,7 @@ import { WebSocket } from 'ws'
 import { waitFor } from '../wait.js'
 
 export interface ConsoleClientOptions {
-  /** Origin header. By default the server's own origin; null sends none. */
+  /** Origin header. By default the server's own origin; null: the request has no such header. */
   readonly origin?: string | null
   readonly protocols?: readonly string[]
   readonly query?: Record<string, string>

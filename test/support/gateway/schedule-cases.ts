@@ -4,7 +4,7 @@ import { begin, daily, dayMs, type ScheduleLab } from './schedule-lab.js'
 export interface ScheduleCases {
   /** Returns the fields of the container and its schedule that differ between snapshots and backups. */
   readonly shown: () => { readonly container: object; readonly schedule: object }
-  /** Returns the expected fields that only a snapshot has, or that only a backup has, depending on the tested kind. */
+  /** Returns the expected values of fields that only the tested kind has (snapshot or backup). */
   readonly made: () => object
   readonly mostRetention: number
   /** Scopes with which an API key must not be able to set a schedule. */

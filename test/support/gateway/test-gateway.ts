@@ -45,7 +45,7 @@ export interface Reply {
 }
 
 export interface RequestOptions {
-  /** API key of the request. By default the administrator's key; "" sends none. */
+  /** API key of the request. By default the administrator's key; "": the request has no key. */
   key?: string
   /** The body. It is sent as JSON unless it is a string or a Buffer. */
   body?: unknown
@@ -88,7 +88,7 @@ export interface TestGatewayOptions {
   readonly agentConfig?: Record<string, unknown>
   /** Time in ms until a host whose connection was lost is offline. Default: 0, so that tests need not wait. */
   readonly reconnectMs?: number
-  /** Limits of the requests. By default there are none. */
+  /** Limits of the requests. Default: no limits. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
   /** Clock for tickets, in ms since 1970. */

@@ -81,7 +81,7 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // Steps that also occur on the way to the rescue system are only tested there, not on the way back.
+    // On the way back from the rescue system, only these steps are tested. The others are the same in both directions.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['remove'], undone: [], forwardOnly: true },
@@ -110,7 +110,7 @@ function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, '
   expect((after as { guests: object[] }).guests[0]).to.deep.equal({ ...old, ...changed })
 }
 
-/** Checks that a failure restores the former disk. After `forget`, which deletes it, the restored disk must stay. */
+/** A failure must restore the former disk. After `forget`, which deletes it, the disk from the backup must stay. */
 function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'forget' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests
@@ -127,7 +127,7 @@ function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEven
   expect(is).to.deep.equal({ ...was, boot: changed })
 }
 
-/** Checks that the guest's state is its desired state. Both states are allowed: a completed stop is not undone. */
+/** Checks that the guest's state (running or stopped) is its desired state. Both are allowed: stops are not undone. */
 function isConsistent(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])

@@ -16,7 +16,7 @@ const options = [
   'LogLevel=ERROR',
   'PreferredAuthentications=password',
   'NumberOfPasswordPrompts=1',
-  // Detects a guest that was disconnected: such a guest does not close the connection.
+  // Detects a guest that was disconnected, which does not close the connection.
   'ServerAliveInterval=5',
   'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])

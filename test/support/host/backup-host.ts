@@ -109,7 +109,7 @@ export class BackupHost {
     return this.host.volumes.pathOf(uuid)
   }
 
-  /** Finds remains of ended backups on the host. There should be none. */
+  /** Finds remains of ended backups on the host. A correct agent leaves no remains. */
   async leftovers(): Promise<string[]> {
     const { state_dir: stateDir, storage } = this.config
     const runs = existsSync(join(stateDir, 'backups')) ? readdirSync(join(stateDir, 'backups')) : []

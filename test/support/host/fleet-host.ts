@@ -12,7 +12,7 @@ const agentPort = 7443
 
 /**
  * Shell script that mounts a /sys with the devices of the network namespace, as on a separate host, and then runs a
- * command. `ip netns exec` mounts such a /sys too, but without the cgroups.
+ * command. `ip netns exec` mounts a similar /sys, but without the cgroups.
  */
 const enter = `
 exec 3</sys/fs/cgroup

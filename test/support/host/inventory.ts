@@ -317,7 +317,7 @@ export function readMachineProcesses(instance: Instance): Map<string, string> {
   return new Map(findMachines(instance).map(({ name, pid, startTime }) => [name, `${pid}:${startTime}`]))
 }
 
-/** Returns the pids of a process's children; none if the process has ended. */
+/** Returns the pids of a process's children; [] if the process has ended. */
 function readChildren(pid: number): string[] {
   const path = `/proc/${pid}/task/${pid}/children`
   try {

@@ -38,7 +38,7 @@ export class TestSftp {
     }
   }
 
-  /** @param endsAfter number of bytes after which each session is cut; by default none is cut */
+  /** @param endsAfter number of bytes after which each session is cut; by default no session is cut */
   async resume({ endsAfter }: { readonly endsAfter?: number } = {}): Promise<void> {
     const { directory, port } = this
     const command =

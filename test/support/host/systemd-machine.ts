@@ -28,7 +28,7 @@ const checkoutParts = [
   'buf.gen.yaml',
 ]
 
-/** Units that would change the kernel, which the host shares with the machine, need a terminal, or work at night. */
+/** Units that need a terminal, work at night, or change the kernel, which the machine shares with the host. */
 const maskedUnits = [
   'systemd-sysctl.service',
   'systemd-udevd.service',

@@ -80,7 +80,7 @@ function ubuntuKeyring(): string {
   return join(directory, 'usr/share/keyrings/ubuntu-archive-keyring.gpg')
 }
 
-/** Returns arguments for mmdebstrap that name package sources; none if its defaults are right for the release. */
+/** Returns arguments that name package sources to mmdebstrap; [] if the default sources are right for the release. */
 function sourcesOf(release: Release): string[] {
   return release === 'noble' ? [`deb [signed-by=${ubuntuKeyring()}] ${archive} noble main universe`] : []
 }

@@ -46,7 +46,7 @@ export interface LabFleetOptions {
 
 /**
  * A gateway's real fleet with real agents in this process. Their hosts are simulated, and the id of each host is its
- * name. Agents accept operations but execute none until `work` is called, so that tests can see pending operations.
+ * name. Agents accept operations but execute them only when `work` is called, so that tests can see pending operations.
  */
 export class LabFleet implements Fleet {
   /** An error that every call to an agent throws while it is set, like the error of a broken connection. */

@@ -82,7 +82,7 @@ export class AddressedHost {
   poolItem = (address: string) => ({ address, interface: this.uplink, prefixLen: 24, gateway: '' })
   prefixItem = (prefix: string) => ({ interface: this.uplink, address: '', prefix, prefixLen: 64, gateway: '' })
 
-  /** Changes the given settings of the address pools, and no others. */
+  /** Changes only those settings of the address pools that `change` contains. */
   setRouting(change: Partial<Parameters<RoutingServiceClient['setRouting']>[0]>) {
     const unsent = { ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }
     return call(this.#routing.setRouting.bind(this.#routing), { ...unsent, ...change })

@@ -7,7 +7,7 @@ import { describeError } from '../../../shared/errors.js'
 /*
  * The traffic shaper of an agent as a process that a test can run inside a network namespace. Arguments: the prefix of
  * guests' interfaces, and optionally `watch` or `follow`. With either option, the shaper notices changes by other
- * programs, and `ensure` compares everything only after such a change. With `follow`, it also compares when interfaces
+ * programs, and `ensure` compares everything only after such changes. With `follow`, it also compares when interfaces
  * appear or disappear. Input lines: {method, argument}; output lines: {result} or {error}. As in the agent, `ensure`
  * gets the same list object while the content is the same.
  */

@@ -217,7 +217,7 @@ function messageSteps(world: World, rules: Rules): Step[] {
   return [...ofMoves, ...ofOwners]
 }
 
-/** True if the owner in this generation has a copy of the guest, and knows that it is the owner. */
+/** True if the owner in this generation has a copy of the guest, and knows that it owns the guest. */
 function hasAnswered({ owners, hosts }: World, generation: number): boolean {
   const owner = hosts[owners[generation]!]!
   return !owner.isRemoved && owner.copy !== 'none' && owner.ownership.generation >= generation

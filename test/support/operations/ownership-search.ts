@@ -24,7 +24,7 @@ interface Visited {
 
 export interface SearchResult {
   readonly states: number
-  /** The first violation, with the steps that lead to it. `undefined`: there is none. */
+  /** The first violation, with the steps that lead to it. Undefined if the search found no violation. */
   readonly violation: string | undefined
 }
 

@@ -168,7 +168,7 @@ export class QmpConnection {
     this.#answered(id)?.resolve(value)
   }
 
-  /** Returns the command that waits for this answer. If there is none, counts the answer as unrequested. */
+  /** Returns the command that waits for this answer. If no command waits for it, counts the answer as unrequested. */
   #answered(id: number): Pending | undefined {
     const pending = this.#settle(id)
     if (!pending) this.#countUnasked()

@@ -61,9 +61,9 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 /**
- * Drops packets that arrive directly from a guest's interface. Such an interface was taken off the bridge, so its
- * packets have not passed anti-spoofing. Runs before connection tracking. For bridged frames, IP hooks always see the
- * bridge as the device, even with bridge-nf-call-iptables.
+ * Drops packets that arrive directly from a guest's interface. It was taken off the bridge, so its packets have not
+ * passed anti-spoofing. For bridged frames, IP hooks always see the bridge as the device, even with
+ * bridge-nf-call-iptables. Runs before connection tracking.
  */
 export function planOffBridge(interfacePrefix: string): Item[] {
   return [

@@ -149,7 +149,7 @@ const sampled = [
   { chain: 'payload', bucket: 'payload', guest: 'saddr', prefix: samples.payload, all: 150, bytes: 640 },
 ] as const
 
-/** Samples per second of one guest, for each kind. `refusal` has a larger burst: a port scan gets many at once. */
+/** Maximum samples per second and kind of one guest. `refusal` has a larger burst: a port scan gets many at once. */
 const perSecond = 10
 const usualBurst = 60
 

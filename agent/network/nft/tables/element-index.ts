@@ -62,7 +62,7 @@ export class ElementIndex {
     if (held) this.#firewalls.set(device, { ...held, note })
   }
 
-  /** Returns the hash of the rules from which a device's firewall was created; '' if it has none. */
+  /** Returns the hash of the rules from which a device's firewall was created; '' if the device has no firewall. */
   plannedOf(device: string): string {
     return this.#firewalls.get(device)?.planned ?? ''
   }
@@ -226,7 +226,7 @@ function isSameMapping(a: NatMapping, b: NatMapping): boolean {
   )
 }
 
-/** True if the element assigns an address to a guest's device. */
+/** Reads a sample. @param disk `major:minor` of the disk that holds the volume; undefined if it is on several disks */
 function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
 }

@@ -15,7 +15,7 @@ export interface ObservedTables extends HeldGuests {
   readonly exists: boolean
   /** Hash of the planned rules and of nft's present output for the tables, without guests' elements and chains. */
   readonly fingerprint: string
-  /** Fingerprint from when the tables were created, as stored in nft. Undefined: nft contains none. */
+  /** Fingerprint from when the tables were created, as stored in nft. Undefined: nft contains no fingerprint. */
   readonly noted: string | undefined
   /** Bytes that each element has counted, in the sets that count traffic. */
   readonly counted: ReadonlyMap<ElementId, number>
@@ -55,7 +55,7 @@ const keyTexts = {
   sent: (key) => [...key].map((byte) => byte.toString(16).padStart(2, '0')).join(':'),
 } satisfies Record<(typeof countingSets)[number], (key: Buffer) => string>
 
-/** Returns the nft command that stores the tables' fingerprint: it adds an empty chain whose name contains it. */
+/** Returns the nft command that stores the tables' fingerprint in the name of an empty chain. */
 export function fingerprintNote(table: string, { fingerprint }: ObservedTables): string {
   return `add chain inet ${table} fingerprint_${fingerprint}`
 }
@@ -63,7 +63,7 @@ export function fingerprintNote(table: string, { fingerprint }: ObservedTables):
 /** Largest number of firewalls whose chains are read separately. For more, reading the whole table is cheaper. */
 const maxSingle = 4
 
-/** Like `ObservedTables.notesOf`, but first reads the chains of the firewalls in `planned` from the host. */
+/** Reads the chains of the firewalls in `planned` from the host. Returns the same as `ObservedTables.notesOf`. */
 export async function readFirewallNotes(
   nft: Nft,
   table: string,

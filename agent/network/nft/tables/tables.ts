@@ -130,7 +130,7 @@ export class Tables {
     return fingerprint === noted && !this.#doubted
   }
 
-  /** Repairs the tables. Keeps guests that are missing in `known`, because `known` may be incomplete. */
+  /** Repairs the tables. Elements of guests that are missing in `known` stay, because `known` may be incomplete. */
   async #mend(known: readonly GuestNetwork[]): Promise<ElementIndex> {
     const have = await this.#read()
     if (this.#isAsMade(have)) return this.#take(have)
