@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** Limits for the rows that are kept about one guest: maximum age in ms and number. A row takes some 100 bytes. */
+/** Limits for the recorded flows (rows) of one guest: maximum age in ms and number. A row takes some 100 bytes. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,
@@ -90,7 +90,7 @@ export class GuestEvidence {
     for (const [key, atMs] of this.#noted) if (atMs <= nowMs - notedMs) this.#noted.delete(key)
   }
 
-  /** Forgets all observations except the last counters, so that earlier behaviour no longer counts. */
+  /** Forgets all observations except the last packet counters, so that earlier behaviour no longer counts. */
   forget(): void {
     this.#rows = []
     this.#mail = []
@@ -110,7 +110,7 @@ export class GuestEvidence {
     }
   }
 
-  /** Remembers that a row was added for the flow. If too many flows are remembered, forgets the oldest one. */
+  /** Remembers that the flow was recorded as a row. If too many flows are remembered, forgets the oldest one. */
   #note(key: string, atMs: number): void {
     this.#noted.delete(key)
     this.#noted.set(key, atMs)

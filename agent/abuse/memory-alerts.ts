@@ -79,7 +79,7 @@ export class MemoryAlerts {
   }
 }
 
-/** Plans the alert after a report. @param before the open alert that is extended; undefined: creates a new alert */
+/** Plans the alert after a report about kills. @param before the open alert to extend; undefined: a new alert */
 export function planMemoryAlert(
   before: AlertRecord | undefined,
   { kills, ended }: MemoryKillReport,

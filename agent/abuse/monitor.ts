@@ -182,7 +182,7 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all unanswered flows, by which guests may become suspects. To be called before suspects' flows are read. */
+  /** Reads all unanswered flows, which may make guests suspects. Call it before the suspects' other flows are read. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs

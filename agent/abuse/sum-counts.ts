@@ -13,7 +13,7 @@ export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'rece
 
 type GuestCounter = CountedElement<CountedName>
 
-/** Returns each guest's counts: the sums over its device, MAC and addresses. Guests without counters are missing. */
+/** Returns each guest's packet counts: sums over its device, MAC and addresses. Omits guests without counters. */
 export function sumCounts(
   guests: readonly WatchedGuest[],
   elements: readonly GuestCounter[],

@@ -7,7 +7,7 @@ import { listLargeFiles, planExcludes, type LargeFile } from './large-files.js'
 import type { ResticSnapshot } from './plan-restic.js'
 import type { Restic } from './restic.js'
 
-/** Timeout in ms of commands that transfer a guest's disk. */
+/** Timeout in ms of commands that send or receive a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
 /** Name of the file that records holes and shared data (the layout). It is next to the tree, also in the backup. */

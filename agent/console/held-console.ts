@@ -8,7 +8,7 @@ import { OutputRing } from './output-ring.js'
 const windowBytes = 512 * 1024
 /** Amount of output that is replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** Maximum output that a terminal emits after it was paused. Unacknowledged output may exceed `windowBytes` by this. */
+/** Maximum output that a terminal emits after it was paused. Unacknowledged output may exceed `windowBytes` by it. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
 /**
@@ -162,7 +162,7 @@ export class HeldConsole {
     if (request.$case === 'close') this.close()
   }
 
-  /** Writes input, or drops it if too much waits. Input of earlier users counts, since a user may reconnect often. */
+  /** Writes input, or drops it if too much input waits, including that of earlier users: a user may reconnect often. */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
     this.#owed += value.length

@@ -63,7 +63,7 @@ export class HostSampler {
   async #read(): Promise<HostSample> {
     const [memory, pool] = await Promise.all([mem(), this.options.poolCapacity()])
     const own = process.cpuUsage()
-    const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // `mean` is the timer's resolution plus the loop's lag
+    const lagMs = this.#loop.mean / 1e6 - loopResolutionMs // `mean` is the timer's resolution plus the event loop's lag
     this.#loop.reset()
     const [load1 = 0, load5 = 0, load15 = 0] = loadavg()
     return {

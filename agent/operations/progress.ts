@@ -36,7 +36,7 @@ export class ProgressReporter {
   ) {
     this.#newest = last
     this.#writes = new Throttle(() => this.#flush(), { intervalMs, leading: true })
-    this.#writes.hold() // the step's start was just written, so the first report waits for an interval
+    this.#writes.hold() // the step's start was just written, so the first progress report waits for an interval
   }
 
   report(progress: number, stage: string = this.#newest.stage): void {

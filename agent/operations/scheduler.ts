@@ -87,7 +87,7 @@ export class Scheduler {
     }
   }
 
-  /** Starts no new tasks and waits until the begun ones end. Paused ones get a slot at once when they continue. */
+  /** Starts no new tasks and waits until the running tasks end. Paused tasks get a slot at once when they continue. */
   async close(): Promise<void> {
     this.#closed = true
     for (const turn of this.#ready) if (this.#active.has(turn.task)) turn.go()

@@ -63,7 +63,7 @@ export class Bounds {
   }
 
   /**
-   * Returns the bytes that only this snapshot references. Simple quotas do not report them: it then returns 0.
+   * Returns the bytes that only this snapshot references; 0 with simple quotas, which do not count them.
    * @param path path relative to the pool
    */
   async exclusiveBytes(path: string): Promise<number> {

@@ -5,7 +5,7 @@ const gib = 1024 ** 3
 
 /**
  * Checks whether a new disk of this size fits. The sizes of all disks together may exceed the pool, but one disk may
- * not. A nearly full pool takes no new disk, since existing guests need the rest.
+ * not. A nearly full pool takes no new disk, since existing guests need the remaining space.
  * @throws {BerthError} `resource_exhausted` with the field `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {

@@ -71,7 +71,7 @@ function checkUuid(guest: string): string {
   return guest
 }
 
-/** Returns the names in a directory; none if it does not exist. */
+/** Returns the names in a directory; [] if it does not exist. */
 export async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)

@@ -68,7 +68,7 @@ export class TrafficKeeper implements PolicyKeeper {
 
   /**
    * Counts traffic, and enforces quotas and expiries. Failures are only logged, because the next call follows soon. A
-   * guest that is busy for a long time does not delay the counting of others.
+   * guest that is busy for a long time does not delay the counting of other guests.
    */
   look(): Promise<void> {
     return this.#look(() => this.#countAll())
@@ -269,7 +269,7 @@ interface Look {
   readonly of: (uuid: string) => CountLook
 }
 
-/** Returns uuids of guests that are not stopped. Counters of stopped guests may grow, but no packet reaches them. */
+/** Returns uuids of guests that are not stopped. A stopped guest gets no packets, although its counters may grow. */
 function onOf(records: readonly GuestRecord[]): ReadonlySet<string> {
   return new Set(records.filter(({ status }) => status !== 'stopped').map(({ uuid }) => uuid))
 }

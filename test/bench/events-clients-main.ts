@@ -109,7 +109,7 @@ function note(one: Listening, id: string): void {
   one.events++
 }
 
-/** Records how late the first event of a chunk arrives, which has waited longest; only for every tenth listener. */
+/** Records the delay of the first event in a chunk, which has waited longest. Only every tenth listener does this. */
 function noteDelay(one: Listening, bytes: Buffer): void {
   if (one.isAsleep || listeners.indexOf(one) % 10 !== 0) return
   const at = bytes.indexOf(sentAt)

@@ -50,7 +50,7 @@ export class WatchHost {
     return host
   }
 
-  /** Sends metrics of the host, and one change for each of `changes` guests. The next call goes on after them. */
+  /** Sends metrics of the host, and one change for each of `changes` guests. The next call continues with others. */
   tick(changes: number): void {
     this.#send(0, { $case: 'metrics', value: sampleMetrics() })
     const uuids = [...this.#guests.keys()]

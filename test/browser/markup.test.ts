@@ -136,7 +136,7 @@ describe('texts with markup in the panel', function () {
     await page.locator('.drawer').getByText(markup, { exact: false }).first().waitFor()
     await expectNoHarm(page, 'the drawer')
     await lab.picture(page, 'markup-wide')
-    // These pages show the text. Fields with a fixed format reject the text, so no page shows it there.
+    // These pages show the text. Other pages do not show it, because fields with a fixed format reject the text.
     expect(shown).to.include.members([`${at}/network`, `${at}/snapshots`, '/snapshots', '/tasks', '/api'])
     console.log(`      refused: ${refused.join(', ')}`)
     lab.expectNoComplaints()

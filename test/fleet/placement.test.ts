@@ -73,7 +73,7 @@ describe('several gateways that create guests on the same hosts', function () {
     lab = await Lab.start(redis, 3)
     const refusals = countRefusals(lab)
     const results = []
-    // When a wave begins, most reservations of the last one are still stored, but its guests are reported already.
+    // When a wave begins, most reservations of the previous one still exist, but its guests are already reported.
     for (const wave of [25, 25, 25, 25]) results.push(...(await lab.createAll(wave)))
     expect(results.filter((code) => code === 'ok')).to.have.length(80)
     expect(results.filter((code) => code === 'resource_exhausted')).to.have.length(20)

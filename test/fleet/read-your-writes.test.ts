@@ -23,7 +23,7 @@ describe('three gateways on one Redis', function () {
   after(() => group.close())
   beforeEach(() => chooseWriter(0))
 
-  /** Selects the gateway at which this round writes. The round reads at all the others. */
+  /** Selects the gateway at which this round writes. The round reads at all other gateways. */
   const chooseWriter = (round: number): void => {
     const { members } = group
     writer = members[round % members.length]!

@@ -222,7 +222,7 @@ describe('mappings and addresses', function () {
     )
     expect(await warnings()).to.not.contain('DOCKER-USER')
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
-    // firewalld creates such a chain: the policy of the chain accepts packets, but its last rule rejects them.
+    // As in a chain of firewalld: the policy accepts packets, but the last rule rejects them.
     lab.in(
       lab.host,
       'nft',

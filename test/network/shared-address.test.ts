@@ -58,7 +58,7 @@ describe('the shared address of two machines with keepalived', () => {
   const holds = (machine: Machine): boolean =>
     sh('ip', '-n', spaceOf(machine), '-oneline', 'address', 'show', 'dev', 'eth0').includes(` ${sharedAddress}/24 `)
 
-  /** Waits until exactly one machine has the address, and it is another one than `former`. */
+  /** Waits until exactly one machine has the address, and this machine is not `former`. */
   function holderOtherThan(former: Machine | undefined): Promise<Machine> {
     const find = (): Machine | undefined => {
       const [first, second] = machines.filter(holds)

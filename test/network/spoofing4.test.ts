@@ -78,7 +78,7 @@ describe('packets of a guest', function () {
     'a valid packet to another guest': ipv4Frame({ from: a.mac, to: b.mac }, { from: a.ipv4, to: b.ipv4 }, 'to-b'),
     'a broadcast': ipv4Frame({ from: a.mac, to: 'ff:ff:ff:ff:ff:ff' }, { from: a.ipv4, to: '10.77.0.255' }, 'to-all'),
   }
-  /** Names of frames to the whole segment. The host is part of it, but guests must not receive such frames. */
+  /** Names of frames to the whole segment. The host receives them, but other guests must not. */
   const forHostOnly = new Set(['a broadcast'])
 
   before(async () => {

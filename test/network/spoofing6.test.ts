@@ -4,7 +4,7 @@ import { discoveryFrame, udp6Frame } from '../support/network/frames.js'
 import { guestPrefix6, NetworkLab, type AgentNetwork } from '../support/network/network-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/* Tests forged frames of a guest with IPv6. spoofing4.test.ts tests those of a guest without IPv6. */
+/* Tests forged frames of a guest with IPv6. spoofing4.test.ts tests forged frames of a guest without IPv6. */
 
 describe('IPv6 packets of a guest', function () {
   const lab = new NetworkLab('btestnd')

@@ -32,7 +32,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
       ],
       redisLines: [
         'user default off',
-        // As in docs/redis.md, except the prefix.
+        // As in docs/redis.md, except for the prefix of the keys.
         'user berth on >secret-of-berth ~btest:* &btest:* +@all -@admin -@dangerous -@scripting +role +info',
         'user replica on >secret-of-replicas +psync +replconf +ping',
         'user sentinel on >secret-for-sentinels allchannels +multi +exec +slaveof +ping +subscribe +publish +config|rewrite +role +info +client|setname +client|kill +script|kill',

@@ -122,7 +122,7 @@ describe('the connection to the store', () => {
       store.start()
       await waitFor(() => store.ready())
       await other.set('btest:a', '1')
-      await store.ping() // the server has reported the change
+      await store.ping() // answered after the server's report of the change
       await store.ping() // answered after all earlier commands
     })
     afterEach(async () => {

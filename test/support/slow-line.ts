@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net'
 
-/** Decides whether a connection is slow. It is asked for each piece of data that the client sends. */
+/** Decides whether a connection is slow. Called for each piece of data that the client sends. */
 type IsSlow = (sent: Buffer, connection: number) => boolean
 
 /** A proxy that delays what slow connections receive, so that gateways behind it learn late of changes. */

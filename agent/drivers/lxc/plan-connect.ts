@@ -12,7 +12,7 @@ export interface ConnectPlan {
   readonly join: string
 }
 
-/** Temporary name of a guest's host-side interface. The anti-spoofing rules treat it like that of an unknown guest. */
+/** Temporary name of a guest's interface on the host. The anti-spoofing rules treat it like an unknown guest's. */
 export function unfinishedDevice(device: string): string {
   return `${device}n`
 }

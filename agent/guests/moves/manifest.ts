@@ -105,7 +105,7 @@ export function sealManifest(
   }
 }
 
-/** Picks the fields that move with a guest. A foreign manifest may contain further ones. */
+/** Picks the fields that move with a guest. A manifest from another host may contain further fields. */
 function movedPart(document: MovedDocument): MovedDocument {
   return Object.fromEntries(movedFields.map((field) => [field, document[field]])) as unknown as MovedDocument
 }

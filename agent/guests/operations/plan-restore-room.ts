@@ -14,7 +14,7 @@ export function planUsedBytes(countedBytes: number, record: { limitBytes: number
   return record.limitBytes > 0 ? Math.min(usedBytes, record.limitBytes) : usedBytes
 }
 
-/** Returns the bytes that the backed-up disk used. Older backups may also count snapshots and give a higher number. */
+/** Returns the bytes that the backed-up disk used. For older backups, the number may also include snapshots. */
 export function planOriginalBytes({ sizeBytes, usedBytes = 0, savedBytes = 0 }: BackupSize): number {
   return Math.min(usedBytes, Math.max(0, sizeBytes - savedBytes))
 }

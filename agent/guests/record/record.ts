@@ -75,7 +75,7 @@ export interface GuestPolicy {
   expired: boolean
   /** True if the quota of the current period is used up. */
   overQuota: boolean
-  /** Kind of abuse that the guest was stopped for; undefined if it was not. */
+  /** Kind of abuse that the guest was stopped for; undefined if it was not stopped for abuse. */
   abuse?: string
   /** Expiry time at which the running guest was stopped. It is started again if the clock turns out to be wrong. */
   stoppedForExpiryMs?: number

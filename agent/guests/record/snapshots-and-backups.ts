@@ -8,7 +8,7 @@ export interface SnapshotRecord {
   /** Bytes that counted towards the guest's disk limit when the snapshot was taken; 0 if they are not known. */
   sizeBytes: number
   description: string
-  /** Only `ready` snapshots are shown. A running operation is taking or deleting the others, and may still fail. */
+  /** Only `ready` snapshots are shown. Operations that may still fail are taking or deleting the other snapshots. */
   state: 'taking' | 'ready' | 'deleting'
 }
 

@@ -30,7 +30,7 @@ interface Place {
   readonly listening: ReadonlySet<string>
 }
 
-/** Reserves a removed mapping's ports until its nft rules are gone. The returned function restores the mapping. */
+/** Reserves a removed mapping's ports until its nft rules are gone. @returns a function that restores the mapping */
 type Freeing = (position: number, old: PortMapping) => () => void
 
 export class PortMappings {

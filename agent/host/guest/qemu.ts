@@ -21,7 +21,7 @@ export interface OpenedFile {
 /** Parameters of a start of QEMU. The launcher opens the files and passes their descriptors to QEMU. */
 export interface QemuLaunchOrder {
   readonly lock: string
-  /** cgroups in which QEMU runs. If the first one contains a process, QEMU runs already, and no other is started. */
+  /** cgroups of QEMU. If the first one contains a process, QEMU is already running and is not started again. */
   readonly groups: readonly string[]
   readonly sockets: Readonly<Record<string, string>>
   readonly files: readonly OpenedFile[]
@@ -93,7 +93,7 @@ const probe = {
   exitCode: 33,
 } as const
 
-/** Time in ms that a probe may take to end after its timeout. One that is stuck in the kernel does not end at all. */
+/** Time in ms that a probe may take to end after its timeout. A probe that hangs in the kernel never ends. */
 const graceMs = 2000
 /** Reason why a probe hangs. All probes fail with it until the hanging one ends, because a new one would hang, too. */
 let stuck: string | undefined

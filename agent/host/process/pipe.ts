@@ -40,7 +40,7 @@ const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
-/** Time of each tool process's last use, by pid. Ended tools stay for a while: the netlink watch may report late. */
+/** Last use of each tool process, by pid. Ended tools stay for a while, because their changes may be reported late. */
 const toolPids = new Map<number, number>()
 /** Time in ms for which a pid is remembered: a little longer than a tool may run. */
 const pidKeptMs = timeoutMs + 5_000

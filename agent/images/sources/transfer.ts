@@ -61,7 +61,7 @@ export class Transfer {
     private readonly parts: TransferParts,
   ) {}
 
-  /** Downloads the rest of the file. @returns whether the file contains bytes of an earlier download */
+  /** Downloads the bytes that the file lacks. @returns whether the file contains bytes of an earlier download */
   async complete(): Promise<boolean> {
     const before = await sizeOf(this.order.file)
     const resumed = before > 0

@@ -47,7 +47,7 @@ export class ContestedAddresses {
     this.ask(items)
   }
 
-  /** Probes addresses that were not probed yet. Probes those that are in use elsewhere again, at most once a minute. */
+  /** Probes new addresses. Probes addresses that another machine uses again, at most once a minute. */
   ask(items: readonly PlacedIpv4[]): void {
     const { now = () => performance.now() } = this.options
     const atMs = now()

@@ -5,7 +5,7 @@ import type { HostMark } from './mark.js'
  * addition, ip.ts refuses commands with unexpected characters.
  */
 
-/** A guest's IPv6 address, the MAC behind it, and the interface on which the host answers for it. */
+/** A guest's IPv6 address, its MAC, and the interface on which the host answers neighbour solicitations for it. */
 export interface GuestIpv6 {
   readonly address: string
   readonly mac: string
@@ -168,7 +168,7 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
-      // Answers at once: nobody else answers for guests. The default delay of 0.8 s would let others answer first.
+      // Answers at once. The default delay of 0.8 s lets other machines answer first, but no other one serves guests.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]

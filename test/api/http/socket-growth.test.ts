@@ -20,7 +20,7 @@ const together = 16
 /** Number of requests that the client sends without waiting. If a request offers an upgrade, the client must wait. */
 const togetherOf = (request: string): number => (request.includes('Upgrade: ') ? 1 : together)
 
-/** Number of requests of each kind. It is lower if each waits for its answer and writes an audit entry (POST). */
+/** Number of requests of each kind: fewer if they are sent one by one and write audit entries (POST). */
 const countOf = (request: string): number => (togetherOf(request) === 1 && request.startsWith('POST') ? 100 : many)
 
 /** Records the sockets of all servers in this process (TLS and the raw ones below it), and counts listeners. */

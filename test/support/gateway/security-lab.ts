@@ -47,7 +47,7 @@ export class SecurityLab {
   shutdown = (on: boolean): Promise<Reply> => this.call('PUT', '/security/settings', { body: { auto_shutdown: on } })
   guestRow = (): Promise<Body> => this.read(`/containers/${this.guest.id}`)
 
-  /** Lets `bad-guest` scan ports and the agent check it, often enough to make its alert critical. */
+  /** Lets `bad-guest` scan ports and the agent check the guest, often enough to make its alert critical. */
   becomeCritical = async (): Promise<void> => {
     for (let look = 0; look < 3; look++) {
       this.clockMs += 10_000

@@ -82,7 +82,7 @@ export interface QuotedDatagram {
 export interface IcmpError {
   readonly type: number
   readonly code: number
-  /** Second header field: the MTU ("fragmentation needed", "packet too big"), or the new router of an IPv4 redirect. */
+  /** Second field of the ICMP header: the MTU ("fragmentation needed", "packet too big"), or the new IPv4 router. */
   readonly rest?: number
 }
 

@@ -175,7 +175,7 @@ export class PolicyLab {
       )
   }
 
-  /** Starts proxies on p, q and gw. The proxies on q pass requests to a proxy on p, all others to a gateway. */
+  /** Starts proxies on p, q and gw. The proxies on q use a proxy on p, all other proxies use a gateway directly. */
   #startProxies(): void {
     const direct = Object.values(styles).flatMap(([port, says]) =>
       gatewayPorts.map((to, index) => proxyServer(port + 100 * index, `10.0.0.10:${to}`, says)),

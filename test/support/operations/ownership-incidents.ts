@@ -63,7 +63,7 @@ function restored({ copy }: HostImage): HostCopy {
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }
 }
 
-/** Steps in which a gateway tells a host that it does not own the guest. This matters if it acts as the owner. */
+/** Steps in which a gateway tells a host that it is not the guest's owner, in case the host acts as the owner. */
 function fenceSteps(world: World, rules: Rules): Step[] {
   const { store, moves, hosts } = world
   if (!rules.fences()) return []

@@ -277,7 +277,7 @@ function started(world: World, host: number): World {
   return { ...world, hosts }
 }
 
-/** Returns the results of the last transfer, after the guest has stopped: it breaks, or the target confirms it. */
+/** Returns the possible results of the last transfer of a move: it breaks, or the target confirms it. */
 function sent(world: World, rules: Rules, host: number): World[] {
   const source = world.hosts[host]!
   const { ownership, copy } = source

@@ -33,7 +33,7 @@ export class ElementIndex {
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
   /**
-   * Guests whose elements have not changed since their last attach, under each device, MAC and address of the guest. A
+   * Maps each device, MAC and address to its guest, if the guest's elements have not changed since its last attach. Any
    * change other than an attach deletes the guest's entries.
    */
   readonly #attached = new Map<string, GuestNetwork>()

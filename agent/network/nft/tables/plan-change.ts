@@ -15,7 +15,7 @@ export interface TableChange {
 export const noChange: TableChange = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
 export interface CounterState {
-  /** Returns the name of the chain that identifies a device's firewall (see observed.ts); undefined if none exists. */
+  /** Returns the name of the chain that identifies a device's firewall (see observed.ts); undefined without one. */
   readonly noteOf: (device: string) => string | undefined
   /** Returns the bytes that an element had counted when it was last read. */
   readonly countedBy: (id: ElementId) => number

@@ -15,7 +15,7 @@ export interface StaleFlows {
   readonly publicAddresses: readonly string[]
   /** Removed or changed mappings with their former targets. */
   readonly mappings: readonly MappedFlows[]
-  /** New UDP mappings. A client's datagrams belong to one flow, and a flow from before the mapping would bypass it. */
+  /** New UDP mappings. A client's datagrams belong to one flow. An older flow would bypass the mapping. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
