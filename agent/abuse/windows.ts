@@ -57,7 +57,7 @@ export function rateOf(counts: readonly CountRow[], valueOf: (row: CountRow) => 
   return seconds === 0 ? 0 : sum(counts, valueOf) / seconds
 }
 
-/** Returns the first severity whose condition holds. Pass the worst one first. */
+/** Returns the first severity whose condition holds. Pass the worst severity first. */
 export function levelOf(...levels: readonly (readonly [Severity, boolean])[]): Severity | undefined {
   return levels.find(([, holds]) => holds)?.[0]
 }

@@ -45,7 +45,7 @@ export interface TrafficUse {
 /** Enforces traffic quotas and expiry times, which decide whether a guest may run. */
 export interface PolicyKeeper {
   readUse(record: GuestRecord): TrafficUse
-  /** Counts traffic up to now. If the host's counters cannot be read, it logs that and counts nothing. */
+  /** Counts traffic up to now. If the host's counters cannot be read, logs this and counts nothing. */
   count(): Promise<void>
   /** Sets the present period's traffic to 0 without reading the counters. Joins the caller's transaction. */
   resetUse(uuid: string): void

@@ -22,8 +22,7 @@ export class ImageAdmin {
   /**
    * Cancels a queued or running download, and removes what was downloaded.
    * @returns the id of the download's operation
-   * @throws {BerthError} `not_found`; `image_in_use` if a guest waits for the image; `invalid_state` if there is no
-   * download
+   * @throws {BerthError} `not_found`; `image_in_use` if a guest waits for the image; `invalid_state` without a download
    */
   async cancel(id: string): Promise<string> {
     const template = this.#images.get(id)

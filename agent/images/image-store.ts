@@ -60,7 +60,7 @@ interface Row {
 const untouched: ImageState = { sizeBytes: 0, builtAtMs: 0, enabled: true, ordered: false, making: false, failure: '' }
 const noProgress: Progress = { progress: 0, receivedBytes: 0, totalBytes: 0, bytesPerSec: 0 }
 
-/** Minimum interval in ms between two writes of progress. Each is a synced commit and an event to every watcher. */
+/** Minimum interval in ms between writes of progress. Each write is a synced commit and an event to all watchers. */
 const progressEveryMs = 500
 
 /**

@@ -115,7 +115,7 @@ export class PortChoice {
   }
 
   /**
-   * Picks runs of adjacent ports from all free ports. One run is found whenever it fits anywhere. If several are
+   * Picks runs of adjacent ports from all free ports. One run is found whenever it fits anywhere. If several runs are
    * requested, one may take the only place in which another would fit. The call then fails.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {

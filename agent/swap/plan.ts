@@ -21,7 +21,7 @@ export interface SwapSetting {
 }
 
 export interface SwapChange {
-  /** State before the change. Null: there was no file. */
+  /** State before the change. Null: the agent had no swap file. */
   readonly from: SwapSetting | null
   readonly to: SwapSetting
 }

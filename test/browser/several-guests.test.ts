@@ -32,7 +32,7 @@ describe('several guests that are selected in the panel', function () {
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })
     const failing = (await list('fifty-7')).find(({ name }) => name === 'fifty-7')
     const block = (expired: boolean): void =>
-      // The agent derives the policy state from the expiry. It would undo a change of only the policy state.
+      // The agent derives the policy state from the expiry, so it would undo a change of only the policy state.
       fleet.agentOf('host-a').update(failing!.uuid, {
         expiresAtMs: expired ? 1 : 0,
         policy: { expired, overQuota: false },

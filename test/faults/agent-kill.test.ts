@@ -60,7 +60,7 @@ describe(`an agent that is killed ${kills} times`, function () {
     installIdleImage(instance.pool, 'debian-12-kvm')
   })
 
-  // After a failed start, some parts are missing. The others must be closed: they would keep the process alive.
+  // After a failed start, some parts are missing. Existing parts must be closed: they would keep the process alive.
   after(async () => {
     stopped = true
     for (const open of [settings, operations]) open?.close()

@@ -228,7 +228,7 @@ describe('a suspended guest', function () {
           else await submitOrder(domain, domain.engine, one.make(uuid)).catch(() => undefined)
         }
         await idle()
-        // Each call waits for one check of the guest. Only the second check surely begins after the last request.
+        // Called twice: only the second check of the guest surely begins after the last request.
         await settled()
         await settled()
         const { suspension } = record()

@@ -38,7 +38,7 @@ describe('the store on Redis with Sentinels', () => {
   const readList = (store: Store): Promise<string[]> =>
     store.run('read', (client) => client.lRange('btest:list', 0, -1))
 
-  /** Appends values to a list in the store. Each value is different, and a failed write of it is not repeated. */
+  /** Appends values to a list in the store. Each value is different, and failed writes are not repeated. */
   const writeContinuously = (store: Store): FailoverLoad => {
     const run = randomUUID()
     const writeOne = async (name: string): Promise<boolean> => (await write(store, `${run} ${name}`)) === 'ok'

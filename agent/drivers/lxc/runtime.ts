@@ -90,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // Searches for the monitor again. A guest that is rebooting may have got a new one since the first search.
+    // Searches for the monitor again. A guest that is rebooting may have got a new monitor since the first search.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }

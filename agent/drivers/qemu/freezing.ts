@@ -64,7 +64,7 @@ export class FileSystemFreezer {
     return this.options.pauseMs ?? 1000
   }
 
-  /** Runs at most one thaw per guest: a second one would thaw file systems that were frozen again meanwhile. */
+  /** Runs at most one thaw per guest: a second thaw would affect file systems that were frozen again meanwhile. */
   #thawOnce(name: string): Promise<void> {
     return this.#thaws.run(name, () => this.#thaw(name))
   }

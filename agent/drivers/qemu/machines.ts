@@ -203,7 +203,7 @@ export class Machines {
       await this.#end(name, uuid, this.options.ranOutOfMemory(machine.process.pid) ? 'memory' : 'crash')
   }
 
-  /** Ends QEMU and reports the guest's end. A file reports a shutdown to the next agent if this one is killed. */
+  /** Ends QEMU and reports the guest's end. If this agent is killed, a file reports the shutdown to the next agent. */
   async #end(name: string, uuid: string, cause: StopCause): Promise<void> {
     if (this.#busy.has(name)) return
     if (cause === 'guest') writeFileSync(this.options.paths.runOf(name).ended, '', { mode: 0o600 })

@@ -21,7 +21,7 @@ const maxInterruptionMs = 10 * 60_000
 
 /**
  * Refuses to stop a guest that writes nearly as fast as its data is sent. While the guest is stopped, the last
- * increment would take as long as the newest one has.
+ * increment would take as long as the newest increment has taken.
  * @throws {BerthError} `move_too_slow`
  */
 export function refuseSlow(newest: { readonly bytes: number; readonly tookMs: number }): void {

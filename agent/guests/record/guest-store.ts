@@ -161,7 +161,7 @@ export class GuestStore {
     return this.changes.db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?').get(address) !== undefined
   }
 
-  /** Replaces all addresses of one family. The allocator has checked that they are free. */
+  /** Replaces all addresses of one family. The allocator has checked that the new addresses are free. */
   setAddresses(uuid: string, family: 4 | 6, addresses: readonly string[]): void {
     this.changes.transaction(() => {
       this.changes.db.prepare('DELETE FROM guest_addresses WHERE guest_uuid = ? AND family = ?').run(uuid, family)

@@ -105,7 +105,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   }
 }
 
-/** Explains to an operator, who may expect otherwise, why a prefix on a virtual interface is not used. */
+/** Returns the reasons why prefixes on virtual interfaces are not used, although an operator may expect that. */
 function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []

@@ -88,7 +88,7 @@ function parseRule(line: string): Rule | undefined {
 
 const verdicts: Readonly<Record<string, Verdict>> = { accept: 'accept', return: 'none' }
 
-/** Matches a rule that contains only matches of interface names, or none, and then a verdict. */
+/** Matches a rule that consists of matches of interface names (or of no match) and a verdict. */
 const rulePattern =
   /^((?:[io]ifname (?:!= )?(?:"[^"]*"|\{[^}]*\}) )*)(accept|drop|reject\b.*|xt target "REJECT"|return|(?:jump|goto) (\S+))$/
 

@@ -38,7 +38,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
     }
   }
 
-  /** Kills the store, and lets the gateway answer before the store is back, so that it cannot store the answer. */
+  /** Kills the store, and lets the gateway answer while the store is down, so that the answer cannot be stored. */
   const loseNextAnswer = async () => {
     const { shared } = gateway.access
     const wait = shared.visibleEverywhere.bind(shared)

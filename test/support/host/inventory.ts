@@ -63,8 +63,8 @@ export function readInventory(instance: Instance): Inventory {
 }
 
 /**
- * Waits until btrfs has removed deleted subvolumes, because their quota groups exist until then. This forces a commit,
- * without which it may take 30 s: the agent only forces one while it waits for the freed space.
+ * Waits until btrfs has removed deleted subvolumes, because their quota groups exist until then. Forces a commit,
+ * because the removal could otherwise take 30 s. The agent only forces a commit while it waits for the freed space.
  */
 export async function finishDeletions({ pool }: Instance): Promise<void> {
   await waitFor(() => readdirSync(join(pool, 'trash')).length === 0, {
