@@ -18,7 +18,7 @@ function inputsDigest() {
   return hash.digest('hex')
 }
 
-// Generates into a separate directory and then replaces the old one: a concurrent build never reads a part of it.
+// Generates into a separate directory and then replaces the old one, so that a concurrent build never reads a part.
 function generate(digest) {
   const aside = `.generated-${process.pid}`
   try {

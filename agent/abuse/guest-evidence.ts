@@ -15,7 +15,7 @@ const kept = {
   /** Maximum number of flows in `#noted`. If there are more, the oldest ones are forgotten. */
   noted: 20_000,
 } as const
-/** Time in ms after which a flow that still exists is recorded again, in another row. */
+/** Time in ms after which a flow that still exists is recorded in another row. */
 const notedMs = 240_000
 /** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000

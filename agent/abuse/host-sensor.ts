@@ -87,7 +87,7 @@ export class HostSensor implements AbuseSensor {
     await this.#nft.close()
   }
 
-  /** Turns on byte counting of connections. It does not apply to connections that are already open. */
+  /** Turns on byte counting of connections, which does not apply to connections that are already open. */
   async #ensureCounting(): Promise<void> {
     const has = findSysctl(acct)
     if (has === 0) await changeSysctl(acct, has, 1)

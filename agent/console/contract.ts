@@ -19,7 +19,7 @@ export interface HoldRequest extends Holding {
   readonly received: number | null
   readonly size: Size
   readonly place: ConsolePlace
-  /** Time in ms for which the console stays after its user has left. 0: it ends immediately. */
+  /** Time in ms for which the console stays after its user has left. 0: the console ends immediately. */
   readonly keepMs: number
   readonly limits: ConsoleLimits
 }

@@ -17,7 +17,7 @@ const messageBytes = 32 * 1024
  */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum amount of input that may wait for a terminal. Further input is dropped, as a tty drops it. */
+/** Maximum amount of input that may wait for a terminal. Further input is dropped, as by a tty. */
 const mostOwedBytes = 512 * 1024
 /** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024
@@ -52,7 +52,7 @@ export class HeldConsole {
   /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: those of them that earlier users have typed. */
   #owed = 0
   #owedBefore = 0
-  /** `#taken`: bytes of the present user's input that the terminal accepted. `#noted`: those that were acknowledged. */
+  /** `#taken`: bytes of the user's input that the terminal accepted. `#noted`: how many of these were acknowledged. */
   #taken = 0
   #noted = 0
   #lastSentMs = 0

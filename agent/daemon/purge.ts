@@ -43,7 +43,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   throw new AggregateError(failures, failures.map(describeError).join('; '))
 }
 
-/** Runs one part and collects its failure. @returns whether it succeeded */
+/** Runs one part of the purge and collects its failure. @returns whether the part succeeded */
 async function attempt(failures: unknown[], what: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work()
@@ -87,7 +87,7 @@ async function removeFiles(config: AgentConfig): Promise<void> {
   for (const directory of [config.run_dir, config.state_dir]) await rmdir(directory).catch(ignoreFilled)
 }
 
-/** Files that the agent creates in its state directory. Other files in it may belong to the operator. */
+/** Files that the agent creates in its state directory. The operator may have put other files there. */
 const made = [
   'identity',
   'secret.key',

@@ -21,7 +21,7 @@ export async function stopGuests(config: AgentConfig, log: Logger): Promise<void
   log.info('guests are shut down')
 }
 
-/** Runs `stopGuests`, but only if the machine is shutting down: systemd may stop a unit for other reasons. */
+/** Runs `stopGuests` only if the machine is shutting down, because systemd may stop a unit for other reasons, too. */
 export async function stopGuestsWithMachine(config: AgentConfig, log: Logger): Promise<void> {
   if (await isMachineStopping()) return stopGuests(config, log)
   log.info('the machine keeps running, and so do its guests')

@@ -127,7 +127,7 @@ export interface Driver {
 
   /** Quota of the guest's volume in bytes. 0: no quota is needed, because the disk file has a fixed size. */
   volumeLimitBytes(machine: Machine): number
-  /** Does a slow part of `initialize` in advance: it hashes the password. This needs no volume. */
+  /** Does a slow part of `initialize` in advance: hashes the password, which needs no volume. */
   prepareLogin(login: Login): Promise<Login>
   /**
    * Sets the guest's size, host name and login in a new clone of an image.

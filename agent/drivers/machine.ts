@@ -56,7 +56,7 @@ export interface MachineLimits {
   /** Maximum number of requests per second; 0 or undefined means unlimited. */
   readonly ioReadsPerSec?: number
   readonly ioWritesPerSec?: number
-  /** The host's processors on which the guest may run, in ascending order; undefined means all. */
+  /** The host's processors on which the guest may run, in ascending order. Undefined: all processors. */
   readonly cpus?: readonly number[]
 }
 

@@ -66,7 +66,7 @@ export function configureStep(context: BootContext, options: { undo: boolean }):
 }
 
 /**
- * Starts the guest and sets its rates as soon as its interface exists.
+ * Starts the guest, and sets the rates of its interface as soon as the interface exists.
  * @param isSkipped returns true for guests that must not be started; the step then does nothing
  */
 export function startStep(context: BootContext, isSkipped: (record: GuestRecord) => boolean = () => false): GuestStep {
@@ -135,7 +135,7 @@ export function noteForStart(
   store.update(uuid, { atNextStart: later ? [...others, change] : others })
 }
 
-/** Returns the steps of a start. They write all files again: limits or the agent's version may have changed. */
+/** Returns the steps of a start. They write all files again, because limits or the agent's version may have changed. */
 export function bootSteps(context: BootContext): GuestStep[] {
   return [configureStep(context, { undo: false }), startStep(context)]
 }
@@ -177,7 +177,7 @@ async function removeFromHost(context: GuestContext, record: GuestRecord): Promi
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
 }
 
-/** Removes the volume with its snapshots last, since the guest's processes use it until they end. */
+/** Removes the volume with its snapshots last, because the guest's processes use the volume until they end. */
 async function removeMachine(context: DiskContext, record: GuestRecord): Promise<void> {
   await context.machines.driverOf(record).delete(context.machines.of(record))
   await context.volumes.remove(record.uuid)

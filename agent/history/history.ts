@@ -53,7 +53,7 @@ const seriesInTurn = 5
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** For each series: number of the hour (since 1970) at which ended hours and days were last aggregated. */
+  /** For each series: number of the hour (since 1970) in which its ended hours and days were last aggregated. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
   #recorded = 0

@@ -45,7 +45,7 @@ function hooksOf({ virtualization }: Recipe): string[] {
   ])
 }
 
-/** Lines of mmdebstrap's output, in their order, and the fraction of the total time that has passed at each line. */
+/** Lines of mmdebstrap's output in their order. Each has the fraction of the total time that has passed then. */
 const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: string])[] = [
   [/^I: running apt-get update/, 0.02, 'reading package lists'],
   [/^I: downloading packages/, 0.12, 'downloading packages'],

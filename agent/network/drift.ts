@@ -1,6 +1,6 @@
 /**
- * Decides when a part of the host must be read in full again: after another program has changed it, after a failed
- * read, and at intervals, because a watch may miss a change.
+ * Decides when a part of the host must be read in full again: after a change by another program, after a failed read,
+ * and at intervals, because the watch for changes may miss one.
  */
 export class Drift {
   #noted = true

@@ -15,8 +15,8 @@ const dayMs = 86_400_000
 const prunedAtOnce = 200
 
 /**
- * Runs each operation of the state database once: executes its steps in order, undoes them on failure, and resumes
- * after a crash.
+ * Runs each operation of the state database once. Executes the operation's steps in order, undoes them on failure, and
+ * resumes after a crash.
  */
 export class OperationEngine {
   readonly store: OperationStore
@@ -41,8 +41,8 @@ export class OperationEngine {
   }
 
   /**
-   * Continues unfinished operations. Those that had begun come first and resume at their last step or undo; the
-   * pending ones follow in order of submission. Call it once, before the first `submit`.
+   * Continues unfinished operations. Operations that had begun come first and resume at their last step or undo.
+   * Pending operations follow in order of submission. Call it once, before the first `submit`.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() was called twice')

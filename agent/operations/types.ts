@@ -75,7 +75,7 @@ export interface OperationDefinition<Input> {
   readonly steps: readonly Step<Input>[]
   /** True if the operation is never undone. A failed step is retried with back-off, even after restarts. */
   readonly forwardOnly?: boolean
-  /** True if users' orders for the subject are refused until the operation has ended. Otherwise they are queued. */
+  /** True if users' orders for the subject are refused until the operation has ended. If false, they are queued. */
   readonly exclusive?: boolean
   /**
    * Writes to the database in the transaction that records the start of the first step. It must be synchronous, without

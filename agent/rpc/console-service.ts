@@ -40,7 +40,7 @@ export function createConsoleService(parts: ConsoleServiceParts): ConsoleService
   }
 }
 
-/** One connection. Its first message opens a console, and all others are passed to the console. */
+/** One connection. Its first message opens a console, which gets all further messages. */
 class ServedConsole {
   readonly #framed: FramedSocket
   #open: OpenConsole | undefined

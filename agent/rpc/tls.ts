@@ -43,7 +43,7 @@ export interface AgentTls {
   readonly credentials: ServerCredentials
   /** Returns options for new connections: TLS 1.3, with client certificates that are checked against the private CA. */
   options(): TlsOptions
-  /** Registers a listener that is called after `reload`: the result of `options` may have changed. */
+  /** Registers a listener that is called after `reload`, because the result of `options` may have changed. */
   onReplaced(listener: () => void): void
   /** @throws {BerthError} `bad_certificate` unless this is a certificate of the gateway and is valid now */
   checkPeer(certificate: PeerCertificate | undefined): void
@@ -119,8 +119,8 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
 type PeerCheck = ReturnType<typeof createPeerCheck>
 
 /**
- * Returns an interceptor that checks the peer of each call. If the peer is not the gateway, or its certificate expires
- * during a stream, it gets UNAUTHENTICATED.
+ * Returns an interceptor that checks the peer of each call. A call gets UNAUTHENTICATED if its peer is not the gateway,
+ * or if the peer's certificate expires during a stream.
  */
 function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): ServerInterceptor {
   return (_method, call) => {

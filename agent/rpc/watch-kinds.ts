@@ -37,7 +37,7 @@ export interface WatchStores {
   readonly alerts: AlertStore
 }
 
-/** Returns every kind of entity that watchers get. The gateway's watch-kinds.ts must contain each of them, too. */
+/** Returns every kind of entity that watchers get. Each kind must also be in the gateway's watch-kinds.ts. */
 export function watchKinds({ guests, operations, images, alerts }: WatchStores): WatchKinds {
   return {
     template: kind({

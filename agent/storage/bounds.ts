@@ -14,7 +14,7 @@ const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
  */
 export class Bounds {
   readonly #pool: Pool
-  /** For each guest: id of the subvolume that is its present volume. Only used with classic quotas. */
+  /** For each guest: id of the subvolume of its present volume. Only used with classic quotas. */
   readonly #subvolumeIds = new Map<string, number>()
 
   constructor(pool: Pool) {

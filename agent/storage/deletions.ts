@@ -9,7 +9,7 @@ import type { Pool } from './pool.js'
  */
 export class Deletions {
   readonly #pool: Pool
-  /** For each guest: ids of deleted subvolumes that may belong to it and were not yet freed at the last check. */
+  /** For each guest: ids of deleted subvolumes that may belong to the guest and were not freed at the last check. */
   readonly #pending = new Map<string, readonly number[]>()
   #noted = 0
 

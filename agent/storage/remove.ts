@@ -45,7 +45,7 @@ async function removeFolders(config: StorageConfig, log: Logger): Promise<void> 
   await rmdirIfEmpty(pool.path)
 }
 
-/** Resets the I/O scheduler of a loop device: the next file on this device would otherwise inherit it. */
+/** Resets the I/O scheduler of a loop device, because the next file on this device would otherwise inherit it. */
 function unsetScheduler(device: string): void {
   setScheduler({ path: `/sys/block/${basename(device)}` }, 'none')
 }

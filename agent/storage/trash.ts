@@ -78,7 +78,7 @@ export class Trash {
     const before = new Set(this.#inWork) // `#inWork` may change during `readdir`, so it is read before and after
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
-    // Claims all these subvolumes before it deletes the first one, so that another sweep skips them.
+    // Claims all these subvolumes before the first deletion, so that another sweep skips them.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return

@@ -81,8 +81,8 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Creates a rescue system next to the guest's volume, and replaces an existing one. It has a limit of its own, so
-   * that it can write even if the guest's disk is full.
+   * Creates a rescue system next to the guest's volume, and replaces an existing one. The rescue system has its own
+   * limit, so that it can write even if the guest's disk is full.
    */
   async prepareRescue(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const target = { directory: this.pool.guests, name: basename(this.rescuePathOf(guest)), readOnly: false }

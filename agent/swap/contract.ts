@@ -44,6 +44,6 @@ export interface HostSwap {
   release(slot: SwapSlot, signal: AbortSignal): Promise<void>
   /** Sets whether the host activates the file at boot. */
   keep(slot: SwapSlot, kept: boolean): Promise<void>
-  /** Removes a file, even an incomplete one. It must not be in use. */
+  /** Removes a file, even an incomplete one. The file must not be in use. */
   remove(slot: SwapSlot): Promise<void>
 }

@@ -44,7 +44,7 @@ const label = 'berth-swap'
 
 const slots: readonly SwapSlot[] = [0, 1]
 
-/** Manages swap files. Each of them has a systemd unit, which activates it at boot. */
+/** Manages swap files. Each has a systemd unit that activates the file at boot. */
 export class SwapFiles implements HostSwap {
   readonly #file: string
   readonly #units: string

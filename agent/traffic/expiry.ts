@@ -28,7 +28,7 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
-  // The host may have lost the time while it was off. Then it must not start guests that had already expired.
+  // The host may have lost the time while it was off. It must then not start guests that had expired before.
   if (policy.expired && isUnchanged && !clock.isSettled()) return true
   if (policy.expired) return clock.latest() >= expiresAtMs
   return clock.isSettled() && clock.earliest() >= expiresAtMs

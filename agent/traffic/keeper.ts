@@ -86,8 +86,8 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic now. A count in progress is not sufficient, because it may have read older counters. The next
-   * `look` enforces the quotas.
+   * Counts traffic now. Does not reuse a count in progress, because it may have read older counters. The next `look`
+   * enforces the quotas.
    */
   async count(): Promise<void> {
     await this.#counting.settled()
@@ -236,7 +236,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest that was stopped because a wrong clock showed its expiry time, which is still in the future. */
+  /** Starts a guest whose expiry time is still in the future, but which was stopped because the clock was wrong. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return

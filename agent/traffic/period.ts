@@ -12,7 +12,7 @@ export interface CountedPeriod {
   readonly periodLeft: string
 }
 
-/** The period in which traffic counts from now on. `reset`: it is a new period, in which counting starts at 0. */
+/** The period in which traffic counts from now on. `reset`: the period is new, and counting starts at 0. */
 export interface Advance extends CountedPeriod {
   readonly reset: boolean
 }

@@ -19,8 +19,8 @@ export interface CountLook {
   /** The guest's counters. Undefined: they could not be read. */
   readonly counters: ByteCounters | undefined
   /**
-   * True if the guest was probably stopped since the last reading. If it has sent nothing, its received bytes are then
-   * not counted.
+   * True if the guest was probably stopped since the last reading. Its received bytes are then not counted, unless it
+   * has sent something.
    */
   readonly off?: boolean
   /** Returns the first day of the present period, for guests with this reset day. */

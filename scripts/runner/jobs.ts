@@ -111,7 +111,7 @@ export function isComplete(files: readonly string[], all: readonly string[]): bo
 }
 
 /**
- * Returns the chains in the order in which they begin: first those that need several lanes, while lanes are free.
+ * Returns the chains in the order in which they begin. Chains that need several lanes come first, while lanes are free.
  * Longer chains come before shorter ones, so that all lanes end at about the same time.
  */
 export function planChains(files: readonly string[], times: Times): Chain[] {

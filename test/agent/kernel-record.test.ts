@@ -9,7 +9,7 @@ import { createLogger } from '../../shared/logging.js'
 import { moduleUrl, nodeEval } from '../support/programs.js'
 import { sh } from '../support/sh.js'
 
-/** A kernel setting that tests may change: no test host reaches the limit that it sets. */
+/** A kernel setting that tests may change, because no test host reaches the limit in this setting. */
 const path = 'net/ipv6/neigh/default/gc_thresh1'
 
 describe('kernel settings of the host', () => {

@@ -242,7 +242,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await host.seen(uuid, 1)
   }
 
-  /** Restarts the agent with a wrong clock. It then rejects all certificates, so tests only read its journal. */
+  /** Restarts the agent with a wrong clock. The agent then rejects all certificates, so tests only read its journal. */
   async function restartAt(clock: Record<string, string>): Promise<void> {
     await host.agent.kill('SIGTERM')
     const faked = { ...clock, LD_PRELOAD: fakeClock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }

@@ -104,7 +104,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while account
     }
   }
 
-  /** Creates an invitation in each round, and redeems it twice: only one attempt may succeed. */
+  /** Creates an invitation in each round and redeems it twice. Only one attempt may succeed. */
   async function* links(): AsyncGenerator<void> {
     for (let n = 0; ; n++) {
       const username = `guest-${n}`

@@ -91,7 +91,7 @@ describe(`an agent that is killed ${kills} times`, function () {
     const customers = specs.map((spec, slot) => new Customer({ ...parts, slot, spec }))
     const runs = customers.map((customer) => customer.run())
     const answered = (): number => customers.reduce((sum, { settingsAnswered }) => sum + settingsAnswered, 0)
-    // Kills until there are enough answers, also more often than `kills`: an agent in its recovery answers nothing.
+    // Kills until there are enough answers, possibly more often than `kills`: a recovering agent answers nothing.
     for (let kill = 0; !stopped && (kill < kills || answered() <= kills); kill++) {
       await killSoon(answered)
       const now = readFirst()

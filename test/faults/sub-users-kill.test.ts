@@ -128,7 +128,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while sub-use
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // Kills until each kind of request was sent, also more often than `kills`: a busy host answers slowly.
+    // Kills until each kind of request was sent, possibly more often than `kills`, because a busy host answers slowly.
     const isComplete = (): boolean => findUnasked('sub-users-kill', { asked }).every((route) => route === login)
     for (let round = 0; (round < kills || !isComplete()) && !stopped; round++) {
       await delay(randomInt(100, 800))

@@ -7,7 +7,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 const scratch = 'btest-joint-restart'
-/** Time in ms for which the gateway waits for its host after a restart. Even a busy machine needs less. */
+/** Time in ms for which the gateway waits for its host after a restart. The host needs less, even if it is busy. */
 const reconnectMs = 120_000
 
 describe('a gateway that was restarted together with the agent of its host', function () {

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 const rounds = 300
 /** Delay in ms with which one of the gateways learns of changes. */
 const slowMs = 10
-/** Fewer rounds than in other tests: each login needs much processor time to hash the password. */
+/** Fewer rounds than in other tests, because each login needs much processor time to hash the password. */
 const loginRounds = 150
 
 describe('three gateways on one Redis', function () {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group.js'
 import { waitFor } from '../support/wait.js'
 
-/** The second gateway does not answer the first one: its process is stopped, or it is cut off from Redis. */
+/** The second gateway does not answer the first one: its process is stopped, or it has no connection to Redis. */
 describe('two gateways on one Redis, one of which is silent', function () {
   let group: GatewayGroup
   let writer: GroupMember

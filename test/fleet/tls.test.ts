@@ -96,7 +96,7 @@ describe('certificates of clients that call the agent', function () {
     return seen.answers.join()
   }
 
-  /** Opens a watch of the agent. @returns a count of its messages, and the code with which it ends */
+  /** Opens a watch of the agent. @returns the number of its messages so far, and the code with which it ends */
   function openWatch(pair: Pair): { heard: () => number; ended: Promise<number> } {
     const client = new WatchServiceClient(agent.address, clientCredentials(ca.certificatePem, pair), {
       'grpc.use_local_subchannel_pool': 1,

@@ -22,7 +22,7 @@ import { sh } from '../support/sh.js'
 
 const tag = 'spo'
 const bridge = `btest-${tag}`
-/** Guests that attack. `ofKind`: number of forged frames of each kind; lower for the virtual machine, which is slow. */
+/** Guests that attack. `ofKind`: number of forged frames of each kind. It is lower for the slow virtual machine. */
 const attackers = [
   { kind: lxc, id: 11, own6: '2001:db8:9:1::11', ofKind: 1000 },
   { kind: kvm, id: 13, own6: '2001:db8:9:1::13', ofKind: 200 },

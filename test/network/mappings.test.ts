@@ -47,7 +47,7 @@ describe('mappings and addresses', function () {
     },
   )
   const plain = lab.guest(13, [map(20003, 22), map(2500, 2500)])
-  /** The host masquerades this guest, whose IPv6 address is private: its packets have the host's source address. */
+  /** The IPv6 address of this guest is private, so the host replaces it by its own source address (masquerading). */
   const hidden = lab.guest(14, [map(20014, 22)], { ipv6Addresses: ['fd77::14'] })
   const all = [a, b, plain, hidden]
   const [inA, inB, inPlain, inHidden] = all.map((guest) => lab.namespaceOf(guest)) as [string, string, string, string]

@@ -4,7 +4,7 @@ import type { OperationDefinition, Step } from '../../agent/operations/types.js'
 import { define, fail, Gate, order, step, useEngines } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
-/** Simulates creations: it has the steps of agent/guests/operations/create.ts, but each only writes a line to a log. */
+/** Simulates creations with the steps of agent/guests/operations/create.ts. Each step only writes a line to a log. */
 class Creations {
   readonly log: string[] = []
   readonly #disksFirst = new DisksFirst()

@@ -233,7 +233,7 @@ describe('scripts/down --purge without a working agent', function () {
     const directory = mkdtempSync('/tmp/btest-purge-kernel-')
     const record = join(directory, 'record.json')
     const own = new Map([pids, queue, other].map((path) => [path, has(path)]))
-    /** Values after the purge. It lowers each value by one, except the last: another program has changed it. */
+    /** Expected values after the purge, which lowers each by one, except the last one: another program changed it. */
     const lowered = [pids, queue, other].map((path) => has(path) - (path === other ? 0 : 1))
 
     function write(of: string, users: Record<string, number>, place = netns): void {

@@ -8,8 +8,8 @@ export interface GuestNamesParts {
 }
 
 /**
- * Maps guest ids to names on the host. A name contains only the id, which may have belonged to another guest that still
- * runs. Each method therefore checks which guest uses the name.
+ * Maps guest ids to names on the host. A name contains only the guest's id. Another guest that still runs may have had
+ * this id before, so each method checks which guest uses the name.
  */
 export class GuestNames {
   constructor(private readonly parts: GuestNamesParts) {}

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import type { CgroupLayout } from '../../host/process/cgroup.js'
 import { canFreeze, freezeGuest, thawContainer } from './freeze.js'
 
-/** For each cgroup version: the files for requests (`asked`) and for the state (`answer`), and their contents. */
+/** For each cgroup version: the file for requests (`asked`), the file for the state (`answer`), and their contents. */
 const versions = {
   1: {
     asked: 'freezer.state',

@@ -22,7 +22,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Cgroup for monitors of ended guests, which must leave their own cgroup to remove it. All guests share this one. */
+  /** Cgroup that all monitors of ended guests enter, because each must leave its own cgroup before it removes it. */
   readonly pivotGroup: string
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string

@@ -5,8 +5,8 @@ import { findLaunched, rebooted, replaceLaunched } from './launched.js'
 import type { RunPaths } from './paths.js'
 
 /**
- * Gives a running guest its IPv6 addresses through its guest agent. Also writes them to the seed, which the guest reads
- * when it reboots by itself.
+ * Gives a running guest its IPv6 addresses through its guest agent. Also writes them to the seed, because a guest that
+ * reboots by itself reads the seed.
  * @param tell writes the seed
  */
 export async function assignQemuAddresses(

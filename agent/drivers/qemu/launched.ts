@@ -10,11 +10,11 @@ export interface LaunchRecord {
   readonly memoryMib: number
   /** Addresses with which the guest's system is configured. */
   readonly ipv6Addresses: readonly string[]
-  /** Addresses in the seed, which the system reads when it reboots by itself. Undefined: same as `ipv6Addresses`. */
+  /** Addresses in the seed, which the guest reads when it reboots by itself. Undefined: same as `ipv6Addresses`. */
   readonly nextIpv6Addresses?: readonly string[]
 }
 
-/** Returns the record of a guest that has rebooted and read its seed; undefined if its addresses stay the same. */
+/** Returns the new record after the guest has rebooted and read its seed; undefined if its addresses stay the same. */
 export function rebooted({ nextIpv6Addresses, ...launched }: LaunchRecord): LaunchRecord | undefined {
   return nextIpv6Addresses && { ...launched, ipv6Addresses: nextIpv6Addresses }
 }

@@ -9,8 +9,8 @@ import { planSeed, type Seed } from './plan-seed.js'
 import { writeSeed } from './seed.js'
 
 /**
- * Writes the CD with name, addresses and login. The guest's system reads it at its next boot, even if the guest reboots
- * by itself.
+ * Writes the CD with name, addresses and login. The guest's system reads the CD at its next boot, even if the guest
+ * reboots by itself.
  * @param keyFile path of the host's key, which encrypts passwords
  */
 export async function tellMachine(machine: Machine, { seed, keyFile }: TellPlaces): Promise<void> {

@@ -42,7 +42,7 @@ const resources = {
   disk: { field: 'disk_gb', what: 'disk space' },
 } as const
 
-/** Sums the guests of this host, also those that are arriving. Old copies of other hosts' guests never run or count. */
+/** Sums the limits of this host's guests, including arriving ones, but not old copies of other hosts' guests. */
 function planAllocated(guests: readonly AllocatedGuest[]): Allocation {
   return guests.filter(({ ownership }) => ownership.role !== 'fenced').reduce(addGuest, nothing)
 }

@@ -11,7 +11,7 @@ import { readDetails, writeDetails } from './change-ownership.js'
  */
 
 const gib = 1024 ** 3
-/** A btrfs stream may be longer than the data in it, because it also describes each file. */
+/** A btrfs stream may be longer than its data, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
 /** Each round sends at most 4/5 of the round before, so that all rounds together send at most 5 times the first one. */
 const diskFactor = 5

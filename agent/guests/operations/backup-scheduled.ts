@@ -107,7 +107,7 @@ function roomStep({ store }: Pick<BackupContext, 'store'>): Step<unknown> {
   }
 }
 
-/** Deletes old backups. If the target cannot delete one now, this is only logged: the next run deletes it. */
+/** Deletes old backups. If the target cannot delete a backup now, this is only logged: the next run deletes it. */
 function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'>): Step<ScheduledInput> {
   const { store, backups } = context
   return {

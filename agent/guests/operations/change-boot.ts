@@ -156,7 +156,7 @@ function modeStep(store: GuestStore): Step<BootInput> {
   }
 }
 
-/** Makes the new boot source final: no later failure restores the previous one, which may no longer exist. */
+/** Makes the new boot source final. No later failure restores the previous source, which may no longer exist. */
 function commitStep(context: DiskContext): Step<BootInput> {
   return {
     name: 'commit',

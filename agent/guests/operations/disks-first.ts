@@ -29,7 +29,7 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running. Until then, its operation leaves its slot to other operations. */
+  /** Starts a guest once no creation is running. Until then, the start leaves its slot to other operations. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,

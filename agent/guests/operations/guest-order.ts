@@ -26,7 +26,7 @@ export function acceptForGuest<Input>(
   return {
     subject: { ...subject, name: known?.name ?? '', number: known?.id ?? 0 },
     input: order.input,
-    // Only a new order needs the guest: a repeated one is answered even after the guest's deletion.
+    // Only a new order needs the guest. A repeated order is answered even after the guest's deletion.
     reserve: () => {
       const record = store.get(subject.id)
       if (record.status === 'deleting' || asked.leaving(subject))

@@ -29,7 +29,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       unlessSuspended(context, {
         name: 'password',
-        // The same step also updates the state database. If that were a separate step and failed, the database would
+        // The same step updates the state database, too. If a separate step did this and failed, the database would
         // keep the old login, which no longer works.
         run: withGuest<ResetInput>(context.store, async (record, { input }) => {
           const { uuid } = record

@@ -73,7 +73,7 @@ export class ProcessorPlaces {
   }
 
   /**
-   * Chooses other processors for guests that have an offline one, or that may now use another number of processors.
+   * Chooses other processors for guests that have an offline processor, or whose number of processors may change.
    * @returns uuids of these guests
    */
   #followHost(): string[] {

@@ -8,7 +8,7 @@ const settledMs = 1500
 
 /** Restores interfaces on the host that were deleted while their guest runs. */
 export class LostInterfaces {
-  /** For each guest's uuid: the time in ms at which its interface was first found missing. */
+  /** Time in ms at which the interface of a guest was first found missing, by the guest's uuid. */
   #missing = new Map<string, number>()
   /** Guests whose interface could not be created again and is still missing. */
   readonly #failed = new Set<string>()

@@ -9,8 +9,8 @@ export interface Comparison {
   /** Cause of the guest's end, if it was reported. */
   readonly ended: StopCause | undefined
   /**
-   * True if the guest must not be started now: the cause of its end may still be reported, or it was started too often
-   * recently.
+   * True if the guest must not be started now: the driver may still report the cause of its end, or it was started too
+   * often recently.
    */
   readonly held: boolean
   /** True if the guest may not run, for example because its quota is used up or it has expired. */

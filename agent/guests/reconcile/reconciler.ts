@@ -205,7 +205,7 @@ export class Reconciler {
     return new Map(lists.flat().map((observed) => [observed.uuid, observed]))
   }
 
-  /** True if the observation of a guest is still valid: its record is unchanged, and no operation of it runs. */
+  /** True if the observation of a guest is still valid: the record is unchanged, and no operation of the guest runs. */
   #unchanged(record: GuestRecord): boolean {
     return !this.#isBusy(record.uuid) && this.#context.store.find(record.uuid)?.revision === record.revision
   }

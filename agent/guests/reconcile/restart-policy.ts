@@ -2,7 +2,7 @@
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
-/** Time in ms for which a start counts: each start in this time doubles the wait before the next one. */
+/** Time in ms for which a start counts. Each counted start doubles the wait before the next start. */
 const windowMs = 600_000
 
 /** Decides how soon a stopped guest that should be running may be started again. */

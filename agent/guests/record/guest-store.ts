@@ -80,7 +80,7 @@ export class GuestStore {
     return this.#revision.get(record.uuid) === record.revision ? record : this.get(record.uuid)
   }
 
-  /** Lists guests in the order of their ids. It returns the same list until a guest changes. */
+  /** Lists guests in the order of their ids. Returns the same list object until a guest changes. */
   list(sinceRevision = -1): readonly GuestRecord[] {
     const { revision, db } = this.changes
     if (sinceRevision >= 0 || db.inTransaction) return this.#read(sinceRevision)
@@ -202,7 +202,7 @@ export class GuestStore {
     return heads.flatMap(({ uuid, revision }) => this.#recordAt(uuid, revision) ?? [])
   }
 
-  /** Reads a record. In a transaction it is not cached: after a rollback, another change may get the same revision. */
+  /** Reads a record. Does not cache it in a transaction: after a rollback, another change may get the same revision. */
   #recordAt(uuid: string, revision: number): GuestRecord | undefined {
     const kept = this.#records.get(uuid)
     if (kept?.revision === revision) return kept

@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { planRotation, type RetainedCopy } from './plan-rotation.js'
 
 /**
- * Parses words: `h` is a manual snapshot, `s` a scheduled one. A following `t` means that it is being taken, `d` that
- * it is being deleted. The id is the position in the text.
+ * Parses words: `h` is a manual snapshot, `s` a scheduled snapshot. A following `t` means that the snapshot is being
+ * taken, `d` that it is being deleted. The id is the position in the text.
  */
 function keptOf(text: string): RetainedCopy[] {
   return text.split(' ').flatMap((word, index) => {

@@ -59,8 +59,8 @@ export interface LookAt {
 }
 
 /**
- * Plans the next step of an enabled schedule. If runs were missed, one additional run makes up for all of them. It is
- * left out if the next regular run comes earlier.
+ * Plans the next step of an enabled schedule. One additional run makes up for all missed runs, unless the next regular
+ * run comes earlier.
  */
 export function planLook(schedule: Readonly<SnapshotSchedule>, at: LookAt, time: TimeFormat): Look {
   const { nextRunMs } = schedule

@@ -3,8 +3,8 @@ import type { GuestRecord } from '../record/record.js'
 import { thawGuest } from './thaw.js'
 
 /**
- * Time in ms within which a guest must freeze. Otherwise it keeps running, and its snapshot has the state that a power
- * loss would leave.
+ * Time in ms within which a guest must freeze. A guest that does not freeze in time keeps running, and its snapshot has
+ * the state that a power loss would leave.
  */
 const freezeTimeoutMs = 500
 

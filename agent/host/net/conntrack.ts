@@ -30,8 +30,8 @@ export interface FlowFilter {
 }
 
 /**
- * Roles of the addresses of a flow: its opener, the address to which it was opened (`asked`), the address that answers
- * (another one if a mapping applies), and the address to which the answers go.
+ * Roles of addresses in a flow. `opener`: opened the flow. `asked`: the address to which it was opened. `answerer`: the
+ * address that answers (another one if a mapping applies). `answered`: the address that gets the answers.
  */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 

@@ -18,7 +18,7 @@ export function readHostCounters(): HostCounters {
   return { cpuUsec: readBusyUsec(), ...readUplinkBytes(), ...readDiskBytes() }
 }
 
-/** Reads the busy time of all processors. Undefined if the kernel's file cannot be read: `cpus()` is then empty. */
+/** Reads the busy time of all processors. Undefined if `cpus()` is empty, because the kernel's file cannot be read. */
 function readBusyUsec(): number | undefined {
   const all = cpus()
   if (all.length === 0) return undefined

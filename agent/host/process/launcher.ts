@@ -98,8 +98,8 @@ export class Launcher {
   }
 
   /**
-   * Handles the end of the launcher. The kernel then kills the processes that it started, so their outcome is unknown.
-   * Processes with `survives` continue, and the end of each is awaited.
+   * Handles the end of the launcher. The kernel then kills the processes that the launcher started, so their outcome is
+   * unknown. Processes with `survives` continue, and the end of each is awaited.
    */
   #lost(): void {
     this.#process = undefined

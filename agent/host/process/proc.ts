@@ -79,8 +79,8 @@ export function findLiveProcess(pid: number): ProcessStat | undefined {
 }
 
 /**
- * True if a process with that pid exists, even as a zombie. This is one system call, much faster than reading its
- * state.
+ * True if a process with that pid exists, even as a zombie. The check is one system call, much faster than reading the
+ * process's state.
  */
 export function isThere(pid: number): boolean {
   try {

@@ -76,7 +76,7 @@ export function openPty(
 }
 
 /**
- * Sets a terminal's size. Blocks while a program holds the terminal's lock, which a hostile one can do for long.
+ * Sets a terminal's size. Blocks while a program holds the terminal's lock, which a hostile program can do for long.
  * @param fd descriptor of the master
  * @throws {Error} if it is not a terminal
  */
@@ -146,7 +146,7 @@ export class Pty implements Terminal {
     this.#output.resume()
   }
 
-  /** Hangs up: the kernel sends SIGHUP to the program. If this does not end the program, it is killed. */
+  /** Hangs up: the kernel sends SIGHUP to the program. If the program does not end, it is killed. */
   close(): void {
     this.#output.destroy()
     setTimeout(() => {
@@ -232,7 +232,7 @@ class PtyInput {
     try {
       return writeSync(this.fd, bytes) // does not wait, because the descriptor is non-blocking
     } catch (error) {
-      // EAGAIN: the terminal is full. Other errors mean that it has ended, which `onExit` reports.
+      // EAGAIN: the terminal is full. After other errors, the terminal has ended, which `onExit` reports.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return void this.close()
       this.#retry = setTimeout(() => {
         this.#retry = undefined

@@ -95,7 +95,7 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
 const tries = 32
 const largestListed = 1n << 16n
 
-/** Chooses addresses from the prefixes in their order: once a prefix is full, the next one is used. */
+/** Chooses addresses from the prefixes in order: from the next prefix once the one before is full. */
 function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<string>): string[] {
   const taken = db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?')
   const chosen = new Set(explicit)

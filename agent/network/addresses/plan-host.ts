@@ -31,7 +31,7 @@ export interface Ipv4HostPlan {
 
 /**
  * Plans public addresses on the host's interfaces, each as a /32 with the agent's mark. An address that another program
- * has already added is sufficient and stays as it is.
+ * has added already stays as it is.
  */
 export function planHostIpv4(want: readonly PlacedIpv4[], have: readonly ObservedIpv4[], mark: HostMark): Ipv4HostPlan {
   const wanted = new Map(want.map((item) => [item.address, item.interface]))

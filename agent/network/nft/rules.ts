@@ -134,7 +134,7 @@ class HostRules implements Rules {
           const stale = await this.#change((index) => index.planAttach(guest))
           return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
-          // The attach failed, so the caller treats the guest as not attached. Then a later repair must not attach it.
+          // The attach failed, so the caller treats the guest as not attached. A later repair must not attach it.
           this.#known.putBack(guest.uuid, before)
           throw cause
         }
@@ -272,7 +272,7 @@ function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0
 }
 
-/** True if the guest has no new address. A new address may still have flows of the guest that had it before. */
+/** True if the guest has no new address. Flows of a former owner of a new address may still exist. */
 function hasSameAddresses(guest: GuestNetwork, before: GuestNetwork | undefined): boolean {
   const had = new Set(before && [before.ipv4, ...before.ipv6Addresses])
   return [guest.ipv4, ...guest.ipv6Addresses].every((address) => had.has(address))

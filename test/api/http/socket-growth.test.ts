@@ -93,7 +93,7 @@ const body = (bytes: number): string => `Content-Length: ${bytes}\r\n\r\n${'x'.r
 const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n'
 const webSocket = 'Connection: Upgrade\r\nUpgrade: websocket\r\n'
 
-/** All kinds of requests after which a client may send another one on the same connection. */
+/** Requests of all kinds after which a client may send another request on the same connection. */
 const requests = (host: string, key: string): Record<string, string> => {
   const head = (line: string): string => `${line} HTTP/1.1\r\nHost: ${host}\r\n`
   const keyed = (line: string): string => `${head(line)}X-API-Key: ${key}\r\n`

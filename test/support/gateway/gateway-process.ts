@@ -121,7 +121,7 @@ export class GatewayProcess {
   }
 }
 
-/** Copies the secret and the CA of another gateway: gateways on one store share both. */
+/** Copies the secret and the CA of another gateway, because all gateways on one store share both. */
 export function shareState(from: GatewayProcess, to: GatewayProcess): void {
   const [source, target] = [from, to].map(({ directory }) => join(directory, 'state')) as [string, string]
   rmSync(target, { recursive: true })

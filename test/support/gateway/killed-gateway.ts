@@ -173,7 +173,7 @@ export class KilledGateway {
     return () => ask(this)
   }
 
-  /** Reads data. Repeats the request: a gateway that has just started may not know the state of its agents yet. */
+  /** Reads data. Repeats the request, because a gateway that has just started may not know its agents' state yet. */
   async #data(path: string): Promise<Record<string, unknown>> {
     for (;;) {
       const { status, body } = await this.insist(() => this.asAdmin('GET', path))

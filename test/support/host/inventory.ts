@@ -132,7 +132,7 @@ function readIdmaps({ stateDir }: Instance): string[] {
     .sort()
 }
 
-/** Returns an empty text if the file is missing: its guest may be deleted at any moment. */
+/** Returns an empty text if the file is missing, because its guest may be deleted at any moment. */
 function readIfThere(path: string): string {
   try {
     return readFileSync(path, 'utf8')

@@ -254,5 +254,5 @@ export function uuidOf(id: number): string {
   return `00000000-0000-4000-8000-${id.toString(16).padStart(12, '0')}`
 }
 
-/** Directory for agents' journals, in memory if possible: they then need no disk. */
+/** Directory for agents' journals. It is in memory if possible, so that the agents need no disk. */
 export const memoryDirectory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()

@@ -53,7 +53,7 @@ export class MemoryTerminal implements Terminal {
   }
 }
 
-/** Holds consoles in the process of the test, instead of a separate one. They are kept when the agent ends. */
+/** Holds consoles in the process of the test, instead of a separate process. The consoles stay when the agent ends. */
 export class MemoryConsoles implements ConsoleConnections {
   /** All terminals that were opened, the newest last. */
   readonly terminals: MemoryTerminal[] = []

@@ -11,7 +11,7 @@ import type { Model } from './explore.js'
  * Assumption: only one Redis server fails at a time. The next one fails only after it has copied its master's data.
  */
 
-/** Faults that can be built into the model. Its exploration must find each of them. */
+/** Faults that can be built into the model. The exploration of the model must find each fault. */
 export const modelFaults = [
   'none',
   'writes are not confirmed by a replica',
@@ -46,11 +46,11 @@ interface Call {
 
 export interface GatewaysState {
   readonly servers: readonly Data[]
-  /** Index of the server from which each server copies. null: it is a master. */
+  /** Index of the server from which each server copies its data. null: the server is a master. */
   readonly follows: readonly (number | null)[]
   /** The master that each Sentinel names. */
   readonly named: readonly number[]
-  /** Index of a master that is cut off from the other servers and the Sentinels. Gateways may still reach it. */
+  /** Index of a master that is cut off from other servers and Sentinels. Gateways may still reach this master. */
   readonly isolated: number | null
   readonly failovers: number
   readonly gateways: readonly Gateway[]
@@ -59,7 +59,7 @@ export interface GatewaysState {
   readonly highest: number
   /** The highest epoch that a gateway got with an acknowledged lease. */
   readonly acknowledged: number
-  /** Index of the gateway whose call the agent accepted, for each epoch. */
+  /** For each epoch (number of a take-over of the lease): index of the gateway whose call the agent accepted. */
   readonly actors: Readonly<Record<number, number>>
   /** Epoch (number of a take-over of the lease) of the last call that the agent accepted. */
   readonly lastActed: number

@@ -97,7 +97,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
     return arpFrame(around, arp, marker)
   },
   'neighbour solicitations with a foreign address': (scene, { n, marker }) => {
-    // Any guest may send from `::`, which means that it has no address yet. This is not a forged address.
+    // Any guest may send from `::`, which means that the guest has no address yet. So `::` is not a forged address.
     const from = otherIpv6(scene, n) === '::' ? scene.gateway.ipv6 : otherIpv6(scene, n)
     const target = pick([scene.gateway.ipv6, scene.neighbour.ipv6], n)
     const message = { type: 135, target, linkAddress: scene.own.mac }

@@ -21,7 +21,7 @@ export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Ste
   return [...incidents, ...forgetSteps(world), ...fenceSteps(world, rules)]
 }
 
-/** Marks a move as forgotten when both hosts know its decision. Gateways then send no new messages about it. */
+/** Marks moves as forgotten when both hosts know the decision. Gateways send no new messages about such moves. */
 function forgetSteps(world: World): Step[] {
   return world.moves.flatMap(({ from, to, decided: generation, isForgotten }, id) => {
     const knows = ({ ownership, isRemoved }: HostCopy): boolean => isRemoved || ownership.generation >= generation!

@@ -50,7 +50,7 @@ interface BegunMove {
   readonly isHandedOver: boolean
   /** Ownership generation of the decision about this move. Absent: the gateway has not decided yet. */
   readonly decided?: number
-  /** True if both hosts know the decision. Gateways then no longer repeat it. */
+  /** True if both hosts know the decision about the move. Gateways then no longer repeat it. */
   readonly isForgotten?: boolean
 }
 
@@ -95,7 +95,7 @@ export const productRules = {
   mayHandOver: ({ isRunning, isSent }: Pick<HostCopy, 'isRunning' | 'isSent'>): boolean => !isRunning && isSent,
   /** True if the gateway may make the target the owner of the guest: the source must have handed over the guest. */
   maySwitch: ({ isHandedOver }: Pick<BegunMove, 'isHandedOver'>): boolean => isHandedOver,
-  /** Returns the ownership generation that a host still remembers after it has deleted its copy of the guest. */
+  /** Returns the ownership generation that a host remembers after it has deleted its copy of the guest. */
   rememberedGeneration: (generation: number): number => generation,
 }
 export type Rules = typeof productRules

@@ -58,7 +58,7 @@ export function breakAgent(packages: string): void {
   changeAgent(packages, (agent) => writeFileSync(join(agent, 'main.js'), broken))
 }
 
-/** Changes the agent in a directory of packages: agents of other versions then cannot read its journal. */
+/** Changes the agent in a directory of packages, so that agents of other versions cannot read its journal. */
 export function raiseJournal(packages: string): void {
   const since = /^var readableSince = \d+;$/m
   changeAgent(packages, (agent) => {

@@ -6,7 +6,7 @@ import { planTree, type IsoDirectory } from './plan-tree.js'
 /** Number of sectors at the beginning that are reserved for boot programs. */
 const systemSectors = 16
 const descriptorSectors = 3
-/** Number of sectors for path tables: one table in each byte order, for each kind of names. */
+/** Number of sectors for path tables. Each kind of names has a table in each byte order. */
 const pathTableSectors = 4
 const firstDirectory = systemSectors + descriptorSectors + pathTableSectors
 

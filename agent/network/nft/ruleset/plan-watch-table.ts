@@ -153,7 +153,7 @@ const sampled = [
 const perSecond = 10
 const usualBurst = 60
 
-/** Bytes of each sampled packet: enough for its headers. If it is an ICMP error, also for the quoted headers. */
+/** Bytes to log of each sampled packet: enough for its headers, and for the quoted headers of an ICMP error. */
 const headerBytes = 128
 
 /** Plans the rules that log samples. The kernel delivers samples in batches of 100, and at least once a second. */

@@ -8,7 +8,7 @@ import type { GuestSet } from '../ruleset/guest-sets.js'
 
 /** A guest's firewall as it exists in nft. */
 export interface HeldFirewall {
-  /** Hash of the rules from which the firewall was created. '' if other programs have changed its chains since then. */
+  /** Hash of the rules from which the firewall was created. '' if other programs have changed the firewall's chains. */
   readonly planned: string
   /** Name of the empty chain that identifies the firewall (see observed.ts). Undefined: not created yet. */
   readonly note: string | undefined
@@ -198,7 +198,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Lists a guest's elements, except jumps to its firewall: if one is added, nft reads the chains of all guests. */
+/** Lists a guest's elements except jumps to its firewall: nft reads the chains of all guests when a jump is added. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
@@ -241,7 +241,7 @@ function deviceIn(id: ElementId): string {
   return keyOf(id).split(' . ')[0]!.replaceAll('"', '')
 }
 
-/** For each set: the part of its elements from which their guest is found. */
+/** For each set: the part of an element that identifies the guest. */
 const ownerIn: Readonly<Record<GuestSet, 'device and address' | 'key' | 'number' | 'verdict' | 'value'>> = {
   guests: 'device and address',
   guests6: 'device and address',

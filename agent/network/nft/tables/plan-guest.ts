@@ -58,7 +58,7 @@ function planIpv6(
   ]
 }
 
-/** Returns a guest's number: its private IPv4 address in the form in which nft prints a tc(8) handle. */
+/** Returns a guest's number: its private IPv4 address, written as nft prints a tc(8) handle. */
 function numberOf(ipv4: string): string {
   return formatNumber(parseIpv4(ipv4) ?? 0)
 }

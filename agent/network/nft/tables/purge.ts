@@ -9,8 +9,8 @@ function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
 }
 
 /**
- * Maximum number of new port ranges whose flows are purged one by one. If there are more, all UDP flows to the host are
- * purged. Flows that are still in use are recreated by their next packet.
+ * Maximum number of new port ranges whose flows are purged separately. If there are more, all UDP flows to the host are
+ * purged. The next packet of a flow that is still in use creates the flow again.
  */
 const maxSingle = 16
 
@@ -52,8 +52,8 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
 }
 
 /**
- * A queue of stale flows. Flows stay in it until they are purged, even after a failed purge. Purges run one at a time.
- * Each purges all flows that were added before it.
+ * A queue of outdated entries of the connection tracking table (stale flows). They stay until they are purged, even
+ * after a failed purge. Purges run one at a time. Each purges all flows that were added before it.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()

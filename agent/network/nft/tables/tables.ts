@@ -45,8 +45,8 @@ export class Tables {
   }
 
   /**
-   * Must be called when another program has changed the tables. Within `doubtMs` after the tables were created, their
-   * stored fingerprint may already include the change. The tables are then created again.
+   * Must be called when another program has changed the tables. If this was within `doubtMs` after they were created,
+   * their stored fingerprint may already include the change, so they are created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
