@@ -17,10 +17,7 @@ export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
 
-  /**
-   * Updates the owners of addresses.
-   * @param guests all guests; the same array as before if no guest has changed
-   */
+  /** Updates the owners of addresses. @param guests all guests; the same array as before if no guest has changed */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests

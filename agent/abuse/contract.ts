@@ -61,7 +61,7 @@ export interface Evidence {
   readonly mail: readonly FlowRow[]
   readonly claims: readonly AbuseClaim[]
   readonly counts: readonly CountRow[]
-  /** True if the guest's own settings open port 25, so that it may send more mail than other guests. */
+  /** True if the guest's own settings open port 25. It may then send more mail than other guests. */
   readonly isMailServer: boolean
   /** True if port 25 is closed for the guest, so that its mail reaches nobody. Default: false. */
   readonly isMailClosed?: boolean

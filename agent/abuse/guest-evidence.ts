@@ -81,7 +81,7 @@ export class GuestEvidence {
     this.#rows.sort((a, b) => a.atMs - b.atMs)
   }
 
-  /** Deletes entries that are too old, and the oldest ones if there are too many. */
+  /** Deletes rows and counts that are too old, and the oldest ones if there are too many. */
   prune(nowMs: number): void {
     this.#rows = newest(this.#rows, nowMs - kept.rowsMs, kept.rows)
     this.#mail = newest(this.#mail, nowMs - kept.mailMs, kept.mail)

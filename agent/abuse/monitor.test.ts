@@ -107,7 +107,7 @@ describe('the abuse monitor', () => {
     }
   })
 
-  /** Adds a guest that sends UDP packets. The outcome of its flows is not known, which makes it a suspect. */
+  /** Adds a guest that sends UDP packets. The guest is a suspect, because the outcome of its flows is not known. */
   function addSuspect(uuid: string, id: number): void {
     const ipv4 = `10.0.1.${id}`
     const none = { publicIpv4s: [], ipv6Addresses: [] }

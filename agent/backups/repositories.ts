@@ -128,7 +128,7 @@ export class ResticRepositories implements BackupRepositories {
   }
 }
 
-/** Throws if a target's folder does not exist. It must not be created, because its disk may just not be mounted. */
+/** Throws if a target's folder does not exist. The folder must not be created: its disk may just not be mounted. */
 async function checkFolder({ place }: BackupTarget): Promise<void> {
   if (place?.$case !== 'local') return
   const found = await stat(place.value.path).catch(() => undefined)

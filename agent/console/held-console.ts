@@ -202,8 +202,8 @@ export class HeldConsole {
   }
 
   /**
-   * Sends output at once if it is little, such as typed characters, or if nothing was sent just before. Otherwise it
-   * waits a moment and sends all output together.
+   * Sends output at once if it is little, such as typed characters, or if nothing was sent just before. Otherwise waits
+   * a moment and sends all output together.
    */
   #sendSoon(): void {
     if (this.#gathering) return

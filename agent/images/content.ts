@@ -69,7 +69,7 @@ const disabledUnits: readonly string[] = [
   'getty.target.wants/getty@tty1.service',
 ]
 
-/** Types of SSH host keys to remove. Each guest creates its own: equal keys would permit impersonation. */
+/** Types of SSH host keys to remove. Each guest creates its own: guests with equal keys could impersonate others. */
 const hostKeyTypes = ['rsa', 'ecdsa', 'ed25519']
 
 export function planContent(entry: Recipe): ContentStep[] {

@@ -11,7 +11,7 @@ export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadPr
   /** URL of a custom image. Empty for other images. */
   readonly url: string
   readonly sha256: string
-  /** True if the image is on this host. Otherwise its first use creates it. */
+  /** True if the image is on this host. Otherwise the first use of the template creates the image. */
   readonly available: boolean
   /** Size of the image in bytes. 0 if it is not available. */
   readonly sizeBytes: number

@@ -8,11 +8,7 @@ import type { Pool } from '../storage/pool.js'
 import type { Trash } from '../storage/trash.js'
 import type { DownloadProgress } from './sources/transfer.js'
 
-/**
- * Reports progress.
- * @param fraction from 0 to 1
- * @param transfer download progress; undefined without a download
- */
+/** Reports progress. @param fraction from 0 to 1 @param transfer download progress; undefined without a download */
 export type Report = (fraction: number, stage: string, transfer?: DownloadProgress) => void
 
 export interface BuildContext {

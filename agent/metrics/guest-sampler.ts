@@ -163,7 +163,7 @@ export class GuestSampler {
       // Ignores kills without an earlier sample of the same process: they may have been before this agent's start.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
-      // The guest may just have ended. The agent notices that when it next compares the host with its database.
+      // The guest may just have ended. The agent notices this at its next comparison of the host with its database.
       this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no measurement yet')
     }
   }

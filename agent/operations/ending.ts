@@ -12,7 +12,7 @@ export interface OperationEnding {
   readonly reason?: OperationError
 }
 
-/** Outcome of an operation whose action this version does not know. It fails, so that it stops blocking its subject. */
+/** Outcome of operations whose action this version does not know. They fail, so they do not block their subject. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent does not know the operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }

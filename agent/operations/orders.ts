@@ -43,7 +43,7 @@ export interface AcceptedOrder<Input> {
   readonly subject: Subject
   /** Input for the steps, which is stored in the state database: plain JSON without secrets. */
   readonly input: Input
-  /** Value that is equal in all repetitions of an order, and is compared by its hash. Default: `input`. */
+  /** Value that is equal in all repetitions of an order. Repetitions are recognized by its hash. Default: `input`. */
   readonly hashOf?: unknown
   /**
    * Makes checks and reservations in the transaction that stores the operation. An error rejects the order. Not called

@@ -5,7 +5,7 @@ import { toStatus } from '../../shared/grpc-errors.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 
-/** Stores in the agent's database the highest epoch that it has seen of each lease (see shared/fence.ts). */
+/** Stores the highest epoch that the agent has seen of each lease, in the agent's database (see shared/fence.ts). */
 export class Fences {
   constructor(private readonly db: Database) {}
 
@@ -40,7 +40,7 @@ export function fenceCalls(fences: Fences): ServerInterceptor {
     })
 }
 
-/** @throws {BerthError} `invalid_field` for a malformed fence: if it were ignored, the call would run unchecked */
+/** @throws {BerthError} `invalid_field` for a malformed fence, because a call without its fence would run unchecked */
 function fencesOf(metadata: Metadata): Fence[] {
   return metadata.get(fenceKey).map((text) => {
     const fence = parseFence(String(text))

@@ -71,12 +71,12 @@ const migrations: readonly string[] = [
      kind TEXT NOT NULL,
      key TEXT NOT NULL
    ) STRICT;`,
-  // Stores the step's name with its index: in a later version of the agent, the index may mean another step.
+  // Stores the step's name with its index, because the index may mean another step in a later version of the agent.
   `ALTER TABLE operations ADD COLUMN step_name TEXT NOT NULL DEFAULT '';
    CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms > 0;`,
   `ALTER TABLE guests ADD COLUMN has_password INTEGER NOT NULL DEFAULT 0;`,
-  // Guests are now initialized when they are created. An unreleased version initialized a guest at its first start.
-  // Guests of that version that were never started stay uninitialized.
+  // Guests are now initialized at their creation. An unreleased version initialized a guest at its first start. Guests
+  // of that version that were never started stay uninitialized.
   `ALTER TABLE guests DROP COLUMN initialized;`,
   // UNIQUE cannot express that mappings overlap by range and by address, so network/ports.ts checks this.
   `ALTER TABLE guests ADD COLUMN firewall TEXT;          -- JSON; null: switched off

@@ -97,7 +97,7 @@ export class Trash {
     if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'removing quota groups failed')
   }
 
-  /** Deletes one entry of the trash, then takes it out of `#inWork`. */
+  /** Deletes one subvolume in the trash, then takes it out of `#inWork`. */
   async #empty(name: string): Promise<void> {
     try {
       await this.#deleteTree(join(this.#pool.trash, name))

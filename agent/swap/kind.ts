@@ -18,7 +18,7 @@ export interface SwapKindParts {
   readonly busy: () => boolean
 }
 
-/** Defines the swap operation. Each change is planned from the host's present state, so only one may run at a time. */
+/** Defines the swap operation. Only one change may run at a time, because each is planned from the present state. */
 export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSwap', SwapChange | null> {
   let ended = 0
   return {
@@ -43,8 +43,8 @@ export function swapKind({ swap, busy }: SwapKindParts): OperationKind<'changeSw
 }
 
 /**
- * Plans a change. Returns a refusal instead of throwing it: `reserve` throws it for a new request. A repeated request
- * must get the recorded answer, even if the change is not possible any more.
+ * Plans a change. Returns a refusal instead of throwing it. `reserve` throws the refusal for a new request. A repeated
+ * request gets the recorded answer, even if the change is not possible any more.
  */
 async function plan(swap: HostSwap, wish: SwapWish): Promise<SwapChange | BerthError> {
   try {

@@ -58,7 +58,7 @@ function useStep(swap: HostSwap): SwapStep {
   }
 }
 
-/** Makes each boot of the host activate the new file. The old file is activated, too, until its unit is removed. */
+/** Makes each boot of the host activate the new file. The old file is also activated, until its unit is removed. */
 function keepStep(swap: HostSwap): SwapStep {
   return {
     name: 'keep',

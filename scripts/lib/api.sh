@@ -14,7 +14,7 @@ admin_key_refused() {
   local code
   code=$(curl -s -o /dev/null --max-time 30 -w '%{http_code}' -H @<(printf 'X-API-Key: %s\n' "$(cat "$admin_key")") \
     "$(api_url)/api/v1/hosts") || true
-  # 429 means that too many attempts failed before: the gateway accepts a valid key even then.
+  # 429: too many attempts failed before. The gateway would accept a valid key even then, so this key is invalid.
   [[ $code =~ ^(401|403|429)$ ]]
 }
 

@@ -37,7 +37,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
   })
 }
 
-/** Replaces `import.meta` in sources that find files next to them: in a bundle, it would be the bundle's address. */
+/** Replaces `import.meta` in sources that find files next to them, because it would be the address of the bundle. */
 function addresses(addressOf: AddressOf): Plugin {
   return {
     name: 'addresses',

@@ -164,7 +164,7 @@ start_in_background() {
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # The pid file exists before the lock (9) is released. If this script is killed, the next one can find the daemon.
+  # The pid file exists before the lock (9) is released, so that the next script finds the daemon if this one is killed.
   read -r < <(
     write_pid_file "$1"
     echo 'written'

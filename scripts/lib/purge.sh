@@ -13,7 +13,7 @@ purge_host() {
   purge_storage
 }
 
-# False if the set-up was killed before it wrote a configuration; it cannot have created anything else by then.
+# False if the set-up was killed before it wrote a configuration. It has then created nothing else, either.
 names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
 # Finds guests by their cgroups lxc.payload.NAME and lxc.monitor.NAME, where NAME is the prefix and the id. Only root on
@@ -58,7 +58,7 @@ group_pids() {
   done | sort -un
 }
 
-# Kills all processes of a cgroup. It does so repeatedly, because they may fork in the meantime.
+# Kills all processes of a cgroup. Repeats this, because the processes may fork in the meantime.
 kill_group() {
   local pid
   for _ in $(seq 100); do

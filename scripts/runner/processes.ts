@@ -167,7 +167,7 @@ interface ProcessEntry {
   readonly pid: number
   readonly parent: number
   readonly session: number
-  /** Start time of the process: its pid may be used again by another process. */
+  /** Start time of the process. A different start time shows that another process got the same pid. */
   readonly started: string
 }
 

@@ -63,7 +63,7 @@ for (const count of [1000, 20_000] as const)
     })
     after(() => page.context().close())
 
-    /** Returns the CPU time of the page's own thread in ms: other processes on this machine do not affect it. */
+    /** Returns the CPU time of the page's own thread in ms, which other processes on this machine do not affect. */
     async function workOf<T>(run: () => Promise<T>): Promise<{ ms: number; result: T }> {
       const read = async (): Promise<number> =>
         (await devtools.send('Performance.getMetrics')).metrics.find(({ name }) => name === 'TaskDuration')!.value

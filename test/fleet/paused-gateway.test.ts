@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 /** Length of the pause in ms. Agents close a connection earlier, if a ping gets no answer within 15 s. */
 const pauseMs = 17_000
 
-/** During the pause, both agents close their connections. One of these closes does not reach the gateway. */
+/** During the pause, both agents close their connections, but the gateway gets only one of the closes. */
 describe('a gateway that was paused', function () {
   let directory: string
   let gateway: GatewayProcess

@@ -130,7 +130,7 @@ describe('the nft and ip processes of the agent', () => {
     await Promise.resolve()
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await during
-    // This call may be the first to notice that the process was killed. It then fails.
+    // This call may be the first to notice that the process was killed. The call then fails.
     await failure(nft.apply([`add chain ip ${table} during`]))
     await nft.apply([`add chain ip ${table} during`])
     expect(await nft.readTable('ip', table))

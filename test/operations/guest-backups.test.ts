@@ -39,7 +39,7 @@ describe('operations with backups', () => {
     undone: ['snapshot', 'send'],
     undoneFrom: 'verify',
     prepare: prepareScheduled,
-    // `rotate` deletes an old backup, which no rollback restores. In the product it cannot fail: it only logs errors.
+    // `rotate` deletes an old backup, which no rollback restores. In the product, this step only logs its errors.
     checkFailed: (after, before, { step, phase }) => {
       if (step !== 'rotate' || phase !== 'after-run') expect(after).to.deep.equal(before)
     },

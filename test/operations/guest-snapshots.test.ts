@@ -54,7 +54,7 @@ describe('scheduled operations with snapshots', () => {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,
-    // `drop` deletes an old snapshot, which no rollback restores. In the product it cannot fail: it only logs errors.
+    // `drop` deletes an old snapshot, which no rollback restores. In the product, this step only logs its errors.
     checkFailed: (after, before, { step, phase }) => {
       if (step === 'drop' && phase === 'after-run') return
       expect(after).to.deep.equal(before)

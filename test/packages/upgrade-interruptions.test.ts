@@ -19,7 +19,7 @@ import { waitFor } from '../support/wait.js'
 const network = testBridge('btestpk4')
 const addresses = { gateway: '10.213.23.1', host: '10.213.23.2' }
 const [first, second] = ['0.9.1', '0.9.2'] as const
-/** Programs with which the installation script changes something. In PATH, `killingProgram` precedes each of them. */
+/** Programs with which the installation script changes something. In PATH, `killingProgram` comes before them. */
 const programs = 'apt-get chmod cp curl dpkg find install ln mkdir mktemp mv rm sync systemctl touch'
 const killing = '/root/killing'
 

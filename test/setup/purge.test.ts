@@ -177,7 +177,7 @@ describe('scripts/down --purge without a working agent', function () {
     expect(code, output).to.equal(0)
     expect(traces()).to.deep.equal([])
     const foreign = ['198.51.100.8', '198.51.100.9', '2001:db8:7::8', '2001:db8:7::9']
-    // The kernel may omit entries of a list that changes during the reading. Other tests change this list too.
+    // The kernel may omit entries of a list that changes while it is read. Other tests change this list.
     await waitFor(() => foreign.every((other) => keptAddresses().includes(other)), {
       what: () => `${foreign.join()} to be kept: ${keptAddresses()}`,
     })

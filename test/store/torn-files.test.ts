@@ -112,7 +112,7 @@ describe('a start after a power cut', function () {
           const failure = await agent.resume().then(() => undefined, describeError)
           try {
             if (failure !== undefined) return void expect(failure).to.match(advice)
-            // After damage in its log, SQLite discards all commits that follow. The last changes may then be lost.
+            // After damage in its log, SQLite discards all later commits, so the last changes may be lost.
             if (acknowledged) expect(stateOf()).to.deep.equal(guests)
             await createSigningRequest(identityDir)
           } finally {

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import { findDiskNumbers } from './group-facts.js'
 
-/** Finds the disk of each pool and caches it: pools do not move while the agent runs, and a search reads all mounts. */
+/** Finds the disk of each pool and caches the result, because pools do not move and a search reads all mounts. */
 export class PoolDisks {
   readonly #byFolder = new Map<string, string | undefined>()
 

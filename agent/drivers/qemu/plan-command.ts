@@ -137,7 +137,7 @@ function planFirmware({ media, system }: CommandFacts): string[] {
   return smm === 'on' ? [...board, '-global', 'driver=cfi.pflash01,property=secure,value=on'] : board
 }
 
-/** Plans the TPM: a separate program at the other end of a socket, which ends together with QEMU. */
+/** Plans the TPM, a separate program that is connected by a socket and ends together with QEMU. */
 function planTpm(): string[] {
   return [
     '-chardev',

@@ -3,8 +3,8 @@ import { validateConfig } from '../../../shared/config.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 
 /*
- * Messages of a transfer between two agents. The target sends one answer to each request of the source. The data of a
- * request follows it directly, and ends with the message `end`.
+ * Messages of a transfer between two agents. The target sends one answer to each request of the source. If a request
+ * has data, the data follows the request and ends with the message `end`.
  */
 
 const snapshotId = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })

@@ -14,7 +14,7 @@ export interface ScheduleChange {
 
 /** Delay in ms after which a run counts as missed: the host or its agent was off, or its clock was wrong. */
 export const missedAfterMs = 15 * 60_000
-/** Maximum delay in ms of a run that makes up for a missed one. Guests have different delays, to spread their runs. */
+/** Maximum delay in ms of a run that makes up for a missed run. Delays differ between guests, to spread the runs. */
 export const catchUpWithinMs = 30 * 60_000
 /** Largest jump of the local time in ms when its offset from UTC changes. */
 const clockChangeMs = 24 * hourMs

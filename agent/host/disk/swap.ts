@@ -61,10 +61,7 @@ export async function formatSwap(path: string, label: string): Promise<void> {
 /** Position and length in bytes of the label in a swap file (union swap_header in linux/swap.h). */
 const labelAt = { position: 1052, length: 16 }
 
-/**
- * Returns a file's swap label; empty if it has no label or is not a swap file.
- * @throws if it cannot be read
- */
+/** Returns a file's swap label; empty if it has no label or is not a swap file. @throws if it cannot be read */
 export async function readSwapLabel(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {

@@ -4,7 +4,7 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 export const treeName = 'volume'
 
 /**
- * Runs a program in the directory `place`. There it sees the directory `tree` as `treeName`, and no other process does.
+ * Runs a program in the directory `place`. In it, only this program sees the directory `tree` as `treeName`.
  * @throws {CommandError} like `run`
  */
 export function runBesideTree(

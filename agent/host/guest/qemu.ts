@@ -99,7 +99,7 @@ const graceMs = 2000
 let stuck: string | undefined
 
 /**
- * Runs the probe with an accelerator, because an accelerator that can be opened may still hang.
+ * Starts a probe with an accelerator, because an accelerator that can be opened may still hang.
  * @returns undefined if the probe succeeded in time, otherwise the reason for the failure
  */
 export async function probeAccelerator(kind: 'kvm' | 'tcg', timeoutMs: number): Promise<string | undefined> {

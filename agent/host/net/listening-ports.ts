@@ -47,7 +47,7 @@ const waiting = { tcp: '0A', udp: '07' } as const
 /** A socket that waits for connections. */
 export interface ListeningSocket {
   readonly port: number
-  /** True if connections from other machines reach the socket. False: it listens only on the loopback. */
+  /** True if connections from other machines reach the socket. False if the socket is only on the loopback. */
   readonly isReachable: boolean
 }
 

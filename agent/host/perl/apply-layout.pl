@@ -3,9 +3,9 @@
 # then the indexes of files in the layout that were fetched separately. To change only one such file, the further
 # arguments are `only` and the offset of the file in the layout.
 #
-# Every change is a request to deduplicate (FIDEDUPERANGE). The kernel compares data before it exchanges extents, so even
-# a wrong layout changes no content. Times do not change either. Files that equal files of the image share their data.
-# Without a layout, zeros become holes, and files of the same size are compared.
+# Every change is a request to deduplicate (FIDEDUPERANGE). The kernel compares data before it exchanges extents, so
+# even a wrong layout changes no content. Times do not change either. If a file equals a file of the image, both share
+# their data. Without a layout, zeros become holes, and files of the same size are compared.
 #
 # System calls: ioctl with FIDEDUPERANGE, FS_IOC_GETFLAGS and FS_IOC_SETFLAGS, open with O_TMPFILE, openat2 (safe in a
 # guest's tree), fgetxattr, fsetxattr, utimensat with nanoseconds, prlimit64. Node has none of them, and tools would need
@@ -122,7 +122,7 @@ sub reshape {
   }
 }
 
-# Returns the next ranges. Their number and their total length are limited.
+# Returns the next ranges. Both their number and their total length are limited.
 sub take_window {
   my ($next, $rest) = @_;
   my ($left, @part) = ($window);

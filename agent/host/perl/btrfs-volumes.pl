@@ -45,7 +45,7 @@ sub open_directory {
 }
 
 # Takes a snapshot by BTRFS_IOC_SNAP_CREATE_V2, read-only by BTRFS_SUBVOL_RDONLY, and as a member of a group by
-# BTRFS_SUBVOL_QGROUP_INHERIT. btrfs(8) can add it to a group only afterwards.
+# BTRFS_SUBVOL_QGROUP_INHERIT. btrfs(8) could add the snapshot to a group only afterwards.
 sub snapshot {
   my ($source, $directory, $name, $read_only, $group, $bytes) = @_;
   my $from = open_directory($source) or die "$source: $!\n";

@@ -64,7 +64,7 @@ sub random_hex {
   return unpack('H*', $bytes);
 }
 
-# Removes files that killed runs of this program have left. Those of older versions have no random name.
+# Removes files that killed runs of this program have left. Files of older versions have no random name.
 sub remove_stale {
   my ($directory, $name) = $_[0] =~ m{^(.+)/([^/]+)$};
   opendir(my $names, "$directory/.") or return;

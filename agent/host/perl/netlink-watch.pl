@@ -47,7 +47,7 @@ sub attribute {
   return '';
 }
 
-# Handles an nft message. Each message contains its table, and the last one of a transaction also the process.
+# Handles an nft message. Each contains its table. The last one of a transaction also names the process that made it.
 sub take_nft {
   my ($type, $at, $end) = @_;
   if (($type & 255) != $new_generation) {

@@ -130,7 +130,7 @@ sub add_shared {
   add_range($index, 'S', $offset, $length, $source, $at) if $length > 0;
 }
 
-# Stores a compressed extent. It can only be shared as a whole, so its owner is the first file that has all of it.
+# Stores a compressed extent. Only a whole extent can be shared, so its owner is the first file that has all of it.
 sub note_encoded {
   my ($index, $logical, $physical, $length) = @_;
   my ($source, $at, $same) = unpack('L Q2', $encoded{$physical} // '');
@@ -142,7 +142,7 @@ sub note_encoded {
   }
 }
 
-# Finds shared extents in the order of their addresses on the disk. If two overlap, the earlier one owns the common part.
+# Finds shared extents in the order of their addresses on the disk. The earlier of two extents owns a common part.
 sub note_shared {
   my ($owner, $start, $end, $at) = (undef, 0, 0, 0);
   @plain = sort @plain;

@@ -29,8 +29,8 @@ export class GroupMoves {
 }
 
 /**
- * Finds a group of the process, and checks that the group really contains the process: the kernel may show a path that
- * is relative to the root of a cgroup namespace.
+ * Finds a group of the process, and checks that the group really contains the process. In a cgroup namespace, the
+ * kernel may show a path that is relative to the namespace's root.
  */
 export function findOwnGroup({ controllers, unified }: CgroupLayout, pid: number): string | undefined {
   const text = readKernelFile(`/proc/${pid}/cgroup`) ?? ''

@@ -24,7 +24,7 @@ export interface ScanFacts {
   readonly assigned: ReadonlySet<string>
   /** Descriptions of the network and broadcast addresses of the host's segments, by address. */
   readonly edges: ReadonlyMap<string, string>
-  /** True if the address is in a network of the probed interface. If not, it may be in use even without an answer. */
+  /** True if the address is in a network of the probed interface. Other addresses may be in use without an answer. */
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>
@@ -37,7 +37,7 @@ export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'las
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Lists the addresses to probe: all whose use is not already known from the host and the agent's database. */
+/** Lists the addresses to probe: those whose use is unknown from the host and the agent's database. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>

@@ -46,7 +46,7 @@ export function isBroken(bridge: string, devices: readonly string[]): boolean {
   return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
 }
 
-/** Finds interfaces that are up but not on the bridge. Skips those that are down: LXC has yet to add them. */
+/** Finds interfaces that are up but not on the bridge. Skips interfaces that are down, which LXC has yet to add. */
 function findStrays(bridge: string, devices: readonly string[]): string[] {
   const ports = readPorts(bridge)
   return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))

@@ -1,4 +1,4 @@
-/* Clients may send the same value in different notations. This file makes them for a field, from the field's schema. */
+/* Clients may send a value in different notations. This file makes the notations for a field from its schema. */
 
 export interface Schema {
   readonly type?: string

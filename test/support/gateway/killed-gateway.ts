@@ -82,7 +82,7 @@ export class KilledGateway {
     this.wipe()
   }
 
-  /** Call this in each round of a loop. @throws if the test has ended, so that the loop ends, too */
+  /** Call this in each round of a loop. @throws if the test has ended, which ends the loop, too */
   checkGoesOn(): void {
     if (this.#stopped) throw new Error('the test has ended')
   }

@@ -128,7 +128,7 @@ export class RedisLab {
     this.#start(this.#redis[index]!)
   }
 
-  /** Cuts a server off from the other servers and the Sentinels. Clients still reach it. */
+  /** Cuts a server off from the other servers and the Sentinels. Clients still reach the server. */
   isolate(index: number): void {
     this.#nft(`add element inet ${this.#table} isolated { ${this.#redis[index]!.address.host} }`)
   }

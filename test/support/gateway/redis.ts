@@ -78,7 +78,7 @@ export async function startTestRedis(options: { extraConfig?: string[]; stateDir
   }
 }
 
-/** Kills the Redis server of a store. Resolves when the store has lost its connection, before it has a new one. */
+/** Kills the Redis server of a store. Resolves when the store has noticed this and has not yet connected again. */
 export async function killUnder(store: Store, redis: TestRedis): Promise<void> {
   const lost = new Promise<void>((resolve) => store.on('down', resolve))
   process.kill(await redis.pid(), 'SIGKILL')

@@ -94,7 +94,7 @@ function isStillWanted(after: unknown): void {
   expect(guests.map(({ wanted }) => wanted)).to.deep.equal(['running'])
 }
 
-/** Checks that a failure leaves the guest and its power state unchanged. Only the password may already be new. */
+/** Checks that a failure leaves the guest and its power state unchanged. Only the password may be the new one. */
 function isWhole(after: unknown, before: unknown, { phase }: Pick<StepEvent, 'phase'>): void {
   if (phase === 'before-run') return void expect(after).to.deep.equal(before)
   const [row] = (after as { guests: object[] }).guests

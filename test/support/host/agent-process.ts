@@ -45,7 +45,7 @@ export function agentConfig(
   }
 }
 
-/** Chooses one of 1,600 subnets with 4,096 addresses each: agents of several test files run at the same time. */
+/** Chooses one of 1,600 subnets of 4,096 addresses, because agents of several test files run at the same time. */
 function subnetOf(tag: string): string {
   const place = [...tag].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1600, 0)
   return `10.${100 + (place % 100)}.${Math.floor(place / 100) * 16}.0/20`

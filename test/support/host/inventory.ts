@@ -91,7 +91,7 @@ function readQuotaFaults({ pool }: Instance): string[] {
   return [...guestGroupFaults(groups), ...faults.map(({ fault }) => fault)]
 }
 
-/** Finds quota groups with data but without a subvolume. Empty ones are allowed: the next sweep deletes them. */
+/** Finds quota groups with data but without a subvolume. Empty groups are allowed: the next sweep deletes them. */
 function guestGroupFaults(groups: readonly string[][]): string[] {
   const left = groups.filter(
     ([group = '', owned]) => /^190\//.test(group) && owned !== '0' && !groups.some((other) => other[5] === group),

@@ -7,7 +7,7 @@ import { waitFor } from '../wait.js'
 
 /* This file searches all places where a secret may have been left. */
 
-/** Returns all forms in which a secret may have been written. Each line of PEM data is one form. */
+/** Returns all forms in which a secret may have been written. PEM data is split into lines, each with its own forms. */
 export function formsOf(secret: string): string[] {
   const lines = secret.includes('-----BEGIN')
     ? secret.split('\n').filter((line) => line.length > 40 && !line.startsWith('-'))

@@ -3,7 +3,7 @@ import { noCounts, type PacketCounts } from '../../../agent/abuse/plan-counts.js
 import type { OpenedFlow } from '../../../agent/host/net/flows-of.js'
 import type { PacketReport, PacketSample } from '../../../agent/host/net/packet-log.js'
 
-/** Simulated traffic of guests, which a test sets. It is kept when the agent restarts. */
+/** Simulated traffic of guests, which a test sets. The traffic stays when the agent restarts. */
 export class MemorySensor implements AbuseSensor {
   /** Packet counts since counting began, by the guest's UUID. */
   readonly counts = new Map<string, PacketCounts>()

@@ -9,7 +9,7 @@ import { createFileDefinition, deleteFileDefinition, openFileWorld, reserveGuest
  */
 
 export interface ChildOrders {
-  /** Operations that the process submits unless the journal already contains them. */
+  /** Operations that the process submits, unless the journal already contains them. */
   submit: { id: string; action: 'create' | 'delete'; guestUuid: string }[]
   fail?: Pick<StepEvent, 'step' | 'phase'>
   kill?: Pick<StepEvent, 'step' | 'phase'>

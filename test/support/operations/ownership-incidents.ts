@@ -57,7 +57,7 @@ function survives({ hosts }: World, { host, copy }: HostImage): boolean {
   return copy.ownership.role !== 'absent' || hosts.some((other, index) => index !== host && has(other))
 }
 
-/** Returns the state of a restored host. Its journal may lack the last transfer, so the transfer is repeated. */
+/** Returns the state of a restored host. The host's journal may lack the last transfer, which is then repeated. */
 function restored({ copy }: HostImage): HostCopy {
   const isPresent = copy.copy === 'whole' || copy.copy === 'stale' || copy.copy === 'restored'
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }

@@ -148,7 +148,7 @@ export function crash(world: World, host: number): World {
   return world.hosts[host]?.isRunning ? withHost(world, host, { isRunning: false }) : world
 }
 
-/** True if a move may begin. In a search with incidents, both hosts of every earlier move must know its decision. */
+/** True if a move may begin. In a search with incidents, both hosts of each earlier move must know its decision. */
 function mayBegin({ moves }: World, limits: Limits): boolean {
   return moves.length < limits.moves && (limits.incidents === 0 || moves.every(({ isForgotten }) => isForgotten))
 }
@@ -196,7 +196,7 @@ function returnSteps(world: World, rules: Rules): Step[] {
   })
 }
 
-/** Returns a step for each message that may arrive at a host: about each move, and about each owner so far. */
+/** Returns a step for each message that may arrive at a host. The messages are about each move and each owner. */
 function messageSteps(world: World, rules: Rules): Step[] {
   const ofMoves = world.moves.flatMap(({ from, to, generation, isForgotten }, id) => {
     const moveId = String(id)
@@ -266,7 +266,7 @@ export function withMove({ moves }: World, id: number, change: Partial<BegunMove
   return moves.map((move, index) => (index === id ? { ...move, ...change } : move))
 }
 
-/** Lets a host start its copy. The guest then changes this copy at once, so all other copies become stale. */
+/** Lets a host start its copy of the guest. The guest changes this copy at once, so that all other copies are stale. */
 function started(world: World, host: number): World {
   if (world.hosts[host]!.copy === 'restored') return withHost(world, host, { isRunning: true })
   if (world.hosts[host]!.copy !== 'whole') throw new Violation(`host ${host} starts a ${world.hosts[host]!.copy} copy`)

@@ -155,8 +155,8 @@ export class QmpConnection {
   }
 
   /**
-   * Stops reading for a while after too many unrequested messages. They wait in QEMU's memory, which is limited like
-   * the guest's memory.
+   * Stops reading for a while after too many unrequested messages. The messages wait in QEMU's memory, which is limited
+   * like the guest's memory.
    */
   #countUnasked(): void {
     if (this.#events.take() || this.#socket.isPaused()) return

@@ -28,7 +28,7 @@ const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
-  /** For each device, MAC and address of a guest: ids of the elements that contain it. */
+  /** Ids of the elements that contain a device, MAC or address of a guest, by this device, MAC or address. */
   readonly #by = new Map<string, Set<ElementId>>()
   readonly #ranges = new Set<ElementId>()
   readonly #firewalls: Map<string, HeldFirewall>
