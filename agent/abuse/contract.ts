@@ -47,13 +47,13 @@ export interface AbuseClaim {
   readonly way?: string
 }
 
-/** Increase of a guest's packet counters between two evaluations. */
+/** Increase of a guest's packet counters from one evaluation to the next. */
 export interface CountRow extends PacketCounts {
   readonly atMs: number
   readonly seconds: number
 }
 
-/** All input of a guest's evaluation. Rows are in chronological order. */
+/** All input of an evaluation of a guest for abuse. Rows are in chronological order. */
 export interface Evidence {
   readonly nowMs: number
   readonly rows: readonly FlowRow[]

@@ -26,7 +26,7 @@ export class GuestEvidence {
   #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
-  /** For each flow: the time in ms at which it was last recorded as a row of evidence. */
+  /** For each flow: the time in ms at which it was last recorded as evidence of abuse. */
   readonly #noted = new Map<string, number>()
   /** Time in ms since 1970 at which the guest's flows were last read from the connection tracking table. */
   lookedAtMs = 0
@@ -35,7 +35,6 @@ export class GuestEvidence {
     return this.#rows.length + this.#mail.length
   }
 
-  /** Number of flows in `#noted`. */
   get notedFlows(): number {
     return this.#noted.size
   }

@@ -74,7 +74,7 @@ export class AbuseMonitor {
     await this.#looking.settled()
   }
 
-  /** Evaluates all guests now. Failures are only logged, because the next evaluation follows soon. */
+  /** Evaluates the evidence about all guests now. Failures are only logged: the next evaluation follows soon. */
   look(): Promise<CheckSummary> {
     return this.#looking.run(() => this.#look())
   }

@@ -10,7 +10,7 @@ import { groupBy, rateOf, recentRows } from './windows.js'
 /** Maximum number of findings of one type in one evaluation. Only the worst ones are reported. */
 const mostOfType = 3
 
-/** Finds abuse in the evidence, the worst first. */
+/** Finds abuse in the evidence. The worst finding comes first. */
 export function detect(evidence: Evidence, thresholds: Thresholds): Finding[] {
   const found = [
     ...planPortScans(evidence, thresholds),

@@ -50,7 +50,7 @@ const pauseMs = 120_000
 /** Maximum number of open alerts of one type for a guest. All further findings share one more alert (target `*`). */
 const mostAtOnce = 5
 
-/** True if the alert is open: further findings extend it. */
+/** True if the alert is open, so that further findings extend it. */
 export function isOpen({ lastAtMs }: Pick<AlertState, 'lastAtMs'>, nowMs: number): boolean {
   return lastAtMs > nowMs - quietMs
 }

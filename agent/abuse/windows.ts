@@ -1,7 +1,7 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, FlowRow } from './contract.js'
 
-/* This file contains the functions that several detectors use on a guest's rows. */
+/* This file contains functions that several detectors of abuse use on a guest's recorded flows (rows). */
 
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],

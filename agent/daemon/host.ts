@@ -45,7 +45,7 @@ const gib = 1024 * mib
 /** The parts of the agent's database that the network needs. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
-/** The methods of `Volumes` (agent/storage/volumes.ts) that the domain needs. */
+/** The methods of `Volumes` (agent/storage/volumes.ts) that the agent's logic (`Domain`) needs. */
 export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 
 /** A host that is prepared for guests. No part of it uses the agent's database. */

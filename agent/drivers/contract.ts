@@ -55,7 +55,6 @@ export interface DriverDescription {
   readonly available: boolean
   /** `kvm` or `tcg` for QEMU; empty for LXC. */
   readonly acceleration: string
-  /** Reason why the driver is not available. */
   readonly reason?: string
   /** Reason why no better acceleration is available. */
   readonly accelerationReason?: string

@@ -81,7 +81,6 @@ export interface MachineNic {
   readonly gateway6: string
 }
 
-/** A copy of another guest's volume. */
 export interface VolumeCopy {
   /** Path of the new volume, which is about to replace the guest's volume. */
   readonly volume: string

@@ -8,7 +8,6 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } fro
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 
-/** Creates a private key in PEM (PKCS #8). */
 export function createPrivateKeyPem(): string {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()

@@ -69,7 +69,7 @@ export class UsageHistory {
     })
   }
 
-  /** Begins to record with the next minute, and deletes the series of guests that no longer exist. */
+  /** Begins to record usage with the next minute. Deletes the recorded usage of guests that no longer exist. */
   start(): void {
     for (const key of this.parts.files.keys()) if (key !== hostSeries && !this.parts.store.find(key)) this.#forget(key)
     this.look()

@@ -11,14 +11,14 @@ export const figureNames = [
 ] as const
 export type FigureName = (typeof figureNames)[number]
 
-/** Usage in one step of time. NaN: unknown. */
+/** Usage of a guest or the host in one minute, hour or day. NaN: unknown. */
 export type Figures = Readonly<Record<FigureName, number>>
 
 export interface Tier {
   readonly stepSeconds: number
-  /** Number of steps that the ring stores. A new step replaces the oldest one. */
+  /** Number of minutes, hours or days that the ring stores. A new one replaces the oldest one. */
   readonly size: number
-  /** Offset of the ring in the series file, in bytes. */
+  /** Offset in bytes of this ring of records in the series file. */
   readonly offset: number
 }
 
@@ -36,9 +36,9 @@ export const tiers: Readonly<Record<Range, Tier>> = {
 
 export const seriesBytes = (sizes.day + sizes.month + sizes.year) * recordBytes
 
-/** The figures of one step of time. */
+/** The usage in one minute, hour or day. */
 export interface Point {
-  /** Number of the step, counted from 1970 on in steps of the same length. */
+  /** Number of the minute, hour or day, counted from 1970 on. */
   readonly index: number
   readonly figures: Figures
 }
@@ -91,7 +91,7 @@ function figuresAt(valueAt: (at: number) => number): Figures {
   return Object.fromEntries(figureNames.map((name, at) => [name, valueAt(at)])) as Record<FigureName, number>
 }
 
-/** Returns the mean of each figure over the steps in which it is known. */
+/** Returns the mean of each figure. Steps in which the figure is unknown do not count. */
 export function meanOf(all: readonly Figures[]): Figures {
   return figuresAt((at) => {
     const known = all.map((figures) => figures[figureNames[at]!]).filter((value) => !Number.isNaN(value))
@@ -101,7 +101,7 @@ export function meanOf(all: readonly Figures[]): Figures {
 
 type Coarse = Exclude<Range, 'day'>
 
-/** Hours of a month, and days of a year: the rings that are aggregated from another ring. */
+/** Periods whose values are aggregated from shorter ones: hours of a month, and days of a year. */
 export const coarse = ['month', 'year'] as const satisfies readonly Coarse[]
 
 /** Hours (`month`) are aggregated from minutes (`day`), and days (`year`) from hours. */
@@ -148,7 +148,7 @@ export interface History {
   /** Start of the first step in ms since 1970. 0: no data. */
   readonly startMs: number
   readonly stepSeconds: number
-  /** One entry for each step, oldest first. A step without data has an entry, too. */
+  /** One entry for each minute, hour or day, oldest first. Entries without data exist, too. */
   readonly steps: readonly Figures[]
 }
 

@@ -17,7 +17,7 @@ export class Drift {
     return this.#noted || performance.now() - this.#lookedAtMs >= this.everyMs
   }
 
-  /** Runs a full read. If `note` is called during the read, another full read is due afterwards. */
+  /** Runs a full read of the host. If `note` is called during the read, another full read is due afterwards. */
   async look<T>(work: () => Promise<T>): Promise<T> {
     this.#noted = false
     this.#lookedAtMs = performance.now()

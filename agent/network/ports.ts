@@ -13,7 +13,7 @@ export interface PortRange {
 /** Host ports of one mapping, from `first` to `last` inclusive. */
 export interface PortSpan {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address. Empty: every local address, so the span overlaps spans of any address. */
+  /** Host address. Empty: every local address, so that the span overlaps the spans of all addresses. */
   readonly hostIp: string
   readonly first: number
   readonly last: number

@@ -47,7 +47,7 @@ export interface JournaledOperation extends SubmittedOperation {
   input: unknown
   /** Reason why the input cannot be read. If it is set, no step can run, and the operation can only be ended. */
   unreadable?: string
-  /** Index of the step whose run or undo began last. */
+  /** Index of the step that last began to run or to be undone. */
   step: number
   stepName: string
   undoing: boolean

@@ -44,7 +44,7 @@ export class ProgressReporter {
     this.#writes.request()
   }
 
-  /** Drops a report that is not written yet: the step has ended, so the report is outdated. */
+  /** Drops a report that is not written yet, because the step has ended. */
   close(): void {
     this.#writes.close()
   }

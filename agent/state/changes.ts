@@ -27,7 +27,7 @@ export interface ChangesOptions {
  * `transaction`, call `record` once per changed row, and store the returned revision in the row.
  */
 export class Changes {
-  /** Identifies this database. Revisions of databases with different epochs must not be compared. */
+  /** Identifies this database. Revisions (change numbers) from databases with different epochs cannot be compared. */
   readonly epoch: string
   #revision: number
   #open = false

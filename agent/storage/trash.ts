@@ -109,7 +109,7 @@ export class Trash {
     }
   }
 
-  /** Makes the next sweep of the trash remove stale quota groups again. */
+  /** Makes the next sweep of the trash remove the quota groups of deleted subvolumes again. */
   #noteDeletion(): void {
     this.#deletions++
     this.#qgroupErrors = ''

@@ -27,7 +27,7 @@ export async function benchAbuse({ guests, flows }: { guests: number; flows: num
     const all = Array.from({ length: guests }, (_, index) => guestOf(lab, index))
     const network = lab.agent()
     await network.ensure(all)
-    // The mail port 25 is not closed, so that the abuse watch samples packets to it.
+    // Port 25 (mail) stays open, so that the abuse watch samples packets to it.
     const watch = lab.abuseWatch({ close_smtp: false })
     await watch.call('start', { guests: all, mailServers: [] })
     const addresses = all.map(({ ipv4 }) => ipv4)

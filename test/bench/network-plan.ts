@@ -33,7 +33,7 @@ export type System = (typeof systems)[number]
  */
 export const restMs = 25
 
-/** Durations in ms of all rounds, by action and system. */
+/** Durations in ms of all rounds of an action, by action and compared system. */
 export type Times = Partial<Record<Action, Partial<Record<System, number[]>>>>
 
 /** Records the duration of one round of an action. */
@@ -51,7 +51,6 @@ export function rowsOf(scenario: string, times: Times): Figure[] {
   })
 }
 
-/** Makes a mapping of this host port. */
 export function mappingAt(protocol: 'tcp' | 'udp', hostPort: number): WantedMapping {
   return { protocol, hostIp: '', hostPort, hostPortEnd: 0, containerPort: 22, containerPortEnd: 0, description: '' }
 }

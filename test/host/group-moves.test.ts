@@ -37,7 +37,6 @@ describe('the preparation of moves of processes between cgroups', () => {
     expect(findOwnGroup(cgroups, child.pid!)).to.equal(undefined)
   })
 
-  /** Returns the controllers of the cgroup hierarchy at `root`. */
   function onlyOf(root: string | undefined): ReadonlyMap<string, string> {
     return new Map([...cgroups.controllers].filter(([, path]) => path === root))
   }

@@ -54,7 +54,7 @@ import { UsageReader } from '../common/usage.js'
 export interface LxcDriverOptions {
   /** Absolute path of the directory with `lxc` (guests' directories) and `lxc-support`: letters, digits and `._-/`. */
   readonly stateDir: string
-  /** Directory of the marks that hooks leave for ended guests (see stopped-events.ts). */
+  /** Directory of the mark files that hooks leave for guests that have ended (see stopped-events.ts). */
   readonly runDir: string
   /** A guest's name in lxc is `<prefix>-<id>`. */
   readonly namePrefix: string

@@ -103,7 +103,7 @@ export class LxcRuntimeReader {
     return { state: isExecuted(init, monitor) ? 'running' : 'starting', monitor, init, restarters }
   }
 
-  /** Returns the pids of all processes of the guest, including those that outlived its monitor. */
+  /** Returns the pids of all processes of the guest, even if its monitor (lxc's process for the guest) has ended. */
   payloadPids(name: string): number[] {
     return readTreePids(`${this.#hierarchy}/lxc.payload.${name}`).filter((pid) => findLiveProcess(pid))
   }

@@ -64,7 +64,7 @@ export class StoppedEvents {
     if (init) this.#known.set(name, { uuid, pid: init.pid, startTime: init.startTime })
   }
 
-  /** Runs `act`. The guest's end is not reported meanwhile. */
+  /** Runs `act`. If the guest ends during this time, the end is not reported. */
   whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
     return this.#busy.while(name, act)
   }

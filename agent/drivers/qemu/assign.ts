@@ -27,7 +27,7 @@ export async function assignQemuAddresses(
   return told ? 'applied' : 'at_next_start'
 }
 
-/** Records that the guest rebooted by itself and read its seed. */
+/** Records that the guest rebooted by itself and read its seed (the CD with addresses and login). */
 export async function noteReboot({ launched: file }: RunPaths): Promise<void> {
   const launched = findLaunched(file)
   const next = launched && rebooted(launched)

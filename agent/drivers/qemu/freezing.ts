@@ -10,7 +10,7 @@ export interface FreezingOptions {
   /** Returns false if the guest is stopped, or no program in it has opened the guest agent's port. */
   readonly listens: (name: string) => Promise<boolean>
   readonly log: Logger
-  /** Time in ms that a guest has to answer a thaw; default 5 s. */
+  /** Time in ms within which a guest must answer a request to thaw; default 5 s. */
   readonly thawTimeoutMs?: number
   /** Pause in ms before the first retry of a thaw; default 1 s. It doubles with each retry, up to ten times this. */
   readonly pauseMs?: number

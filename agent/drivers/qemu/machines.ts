@@ -97,7 +97,7 @@ export class Machines {
     return this.#machines.get(name)?.shutDown ?? false
   }
 
-  /** Runs `act`. The guest's end is not reported meanwhile. */
+  /** Runs `act`. If the guest ends during this time, the end is not reported. */
   whileBusy<T>(name: string, act: () => Promise<T>): Promise<T> {
     return this.#busy.while(name, act)
   }

@@ -10,7 +10,7 @@ export interface PasswordContext {
   readonly run: RunPaths
   readonly running: boolean
   readonly volume: string
-  /** Writes the guest's seed. */
+  /** Writes the guest's seed: the CD from which its system reads name, addresses and login. */
   readonly tell: () => Promise<void>
 }
 

@@ -1,7 +1,7 @@
 import type { ConnectOutcome } from '../../host/guest/guest-probe.js'
 import type { ListeningSocket } from '../../host/net/listening-ports.js'
 
-/** Findings about a guest and the path to one of its ports. */
+/** Facts about a guest and the path to one of its ports. */
 export interface ConnectionFacts {
   readonly port: number
   /** Reason why the guest may not run, as in `policyReasonOf`; undefined if it may run. */

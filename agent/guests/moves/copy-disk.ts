@@ -97,7 +97,7 @@ async function sendLast({ context, readTraffic }: CopyParts, step: Move, deadlin
   await withSender(context, step, { stage: 'sending the last changes', deadline }, send)
 }
 
-/** Deletes the hidden snapshots that a move has made and sent. */
+/** Deletes the hidden snapshots that a move has taken and sent to the target. */
 export async function forgetSent(context: BackupContext, step: Move): Promise<void> {
   const { id: uuid } = step.subject
   const prefix = sentPrefix(step.operationId)

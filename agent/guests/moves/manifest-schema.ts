@@ -81,7 +81,7 @@ const firewallRule = Type.Object({
 
 /** Fields of a guest's document that stay behind in a move: they belong to the host or to its operations. */
 type StayingField = 'boot' | 'fetchedBytes' | 'nextExtraBytes' | 'atNextStart'
-/** The part of a guest's document that moves with the guest. */
+/** The part of a guest's JSON document that moves with the guest to another host. */
 export type MovedDocument = Omit<GuestDocument, StayingField>
 
 const documentFields = {

@@ -29,7 +29,7 @@ export interface Manifest {
   readonly isWanted: boolean
 }
 
-/** Collects the manifest of a guest that has been stopped for its move. */
+/** Collects the manifest (everything except the disk) of a guest that has been stopped for its move. */
 export function makeManifest(
   { logins, targets }: Pick<BackupContext, 'logins' | 'targets'>,
   record: GuestRecord,

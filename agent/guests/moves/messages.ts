@@ -14,9 +14,9 @@ const requestSchema = Type.Union([
   Type.Object({ kind: Type.Literal('list') }),
   /** Announces a snapshot, which follows as data. If `parent` is set, the data is the difference to that snapshot. */
   Type.Object({ kind: Type.Literal('disk'), id: snapshotId, parent: Type.Optional(snapshotId) }),
-  /** Asks whether the guest would still fit. The manifest follows as data. */
+  /** Asks whether the guest would still fit on the target. The guest's manifest follows as data. */
   Type.Object({ kind: Type.Literal('check') }),
-  /** Asks the target to make the guest's disk from this snapshot. The manifest follows as data. */
+  /** Asks the target to make the guest's disk from this snapshot. The guest's manifest follows as data. */
   Type.Object({ kind: Type.Literal('finish'), id: snapshotId }),
   /** Marks the end of the data of a request, and states its length. */
   Type.Object({ kind: Type.Literal('end'), bytes: Type.Integer({ minimum: 0 }) }),

@@ -1,6 +1,6 @@
 /** Input of the operation that moves a guest to another host. */
 export interface MoveInput {
-  /** Ownership generation of the guest (see `Ownership`) when the move was ordered. */
+  /** Ownership generation (a number, see `Ownership`) of the guest when the move was ordered. */
   readonly generation: number
   readonly toHostId: string
   /** host:port of the target's agent. */

@@ -18,7 +18,7 @@ export class DisksFirst {
   readonly #inWork = new Set<Promise<unknown>>()
   readonly #starts = new Semaphore(mostStarts)
 
-  /** Runs the creation of a guest. Starts of guests wait until it has ended, even if it fails. */
+  /** Runs the creation of a guest. Starts of guests wait until the creation has ended, even if it fails. */
   async prepare(make: () => Promise<void>): Promise<void> {
     const work = make()
     this.#inWork.add(work)

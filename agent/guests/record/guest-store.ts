@@ -243,7 +243,7 @@ export class GuestStore {
       .run(values)
   }
 
-  /** Gives the guest a new revision, after a change of its rows in another table. */
+  /** Gives the guest a new revision (change number), after a change of its rows in another table. */
   touch(uuid: string): void {
     this.changes.db
       .prepare('UPDATE guests SET revision = ? WHERE uuid = ?')

@@ -66,7 +66,7 @@ type MutableColumns = Pick<StoredGuestRow, 'spec' | 'status' | 'status_reason' |
 
 const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 
-/** Returns the fields of a record or an update that belong to the document. */
+/** Returns those fields of a record or an update that are stored in the guest's JSON document. */
 export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument> {
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }

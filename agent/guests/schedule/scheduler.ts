@@ -31,7 +31,7 @@ export interface SchedulerParts {
   readonly engine: Pick<OperationEngine, 'submit' | 'wait' | 'busy'>
 }
 
-/** Submits the scheduled runs of guests, a few at a time. */
+/** Submits the scheduled runs (snapshots or backups) of guests, a few at a time. */
 export class ScheduledRuns {
   readonly #running = new Set<string>()
   /** Uuids of guests whose run was due at the last check, the longest overdue first. */
@@ -57,7 +57,7 @@ export class ScheduledRuns {
     clearInterval(this.#timer)
   }
 
-  /** Submits runs that are due. A failure is logged, and the next check tries again. */
+  /** Submits scheduled runs that are due. A failure is logged, and the next check tries again. */
   look(): void {
     try {
       this.#due = this.#findDue()

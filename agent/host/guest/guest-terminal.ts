@@ -25,7 +25,7 @@ export interface TerminalDirectory {
 export interface GuestTerminal extends TerminalCommand {
   /** The guest's /dev/pts. Undefined if the host cannot reach it, because no process of the host has it open. */
   readonly terminals: TerminalDirectory | undefined
-  /** Command to run on a terminal of the host if the guest has no terminals available. */
+  /** Command to run on a terminal of the host if all terminals of the guest are in use. */
   readonly otherwise: TerminalCommand
 }
 

@@ -257,7 +257,7 @@ sub describe {
   call('utimensat', fileno $file, 0, $times, 0) == 0 or die "$path: $!\n";
 }
 
-# A file that was fetched separately already has its holes.
+# True if all ranges are holes. A file that was fetched separately already has its holes.
 sub has_only_holes {
   my ($ranges) = @_;
   for (my $at = 0; $at < length $$ranges;) { return 0 if (next_range($ranges, \$at))[0] ne 'H' }

@@ -72,8 +72,8 @@ sub end_with_parent {
   call('prctl', 1, POSIX::SIGKILL(), 0, 0, 0);
 }
 
-# Limits the memory of this process to 512 MiB (RLIMIT_DATA). For programs that read trees of guests, which could make them
-# use any amount of memory. Such programs have lower limits of their own, and this one applies in addition.
+# Limits the memory of this process to 512 MiB (RLIMIT_DATA). For programs that read guests' trees, because a tree could
+# make them use any amount of memory. They have lower limits of their own; this one applies in addition.
 sub bound_memory {
   my $most = 512 << 20;
   ask('memory limit', 'prlimit64', 0, 2, pack('Q2', $most, $most), 0);

@@ -51,7 +51,7 @@ sub keep_open {
   POSIX::_exit(0);
 }
 
-# Runs lxc-attach. The shell should lead a session, which requires setsid(1) in the container. Without it, the terminal
+# Runs lxc-attach. The shell should lead a session, which requires setsid(1) in the container. Otherwise the terminal
 # belongs to the session of lxc-attach, which the shell inherits. The container gets no descriptor of the starter.
 sub attach_on_terminal {
   end_with_starter();

@@ -110,7 +110,7 @@ sub open_tap {
   connect_port($device, $bridge, $mac);
 }
 
-# Starts swtpm in the guest's cgroups and namespaces, as its user. It ends once QEMU has closed its end of the socket.
+# Starts swtpm in the guest's cgroups and namespaces, as its user. swtpm ends when QEMU closes its end of the socket.
 sub start_tpm {
   my ($name, $directory) = split /:/, $_[0], 2;
   local $^F = 2;

@@ -13,7 +13,7 @@ export interface PipeTool {
   readonly marker: string
   /** Stream on which the marker's output appears. Default: stdout. */
   readonly markerOn?: 'stdout' | 'stderr'
-  /** @returns the output before that of the marker; undefined until the marker's output has arrived */
+  /** @returns the output of the commands before the marker; undefined until the marker's own output has arrived */
   readonly beforeMarker: (output: string) => string | undefined
   /**
    * Number of commands after which the tool's process is replaced, because these tools leak memory. Infinity: the

@@ -145,7 +145,7 @@ GRUB_SERIAL_COMMAND="serial --unit=0 --speed=115200"
 GRUB_DISABLE_OS_PROBER=true
 `
 
-/** Returns the commands that the boot loader's core runs before it reads its menu. */
+/** Returns the commands that GRUB's core runs before it reads its menu. */
 export function planCore(rootUuid: string): string {
   return `search.fs_uuid ${rootUuid} root\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n`
 }

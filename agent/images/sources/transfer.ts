@@ -109,7 +109,7 @@ export class Transfer {
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
 
-  /** Reads the note of the partial download. Undefined if the download cannot be continued with it. */
+  /** Reads the note next to the partial download. Undefined if the download cannot be continued with it. */
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note

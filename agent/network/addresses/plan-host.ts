@@ -19,7 +19,7 @@ export interface PlacedIpv4 {
 }
 
 export interface ObservedIpv4 extends PlacedIpv4 {
-  /** True if the address has this agent's mark. */
+  /** True if the address has this agent's mark, which means that this agent added it. */
   readonly isOurs: boolean
 }
 

@@ -23,7 +23,7 @@ export class Guard {
     if (have === undefined) await this.#owner.apply(planGuardTables(this.plan))
   }
 
-  /** Ends the owner process, and with it the guard's tables. */
+  /** Ends the process that owns the guard's tables. The kernel then deletes these tables. */
   close(): Promise<void> {
     return this.#owner.close()
   }

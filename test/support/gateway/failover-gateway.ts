@@ -72,7 +72,6 @@ export class FailoverGateway {
     return false
   }
 
-  /** Names of all API keys. */
   async keyNames(): Promise<string[]> {
     const { body } = await this.request('GET', '/api-keys')
     return (body.data as { name: string }[]).map(({ name }) => name)

@@ -5,7 +5,6 @@ const pauseMs = 200
 
 /** A client of `GET /events` that resumes after its last event, as browsers do. */
 export class ResumingStream {
-  /** Events of all connections. */
   readonly events: ReceivedEvent[] = []
   connections = 0
   readonly failures: string[] = []

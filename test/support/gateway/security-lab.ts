@@ -15,7 +15,6 @@ interface LabGuest {
 export class SecurityLab {
   gateway!: TestGateway
   agent!: LabAgent
-  /** The guest named `bad-guest`. */
   guest!: LabGuest
   /** The guest named `good-guest`. */
   other!: LabGuest

@@ -11,7 +11,6 @@ export interface MatrixCase extends Pick<MatrixOptions, CaseOptions> {
   before: GuestBefore
 }
 
-/** Returns the title of a case. */
 export function titleOf({ action, before }: Pick<MatrixCase, 'action' | 'before'>): string {
   if (before === 'absent') return `the operation "${action}" for a new guest`
   return `the operation "${action}" on a guest that is ${before === 'rescued' ? 'in rescue mode' : before}`

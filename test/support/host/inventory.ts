@@ -327,7 +327,6 @@ function readChildren(pid: number): string[] {
   }
 }
 
-/** Runs a command in the instance's network namespace. */
 export function networkCommand({ namespace }: Pick<Instance, 'namespace'>, program: string, args: string[]): string {
   return namespace === undefined
     ? command(program, args)

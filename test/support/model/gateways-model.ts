@@ -57,7 +57,7 @@ export interface GatewaysState {
   readonly calls: readonly Call[]
   /** The highest epoch (number of a take-over of the lease) in the agent's journal. */
   readonly highest: number
-  /** The highest epoch that a gateway got with an acknowledged lease. */
+  /** The highest epoch (number of a take-over) of an acknowledged lease. */
   readonly acknowledged: number
   /** For each epoch (number of a take-over of the lease): index of the gateway whose call the agent accepted. */
   readonly actors: Readonly<Record<number, number>>

@@ -204,7 +204,7 @@ export class NetworkLab {
     return new AgentNetwork(child)
   }
 
-  /** Starts a program inside a namespace. It ends with the lab at the latest. */
+  /** Starts a program inside a namespace. The program ends with the lab at the latest. */
   run(namespace: string, program: string, ...args: string[]): ChildProcess {
     const child = spawn('ip', ['netns', 'exec', namespace, program, ...args], { stdio: 'ignore' })
     this.#children.push(child)

@@ -48,7 +48,7 @@ interface BegunMove {
   readonly generation: number
   /** True if the source has ever reported that it handed the guest over. */
   readonly isHandedOver: boolean
-  /** Ownership generation of the decision about this move. Absent: the gateway has not decided yet. */
+  /** Ownership generation (number) of the decision about this move. Absent: the gateway has not decided yet. */
   readonly decided?: number
   /** True if both hosts know the decision about the move. Gateways then no longer repeat it. */
   readonly isForgotten?: boolean

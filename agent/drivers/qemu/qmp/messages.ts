@@ -32,7 +32,6 @@ export function parseQmpMessage(line: string): QmpMessage {
   return { kind: 'refusal', id, class: textOf(error['class']), reason: textOf(error['desc']) }
 }
 
-/** Returns the value if it is an object, or undefined. */
 export function objectOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Readonly<Record<string, unknown>>)

@@ -32,7 +32,7 @@ export function watchLogGroup(table: string): number {
   return 16_000 + hash
 }
 
-/** Prefixes of log entries, which distinguish the kinds of samples. */
+/** Prefixes of log entries about sampled packets. A prefix shows why the packet was sampled. */
 export const samples = { opening: 'o', refusal: 'r', error: 'e', payload: 'p' } as const
 
 const families = [

@@ -193,7 +193,7 @@ export function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
-/** Returns the device, MAC and addresses by which a guest's elements are indexed. */
+/** Returns the device, MAC and addresses of a guest, by which the index finds its nft elements. */
 function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): string[] {
   return [device, mac, ipv4, ...ipv6Addresses]
 }

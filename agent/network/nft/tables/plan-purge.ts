@@ -7,7 +7,7 @@ import { keyOf, setOf, type TableChange } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 import { parseIpv4, type Subnet } from '../../subnet.js'
 
-/** Conntrack flows that are stale after a change of elements and must be purged. */
+/** Flows in the connection tracking table that are outdated after a change of nft elements, and must be purged. */
 export interface StaleFlows {
   /** Addresses that no longer belong to the guest that had them. */
   readonly addresses: readonly string[]
