@@ -26,7 +26,7 @@ export interface SwapChange {
   readonly to: SwapSetting
 }
 
-/** Returns the active file, otherwise one that a boot activates, otherwise any. Of several such files, the largest. */
+/** Returns the active file, otherwise one that a boot activates, otherwise any. The largest one wins a tie. */
 export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
   const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)
   return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]

@@ -28,7 +28,7 @@ export function ifbPattern(interfacePrefix: string): RegExp {
 export interface ObservedShaping {
   readonly downKbit: number | undefined
   readonly upKbit: number | undefined
-  /** Whether packets from the guest are redirected to a device: no, to the guest's IFB, or to another device. */
+  /** Redirection of packets from the guest: to no device (`none`), to the guest's IFB, or to another device. */
   readonly redirect: 'none' | 'ifb' | 'elsewhere'
   readonly ifb: 'absent' | 'down' | 'up'
 }
