@@ -123,7 +123,7 @@ export const AgentConfigSchema = Type.Object(
     ),
     consoles: Type.Object(
       {
-        /** Seconds for which a terminal and its programs stay after the user's connection is lost. 0: they end then. */
+        /** Seconds for which a terminal and its programs stay after the connection is lost. 0: they end at once. */
         keep_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 120 }),
       },
       section,

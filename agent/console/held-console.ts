@@ -8,7 +8,7 @@ import { OutputRing } from './output-ring.js'
 const windowBytes = 512 * 1024
 /** Amount of output that is replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** Maximum output that a terminal emits after it was paused. Unacknowledged output may exceed `windowBytes` by it. */
+/** Maximum output of a terminal that is already paused. Unacknowledged output may exceed `windowBytes` by this much. */
 const chunkBytes = 64 * 1024
 const messageBytes = 32 * 1024
 /**
