@@ -63,7 +63,7 @@ describe('a framed connection', () => {
     expect(signs).to.equal(2)
   })
 
-  it('ends within the time limit if the peer has ended the connection before its last bytes were read', async () => {
+  it('ends within the time limit even if the peer has closed its side and the last bytes from the peer are still unread', async () => {
     framed.pause()
     other.write(frameOf(Buffer.from('late')))
     other.end()

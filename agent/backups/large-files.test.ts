@@ -62,14 +62,14 @@ describe('large files of a backup', () => {
       { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },
     ]))
   for (const [what, damaged] of [
-    ['it contains an unknown field', 'X\0Y\0'],
+    ['the layout contains an unknown field', 'X\0Y\0'],
     ['a range precedes the first file', 'H\x000\x001\0'],
-    ['it ends within a field', layout.slice(0, -2)],
-    ['it ends within a range', layout.split('\0').slice(0, -2).join('\0') + '\0'],
+    ['the layout ends within a field', layout.slice(0, -2)],
+    ['the layout ends within a range', layout.split('\0').slice(0, -2).join('\0') + '\0'],
     ['a file has too many attributes', `F\0f\x009\0M\x001\x000\x000\x001\x002\x0065537${'\0'.repeat(131_075)}`],
     ['the number of attributes is impossible', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
   ] as const)
-    it(`are not found if the file layout in the backup is damaged because ${what}`, async () =>
+    it(`are not found in a damaged file layout: ${what}`, async () =>
       expect(await listLargeFiles(damaged)).to.equal(undefined))
   it('are found in a long file layout without blocking other work', async () => {
     let turns = 0

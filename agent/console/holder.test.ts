@@ -57,7 +57,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('e', 'u2')).to.equal('')
   })
 
-  it('have one common limit for all keys that the same key created', () => {
+  it('count towards one common limit for all keys that the same key created', () => {
     openAll(['a', 'u1/1'], ['a', 'u1/2'])
     expect(refusalOf('a', 'u1/3')).to.include('of your consoles are open for this container')
     openAll(['b', 'u1/3'], ['b', 'u1/4'])

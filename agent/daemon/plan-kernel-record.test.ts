@@ -22,7 +22,7 @@ describe('the record of changed kernel settings', () => {
   const key = `${host}:${forwarding}`
   const everywhere = (): boolean => true
 
-  it('contains a limit of the kernel only if an agent is about to raise the limit', () => {
+  it('contains the former value of a kernel limit only if an agent is about to raise this limit', () => {
     const has = new Map(planHostLimits(new Map()).map(({ path, value }) => [path, value]))
     expect(planHostLimits(has)).to.deep.equal([])
     expect([...has.keys()]).to.not.include(forwarding)
@@ -89,7 +89,7 @@ describe('the record of changed kernel settings', () => {
     ]
     const kernels = [{ path: pidMax, before: 7, value: 8 }]
 
-    it('is used to restore all settings if there is no other agent, the last change first', () =>
+    it('is used to restore all settings in reverse order if no other agent exists', () =>
       expect(planLeave(record, a, everywhere)).to.deep.equal({
         record: undefined,
         restore: [...kernels, ...networks],

@@ -12,7 +12,7 @@ describe('the complete comparison of a part of the host network with the kernel'
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again after a failed comparison, and after a change by another program, even if this change happened during the comparison', async () => {
+  it('is due again if the comparison failed, or if another program changed the network during the comparison', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)

@@ -100,7 +100,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can add only rights that the caller has; if the rights of the caller are restricted, only to keys that this caller created', () => {
+  it('can add only rights that the caller has; a caller with restricted rights can add them only to keys that it created', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),

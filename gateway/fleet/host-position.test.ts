@@ -1,18 +1,18 @@
 import { expect } from 'chai'
 import { planNewsAfter } from './host-position.js'
 
-describe('planNewsAfter, which returns the revision after which changes of a host are new to a restarted gateway,', () => {
+describe('planNewsAfter, which tells a restarted gateway from which revision of a host on the changes are new,', () => {
   const now = { epoch: 'a', revision: 7 }
   for (const [title, former, expected] of [
     ['returns no revision if the previous gateway process did not know the host', undefined, undefined],
     ['returns the last revision that the previous gateway process knew', { epoch: 'a', revision: 5 }, 5],
     [
-      'returns -1, so that all changes are new, if the host now has a different journal',
+      'returns -1, which makes all changes new, if the host now has a different journal',
       { epoch: 'b', revision: 5 },
       -1,
     ],
     [
-      'returns -1, so that all changes are new, if the journal of the host was restored from an older copy',
+      'returns -1, which makes all changes new, if the journal of the host was restored from an older copy',
       { epoch: 'a', revision: 8 },
       -1,
     ],

@@ -69,7 +69,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     await closed
   })
 
-  it('ends a connection only after the answers to all requests that a client has sent at once', async () => {
+  it('answers all pipelined requests of a client before it ends the connection', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let text = ''
     let isEnded = false

@@ -50,7 +50,7 @@ describe('a gateway that exchanges messages with other gateways', () => {
     expect(rejections).to.deep.equal([])
   })
 
-  it('answers a question when its own changes are applied', async () => {
+  it('answers the question whether its changes are applied only after they are applied', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question(7))

@@ -168,7 +168,7 @@ describe('the upgrade of the fleet', () => {
     expect([ended.state, ended.endedAtMs, plan(ended)]).to.deep.equal(['done', 9, ended])
   })
 
-  it('upgrades no further host after the gateway itself was changed to another version', () => {
+  it('upgrades no further host once the gateway itself has another version than at the start', () => {
     const planned = plan(run([host('a', 'done'), host('b'), host('c', 'upgrading')]), {}, '3')
     expect(states(planned)).to.equal('a done, b skipped, c upgrading')
     expect(planned.hosts[1]!.message).to.equal('the gateway was changed to version 3 meanwhile')

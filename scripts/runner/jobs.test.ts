@@ -69,7 +69,7 @@ describe('the plan of the test processes', () => {
   it('puts all test files that lie next to the code of one top-level folder, such as agent, into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
-  it('splits a failed process into one process for each of its files, except if these files lie next to the code', () => {
+  it('repeats each test file of a failed process in a process of its own, but repeats no test files that lie next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(
       (file) => planChains([file, file.replace('/a.', '/b.')], new Map())[0]?.jobs[0] as Job,
     )

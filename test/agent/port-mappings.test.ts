@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('are each removed by only one of several concurrent requests, and not by a request with an outdated revision', async () => {
+  it('are removed once each, even by concurrent requests for the same mapping; a request with an outdated revision removes none', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))

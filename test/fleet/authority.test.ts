@@ -56,7 +56,7 @@ describe('the private CA', function () {
     }
   })
 
-  it('takes only the public key from a certificate request, and issues certificates that are valid since an hour ago and expire before the certificate of the CA', async () => {
+  it('uses only the public key of a certificate request, and issues certificates that begin an hour ago and end no later than its own certificate', async () => {
     const authority = await ensureAuthority(directory, 1)
     const issued = await authority.signRequest(await createCsrPem(createPrivateKeyPem()), agent, 30 * 24 * 3_600_000)
     const certificate = new X509Certificate(issued.certificatePem)

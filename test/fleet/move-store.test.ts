@@ -68,7 +68,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('are recovered if they were lost: the source gets its guest back, unless another host owns the guest', async () => {
+  it('that the store has lost are ended with the source as the owner of the guest, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move)
     expect(await moves.recover(lost)).to.equal(false)

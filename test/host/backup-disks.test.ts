@@ -121,7 +121,7 @@ describe('a backup of a disk', function () {
       await host.isClean()
     })
 
-  it('whose snapshots retain more data than the disk contains is restored completely', async () => {
+  it('is restored completely, even if the snapshots of the disk retain more data than the disk contains', async () => {
     fill('head -c 500M /dev/urandom >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
     const { id: snapshotId } = await host.done({ $case: 'snapshotCreate', value: { uuid: guest, description: '' } })
     fill('head -c 600M /dev/urandom >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')

@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('report the size of their data even with classic btrfs quotas, and restore a volume with its limit', async () => {
+  it('have a size even in a pool with classic btrfs quotas, and restore a volume there with its size limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)

@@ -247,7 +247,7 @@ describe('the firewall of a guest', function () {
         ['1 firewalls removed'],
       ],
     ] as [string, string, string[]][])
-      it(`is restored after ${name}`, async () => {
+      it(`is restored after another program made this change: ${name}`, async () => {
         await agent.call('attach', closed)
         lab.in(lab.host, 'nft', by)
         const fresh = lab.agent()

@@ -110,7 +110,7 @@ describe('a guest that scans its host', function () {
     expect(knock('224.0.0.1', '10.77.0.255', 'ff02::1', 'ff02::fb')).to.deep.equal({})
   })
 
-  it('finds only those ports of another guest that the firewall of the other guest permits, and none at the private address of the other guest', () => {
+  it('finds the ports that the firewall of another guest permits only at the public addresses of that guest, not at its private address', () => {
     const found = knock(neighbour.ipv4, publicAddress, `${guestPrefix6}11`)
     const let_in = ['tcp:22', 'udp:53']
     expect(found).to.deep.equal({ [publicAddress]: let_in, [`${guestPrefix6}11`]: let_in })

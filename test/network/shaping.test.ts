@@ -72,7 +72,7 @@ describe('the rates of guests', function () {
     })
 
   for (const way of ['down', 'up'] as const)
-    it(`for ${way}loads let a guest with one connection reach its full rate while another guest uses sixteen connections`, async () => {
+    it(`for ${way}loads are reached by a guest with one connection, even while another guest uses sixteen connections`, async () => {
       await shaper.call('ensure', [rates(a, 100, 100), rates(b, 50, 50)])
       const greedy = Array.from({ length: 16 }, () => new Flow(flow(a, way)))
       try {

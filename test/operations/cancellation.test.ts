@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending operation, calls the function that handles its end, and runs the next operation', async () => {
+  it('cancels a pending operation but no running one, and calls the function for the end of the canceled operation', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {
@@ -80,7 +80,7 @@ describe('the operation engine', () => {
     expect(undone).to.deep.equal(['gate'])
   })
 
-  it('reports a canceled operation as failed if it cannot be undone', async () => {
+  it('reports a canceled operation as failed if the undo of one of its steps fails', async () => {
     const gate = new Gate()
     const stuck = { ...gate.step, cancelable: true, undo: async () => fail('stuck') }
     const engine = lab.start([define('a', [stuck])])

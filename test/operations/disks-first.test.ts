@@ -84,7 +84,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(3)
   })
 
-  it('creates the disk of one guest before it boots another guest that is ready at the same moment', async () => {
+  it('creates the disk of a new guest first if another guest is ready to boot at the same moment', async () => {
     const configure = async (guest: string): Promise<void> => {
       if (guest === 'g0') engine.submit(order('g1', 'create', 'g1'))
     }

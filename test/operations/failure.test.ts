@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('end as failed if the function that records the result throws, even if this function throws a second time', async () => {
+  it('end as failed if the function that records their result throws, even if it throws again while it records the failure', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>

@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('lets other operations run while some operations wait for a shared resource, and keeps the limit of running operations afterwards', async () => {
+  it('does not count operations that wait for a shared resource as running, but counts them again when they continue', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
@@ -92,7 +92,7 @@ describe('the order of operations', () => {
     expect(most).to.equal(4)
   })
 
-  it('permits an operation to fail or to be interrupted while it waits for a shared resource', async () => {
+  it('permits an operation that waits for a shared resource to fail or to be interrupted', async () => {
     const waits = (work: (context: StepContext<unknown>) => Promise<void>): Step<unknown> => ({
       name: 'waits',
       run: (context) => context.yieldWhile(work(context)),

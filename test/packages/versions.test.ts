@@ -115,7 +115,7 @@ describe('a gateway and an agent of different versions', function () {
   const eventsAbout = (guest: string): (string | undefined)[] =>
     stream!.events.filter(({ data }) => data.data?.['name'] === guest).map(({ data }) => data.type)
 
-  it('begin with the previous version of both', async () => {
+  it('have the same, previous version at first, and work together', async () => {
     await installPrevious()
     await expectToWork('one', { gateway: versions.previous, agent: versions.previous })
   })
@@ -130,7 +130,7 @@ describe('a gateway and an agent of different versions', function () {
     )
   })
 
-  it('work together: the present gateway and the previous agent', async () => {
+  it('work together: the upgraded gateway and the previous agent', async () => {
     apt(documented(upgrades, '--only-upgrade berth-gateway berth-repository'))
     await expectToWork('two', { gateway: versions.present, agent: versions.previous })
   })

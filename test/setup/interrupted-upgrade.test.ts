@@ -164,7 +164,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('returns to the former version at the next boot if the power is lost again during the return to this version', () => {
+  it('returns to the former version even if the power fails again during the return', () => {
     set('cut-2')
     set('cut-1')
     upgrade()
@@ -198,7 +198,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
   })
 
-  it('keeps the packages for a rollback if the power is lost again at the end of the return to the former version', () => {
+  it('keeps the packages for a rollback if the power fails again just before the return to the former version is complete', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')

@@ -39,7 +39,7 @@ describe('a lease', () => {
     expect([one.epoch, two.epoch]).to.deep.equal([1, 2])
   })
 
-  it('gets a new epoch if the answer of the store to the last attempt to take the lease was lost', async () => {
+  it('is taken with a new epoch if the store’s answer to the previous attempt of the same gateway was lost', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const transact = stores[0]!.transact.bind(stores[0])
@@ -83,7 +83,7 @@ describe('a lease', () => {
     expect(await stores[0]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('lets all waiting writes of its holder run in one transaction', async () => {
+  it('protects many concurrent writes of its holder', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const writes = new LeasedWrites(stores[0]!, lease)

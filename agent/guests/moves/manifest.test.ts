@@ -159,7 +159,7 @@ describe('parseManifest, which checks the description of a moved guest,', () => 
 const codes = ['bad_stream', 'invalid_field']
 
 describe('boundSpace, which limits the sizes in a manifest to the size of the received data,', () => {
-  it('does not change sizes that are at most the size of the received data', () => {
+  it('does not change a size that is less than or equal to the size of the received data', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 

@@ -90,7 +90,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
   })
 
-  it('forgets a complete snapshot if it is sent again and the second transfer is incomplete', async () => {
+  it('no longer counts a snapshot as complete if the snapshot is sent again and the second transfer fails', async () => {
     noteReceived(store, uuid, { id: 'a', bytes: 4 })
     const { source, running } = connect()
     expect(codeOf(await sendData(source, { kind: 'disk', id: 'a' }, 'disk', 5))).to.equal('bad_stream')

@@ -62,7 +62,7 @@ describe('the extra space for a restored backup, in addition to the limit of the
 
 describe('the planned space for fetching a backup from its target', () => {
   for (const [name, size, wantedMib] of [
-    ['a sparse disk whose snapshots use many times the space of its data', { savedBytes: 924, movedBytes: 0 }, 100],
+    ['a sparse disk whose snapshots occupy many times more space than the data of the disk', { savedBytes: 924, movedBytes: 0 }, 100],
     [
       'a file whose repeated blocks occupy separate space until the restore makes them share it',
       { savedBytes: 924, movedBytes: 500 },

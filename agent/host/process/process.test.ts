@@ -110,7 +110,7 @@ describe('the launcher', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('is started again after it was killed, and its commands end with it, except commands that may survive the launcher', async () => {
+  it('kills its commands when it is killed, except commands that may survive it, and is then started again', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true

@@ -43,7 +43,7 @@ describe('moves that the store has lost', () => {
     expect(find(500_001)).to.deep.equal([])
   })
 
-  it('are not found if another host owns the guest, even if the fleet view hides the guest of that host', () => {
+  it('are not assumed for a guest that another host owns, even if the fleet view does not show the guest on that host', () => {
     show('b', 'owner')
     expect(view.findState('b')!.conflicts.size).to.equal(1)
     find(0)

@@ -92,7 +92,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(placeNew()).to.equal('b')
   })
 
-  it('uses another host after the reserved host has refused the guest, and no host after all hosts have refused it', () => {
+  it('places a guest on another host if the reserved host refused the guest, and on no host if all hosts refused it', () => {
     stored.set('new', on('b'))
     const refused = new Set(['b'])
     const place = (): string | undefined =>
@@ -113,7 +113,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect([...stored.keys()]).to.deep.equal(['o1', 'o2'])
   })
 
-  it('moves a guest to a host that has resources for both this guest and a reservation', async () => {
+  it('accepts a host as the target of a move if its resources suffice for the guest in addition to the reservations', async () => {
     stored.set('o', on('b'))
     expect(await moveTo('b')).to.equal('b')
     expect(stored.get('m')).to.include({ hostId: 'b', uuid: 'u' })

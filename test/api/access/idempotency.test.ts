@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets only one of several repeated requests run if the first request ended without an outcome; it gets the operation id of the first request', async () => {
+  it('lets exactly one repetition run, with the operation id of the first request, if the first request ended without an outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)

@@ -162,7 +162,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.backupSchedule.target).to.equal('')
   })
 
-  it('are sent to the gateway without their target, and contain no password in plain text', async () => {
+  it('are reported to the gateway without their backup target, and are stored without passwords in plain text', async () => {
     await isSet(daily)
     const shown = lab.gateway.fleet.view.findGuest(lab.guest.uuid)!.guest.backupSchedule
     expect(shown).not.to.have.property('target')

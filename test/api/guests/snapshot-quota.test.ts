@@ -32,7 +32,7 @@ describe('the quota of snapshots', function () {
     await taken()
   })
 
-  it('uses the default space if the request contains 0, keeps the fields that the request omits, and cannot exceed the pool', async () => {
+  it('has the default space limit after a request with 0, keeps omitted fields, and cannot exceed the space of the pool', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,

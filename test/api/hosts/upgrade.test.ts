@@ -359,7 +359,7 @@ describe('upgrades of hosts over HTTP', () => {
       return { view: gateway.fleet.view, isComplete: true, expectedConnections: ok, upgrades } as unknown as Fleet
     }
 
-    it('continue to install their original version even at a gateway that has another version', async () => {
+    it('install the version with which they began, even if a gateway of another version continues them', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const first = await startWorker('btest-version:')
       const second = await startWorker('btest-version:')
@@ -395,7 +395,7 @@ describe('upgrades of hosts over HTTP', () => {
       await worker.close()
     })
 
-    it('install the requested version if the gateway has its packages, and are refused otherwise', async () => {
+    it('install the version that the request names if the gateway has the packages of this version, and are refused otherwise', async () => {
       await lab.install('host-a', earlierVersion)
       const start = (): Promise<unknown> =>
         gateway.fleet.upgrades.start('host-a', { id: randomUUID(), rollback: false, version: '9.9.9' })

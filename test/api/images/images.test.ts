@@ -82,7 +82,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
     })
 
-    it('the list of templates contains only images that a host can use', async () => {
+    it('of templates contain only images that a host can use', async () => {
       const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
       expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
       expect(ids).not.to.include('debian-12-kvm')

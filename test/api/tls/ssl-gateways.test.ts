@@ -189,7 +189,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await ask()) === 0, { what: 'off again' })
   })
 
-  it('gets only one new certificate for all gateways in a renewal', async () => {
+  it('renews a certificate once for all gateways, not once per gateway', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     // By default, Pebble refuses one nonce in twenty. The repeated request would then count as a second order.
     const env = { PEBBLE_WFE_NONCEREJECT: '0' }

@@ -36,7 +36,7 @@ describe('HTTPS and port 80', () => {
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('are turned on with a warning if that program uses port 80', async () => {
+    it('are turned on, with a warning about port 80, if that program uses port 80', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -134,7 +134,7 @@ describe('HTTPS and port 80', () => {
   })
 
   describe('with an open connection', () => {
-    it('keep the certificate of the connection until the connection ends', async () => {
+    it('continue to serve this connection while the certificate is replaced', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
       const socket = connectTls(at)

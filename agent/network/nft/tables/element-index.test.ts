@@ -187,7 +187,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('planAll plans exactly the changes that the tables need for the listed guests, and nothing if no changes are needed', () => {
+  it('planAll plans only the elements that the tables lack or have in addition to those of the listed guests', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)

@@ -107,7 +107,7 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are purged by one request for all UDP flows to the host if there are many new mappings', () => {
+  it('of many new UDP mappings are purged by one request for all UDP flows to the host', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },

@@ -68,7 +68,7 @@ describe('the note of a firewall (a chain whose name contains the hash of its ru
     expect(told()).to.include(note!.replace('add', 'delete'))
   })
 
-  it('is not created if the firewall was replaced or the tables were deleted before noteFirewalls runs', async () => {
+  it('is not created for a firewall that was replaced or deleted before noteFirewalls runs', async () => {
     await attach(closed)
     await attach(guest)
     expect(told().filter((line) => line.includes('note_'))).to.deep.equal([])
