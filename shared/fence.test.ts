@@ -43,7 +43,7 @@ describe('a fence, which consists of the name of a lease and an epoch,', () => {
   })
 
   for (const digits of [12, 13, 15, 16])
-    it(`can still be parsed if the gateway adds one to an epoch of ${digits} digits from a refusal`, () => {
+    it(`can be parsed if its epoch is one above the highest epoch in a refusal, here a number of ${digits} digits`, () => {
       const refused = staleEpoch({ work: 'drain', epoch: 3 }, 10 ** digits - 1)
       const error = fromServiceError(toServiceError(refused), { step: 's', left: true })
       const fence = { work: 'drain', epoch: (error as StaleEpochError).highest + 1 }

@@ -64,13 +64,13 @@ describe('the steady clock, which checks jumps of the wall clock,', () => {
 
   for (const [name, bootId, jumpMs, settled] of [
     [
-      'trusts the wall clock at once if an earlier process saw the same offset of the wall clock during the same boot',
+      'trusts the wall clock at once if it did not jump since an earlier process trusted it during the same boot',
       'boot-1',
       0,
       true,
     ],
     ['does not trust the wall clock at first if the earlier process ran before a reboot', 'boot-2', 0, false],
-    ['does not trust the wall clock at first if it jumped while no process watched it', 'boot-1', 40 * dayMs, false],
+    ['does not trust the wall clock at first if it jumped between the two processes', 'boot-1', 40 * dayMs, false],
   ] as const)
     it(name, () => {
       const earlier = new SteadyClock({ wall: () => startMs, monotonic: () => 1000 })

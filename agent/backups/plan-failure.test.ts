@@ -65,6 +65,6 @@ describe('the output of restic', () => {
     ['subprocess ssh: Host key verification failed.', { final: true }],
     ['using parent snapshot 2b3c', undefined],
   ] as const)
-    it(`reports ${complaint ? (complaint.final ? 'a final' : 'a temporary') : 'no'} failure by the line "${line.slice(0, 60)}"`, () =>
+    it(`means ${complaint ? (complaint.final ? 'a final' : 'a temporary') : 'no'} failure if it contains the line "${line.slice(0, 60)}"`, () =>
       expect(readComplaint(line)).to.deep.equal(complaint))
 })

@@ -67,7 +67,7 @@ describe('the record of changed kernel settings', () => {
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
     })
 
-    it('is not used to restore settings that another agent in the same network namespace may need', () => {
+    it('is not used to restore settings while another agent uses the same network namespace', () => {
       const shared = planUser(record, { stateDir: '/b', netns: host })
       expect(planRelease(shared, a, unused)).to.deep.equal({ record: shared, restore: [] })
       const elsewhere = planUser(record, { stateDir: '/b', netns: guest })

@@ -100,7 +100,7 @@ describe('GuestStore, which stores the guests of an agent,', () => {
     { policy: { expired: true, overQuota: false } },
   ]
   for (const update of updates)
-    it(`changes only the field "${Object.keys(update).join()}" when this field is updated, and raises the revision once for two equal updates`, () => {
+    it(`changes only the field "${Object.keys(update).join()}" in an update of this field, and ignores the same update when it is repeated`, () => {
       const before = store.get('u1')
       store.update('u1', update)
       store.update('u1', update)

@@ -99,7 +99,7 @@ describe('planHistory, which returns the usage values of a time range,', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('contains hours (in the range of a month) and days (in the range of a year) that are not written yet, such as the current hour or day', () => {
+  it('contains the current hour in the range of a month, and the current day in the range of a year, before they are written', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })

@@ -31,7 +31,7 @@ describe('the complete comparison of a part of the host network with the kernel'
 describe('guests that the agent attached to the network', () => {
   const guest = (uuid: string): never => ({ uuid }) as never
 
-  it('do not include a detached guest until it is attached again, although the journal still contains this guest', () => {
+  it('do not include a detached guest, even while the journal still contains this guest', () => {
     const known = new KnownGuests()
     known.replace([guest('a'), guest('b')])
     known.detach('a')

@@ -60,7 +60,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     ])
   })
 
-  it('disconnects a guest before it applies rules, so that the guest is disconnected even if the rules cannot be applied', async () => {
+  it('disconnects a suspended guest even if the rules cannot be applied', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach({ ...guest, cut: true }))).to.equal('no rules')
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])
@@ -80,7 +80,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('repairs rates even if the addresses cannot be set, and reports these repairs when it is called next', async () => {
+  it('repairs rates even if setting the addresses fails, and includes these repairs in the report of the next call', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')

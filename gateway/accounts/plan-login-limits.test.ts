@@ -35,7 +35,7 @@ describe('login limits', () => {
       expect(planBuckets(attempt, 'password', failures).map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('allow unknown devices fewer attempts, but at least two, while many attempts at the account fail', () => {
+  it('allow unknown devices five attempts, but only two while many logins to the account fail', () => {
     const free = [0, attackAt - 1, attackAt, 1_000_000].map(
       (failures) => planBuckets(stranger, 'password', failures)[0]?.allowance.free,
     )

@@ -18,7 +18,7 @@ describe('a session', () => {
   for (const [what, now, atMs, current] of [
     ['is valid after the login', account, nowMs, true],
     ['ends when it expires', account, session.expiresAtMs, false],
-    ['is not valid after all sessions of its account were ended', { ...account, generation: 6 }, nowMs, false],
+    ['ends when all sessions of its account are ended', { ...account, generation: 6 }, nowMs, false],
     ['ends if its account is disabled', { ...account, disabled: true }, nowMs, false],
     ['ends if its account is deleted', undefined, nowMs, false],
     ['is not valid for another account', { ...account, id: 4 }, nowMs, false],

@@ -44,7 +44,7 @@ function nameOf(change: FleetChange): string {
 }
 
 describe('the first report of a host to a restarted gateway', () => {
-  it('reveals no changes of guests and tasks if the previous gateway process did not know the host', () =>
+  it('leads to no events about changed guests and tasks if the previous gateway process did not know the host', () =>
     expect(missed(undefined, 0)).to.deep.equal([]))
 
   it('reveals a change of exactly the guests and tasks that changed after the last report to the previous gateway process', () =>

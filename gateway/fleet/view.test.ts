@@ -133,7 +133,7 @@ describe('the fleet view', () => {
     )
   })
 
-  it('changes the version number of its guests after each change that lists of guests show', () => {
+  it('changes the version number of its list of guests whenever this list changes', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]

@@ -57,7 +57,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('never selects a caller that has fewer entries than another caller has after its loss', () => {
+  it('takes entries only from callers that still have the most entries afterwards, or one less', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

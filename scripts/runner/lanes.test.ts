@@ -52,7 +52,7 @@ describe('lanes of the test runner', () => {
       ['a b', 'c'],
     ],
     [
-      'stay free for the next waiting chain of jobs if this chain needs two lanes',
+      'stay free until two of them are available for a chain of jobs that needs two lanes and is next',
       [chain('a', 'host'), chain('b', 'host', 2), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a', 'b', 'c'],

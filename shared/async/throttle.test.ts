@@ -32,7 +32,7 @@ describe('a throttle', () => {
     expect(count.runs).to.equal(1)
   })
 
-  it('runs at once with the option "leading", and again at the end of the interval if there were more requests', async () => {
+  it('runs at the first request with the option "leading", and at the end of the interval once more for the other requests', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()

@@ -174,7 +174,7 @@ describe('guests that fail or stop without a request', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('do not keep a disk that a power failure has restored after the deletion of the guest; disks of unknown guests are kept', async () => {
+  it('lose a disk that reappears after their deletion because of a power failure; disks of unknown guests stay', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

@@ -114,7 +114,7 @@ describe('changes of guest settings', function () {
   })
 
   describe('when the host rejects a change and its rollback', () => {
-    it('restore the former limits at the next comparison with the host', async () => {
+    it('are undone at the next comparison with the host, which restores the former limits', async () => {
       const before = limits()
       faults({ apply: 'hold' })
       const answer = codeOf(host.setLimits(uuid, { ramMb: 200, networkDownMbps: 10 }))

@@ -61,7 +61,7 @@ describe('agents that are removed or misbehave', function () {
     expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
   })
 
-  it('cannot change another host or its guests and operations by false reports, and get a warning', async () => {
+  it('cannot change the state of another host, its guests or its operations with false reports, which cause a warning', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const { guest } = test.fleet.view.findGuest('sim-1')!

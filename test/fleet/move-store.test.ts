@@ -39,7 +39,7 @@ describe('moves in the store', function () {
     expect(await moves.readGeneration(uuid)).to.equal(1)
   })
 
-  it('are refused until both hosts know the result of the guest’s earlier move', async () => {
+  it('are refused for a guest until the result of its earlier move was delivered to both hosts', async () => {
     await moves.begin(move)
     await moves.decide(move, 'cancel')
     expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('guest_moving')

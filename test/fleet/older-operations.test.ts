@@ -35,7 +35,7 @@ describe('operations that are too old for the list of operations', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are not sent by the agent, so the gateway lists exactly the newer operations', () => {
+  it('are not sent by the agent in its report, so the gateway lists only the newer operations', () => {
     const { kinds, ids } = journalOf(listedOperations + older)
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
@@ -116,7 +116,7 @@ describe('operations that are too old for the list of operations', function () {
     expect(new Set(asked)).to.deep.equal(new Set([id]))
   })
 
-  it('are not found if two hosts report the same id; both hosts then show a warning', async () => {
+  it('are not found, and cause a warning at both hosts, if two hosts have an operation with the same id', async () => {
     let ids: string[] = []
     const good = await test.addHost('good', {
       prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),

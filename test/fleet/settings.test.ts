@@ -35,7 +35,7 @@ describe('settings that the gateway sends to the agent', function () {
     (await client.settings.changeSetting(settingRequest(wanted, target))).guest!
   const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
 
-  it('are visible in the view of the gateway as soon as the view has the revision that the answer contained', async () => {
+  it('are visible in the gateway’s view of its hosts once the view has the revision of the agent’s answer', async () => {
     const { uuid } = seen()
     const added = await change({ $case: 'addPortMapping', value: mapping }, { uuid })
     await test.fleet.reached(hostId, added.revision)

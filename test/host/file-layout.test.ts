@@ -87,7 +87,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('says for a large compressed file with holes that its restore needs additional space for only a part of the file', async () => {
+  it('limits the additional space that the restore of a large compressed file with holes needs to a part of the file', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')
@@ -102,7 +102,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('lists a file with large holes without the ranges of the file if these ranges need too much memory', async () => {
+  it('contains a file with large holes, but not its ranges if the list of ranges needs too much memory', async () => {
     run(
       'volume',
       `perl -e '

@@ -150,7 +150,7 @@ describe('byte counters', function () {
     ['was detached', () => agent.call('detach', plain)],
     ['was removed', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
-    it(`start at zero for the next guest of an address if the former guest ${name} while nft tables were missing`, async () => {
+    it(`start at zero for a guest with the address of a former guest that ${name} while the nft tables were missing`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)
       expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
       lab.in(lab.host, 'nft', 'flush', 'ruleset')

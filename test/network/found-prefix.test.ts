@@ -63,7 +63,7 @@ describe('a detected IPv6 prefix', function () {
     )
   })
 
-  it('determines the default interface of pool addresses: the uplink on which the prefix was detected', async () => {
+  it('makes its uplink the default interface for addresses of the IPv4 pool', async () => {
     const { interface: device } = (await pair.routing({ ipv4Pool: [{ ...poolItem('198.51.101.9'), interface: '' }] }))
       .ipv4Pool[0]!
     expect(device).to.equal('up0')

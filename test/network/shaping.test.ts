@@ -129,7 +129,7 @@ describe('the rates of guests', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('are set again soon after the kernel reports a change, even if only a full comparison with the kernel finds the change', async () => {
+  it('are restored soon after the kernel reports that another program changed them', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')

@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels the pending operations of a guest that is to be deleted, except deletions and the running operation', async () => {
+  it('cancels the pending operations of a guest before its deletion, but no deletion and no running operation', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

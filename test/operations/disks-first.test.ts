@@ -68,7 +68,7 @@ describe('the creation of guests', () => {
     expect(creations.count('boot')).to.equal(30)
   })
 
-  it('creates the disk of a guest that was requested later, and only then boots guests that already wait for their boot', async () => {
+  it('creates the disk of a guest that was requested later before it boots guests whose disks are complete', async () => {
     const gates = new Map(['g0', 'g1', 'g2'].map((guest) => [guest, new Gate()]))
     const creations = new Creations({ disk: (guest) => gates.get(guest)!.pass() })
     const engine = lab.start([creations.definition], { parallel: 2 })

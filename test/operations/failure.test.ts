@@ -75,7 +75,7 @@ describe('failing operations', () => {
     expect(seen).to.deep.equal([false, true, true])
   })
 
-  it('retry a step with growing delays and without an undo if the operation must never be undone', async () => {
+  it('repeat the failed step with growing delays, instead of an undo, if the kind of operation is never undone', async () => {
     const waits: number[] = []
     const repeats: boolean[] = []
     const clock = { now: Date.now, sleep: async (ms: number) => void waits.push(ms) }

@@ -113,7 +113,7 @@ describe('the additional space for a restore', () => {
     expect(room().fetchedBytes).to.equal(0)
   })
 
-  it('is refused only if the pool is still full after the disk of an earlier attempt has been freed', async () => {
+  it('is refused only after the disk of an earlier attempt was freed and the pool is still full', async () => {
     const { host, uuid, domain } = guest
     const { signal } = new AbortController()
     const size = { sizeBytes: gib, fileCount: 1 }

@@ -87,7 +87,7 @@ describe('the state search in a model of guests that move between hosts', () => 
     expect(states).to.be.greaterThan(1000)
   })
 
-  it('finds no state in which a guest runs twice, even if a gateway tells a source too early to delete its copy', () => {
+  it('finds no state in which a guest runs twice, even if gateways may tell the source host too early to delete its copy', () => {
     const { violation } = search(
       [firstWorld(3)],
       { ...productRules, mayDismiss: () => true },

@@ -138,7 +138,7 @@ describe('operations during shutdown and recovery', () => {
       expectRefused(() => second.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }), 'operation_conflict')
     })
 
-  it('fail if the journal is not full but rejects a write, and the next operation of the guest runs', async () => {
+  it('fail if the journal rejects a write for a reason other than a full disk, and then the next operation of the guest runs', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF step ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])

@@ -126,7 +126,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
   })
 
-  it('retains the packages of the former version if dpkg was killed while it replaced them and the upgrade command is repeated', () => {
+  it('retains the packages of the former version if dpkg was killed and the upgrade command is repeated', () => {
     set('cut-within-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = upgrade()
@@ -231,7 +231,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(isPending()).to.equal(false)
   })
 
-  it('returns at boot to the version from before the rollback if a rollback was interrupted', () => {
+  it('returns at the next boot to the newer version if it was a rollback that was interrupted', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')

@@ -61,7 +61,7 @@ describe('the store of the audit log', () => {
     expect(await detailsOf(audit, store)).to.deep.equal(['ended 2', 'ended 1', 'ended 0'])
   })
 
-  it('retains the configured number of entries, and finds the outcome of each entry in a long log', async function () {
+  it('retains the configured number of entries, each with its own outcome', async function () {
     const audit = new AuditStore(await openStore(), 3000, silentLog)
     for (let round = 0; round < 5; round++) {
       const entries = await Promise.all(

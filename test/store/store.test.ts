@@ -130,7 +130,7 @@ describe('the connection to the store', () => {
       other.destroy()
     })
 
-    it('does not tell other gateways that it uses its caches before the change is in force', async () => {
+    it('does not announce to other gateways that its caches are current before the owner has applied the change', async () => {
       const before = served
       for (let exchange = 0; exchange < 3; exchange++) await store.ping()
       await other.ping()

@@ -88,7 +88,7 @@ describe('an event that happened while no gateway ran', () => {
     view.setOnline(state, true)
   }
 
-  it('is sent when its host is online again, although the gateway has already read newer states of guests', async () => {
+  it('is sent when its host is online again, even if the gateway already knows newer states of the guests from the store', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))

@@ -5,7 +5,7 @@ describe('waitUntilNone, which waits until no items are left,', () => {
   const options = { timeoutMs: 60_000, stillMs: 60, what: 'it' }
   const said = (error: Error): string => error.message
 
-  it('waits as long as the number of remaining items decreases', async () => {
+  it('waits longer than its time limit as long as the number of items decreases', async () => {
     const begun = performance.now()
     const end = begun + 200
     await waitUntilNone(() => Math.max(0, end - performance.now()), options)

@@ -80,7 +80,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
 
   const codeOf = (answer: unknown): string => (answer as { error: { code: string } }).error.code
 
-  it('records a snapshot in the journal once all its data were received, and accepts this snapshot as the last one of the move', async () => {
+  it('records a completely received snapshot in the journal, and can finish the move with this snapshot', async () => {
     const { source } = connect()
     expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })

@@ -150,14 +150,14 @@ describe('reserved port mappings', () => {
         'resource_exhausted',
       ],
       [
-        'a range that replaces another range of the same length, even if the guest already exceeds the limit',
+        'a range of the same length as the replaced range, even if the guest already exceeds the limit',
         [range(30)],
         [held(30)],
         held(30),
         'no error',
       ],
       [
-        'a range that replaces a longer range, even if the guest already exceeds the limit',
+        'a range shorter than the replaced range, even if the guest already exceeds the limit',
         [range(29)],
         [held(30)],
         held(30),

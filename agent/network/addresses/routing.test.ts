@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('contain prefixes, including the private network of guests, that can be sent back unchanged as a new setting', async () => {
+  it('contain IPv6 prefixes, also the private one of NAT66, that are accepted unchanged as new settings', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()

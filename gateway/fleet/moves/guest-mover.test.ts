@@ -174,7 +174,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.moves).to.deep.equal([move])
   })
 
-  it('does not send the order for a move again after the owner was decided', async () => {
+  it('does not ask the source to begin a move again after the move was decided', async () => {
     lab.confirm = async () => false
     lab.show('handed_over')
     lab.moves = [switched]
@@ -192,7 +192,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     answer()
   })
 
-  it('tells all other hosts to delete their copies after a move that the store had lost, because its target is unknown', async () => {
+  it('tells every host except the owner to delete its copy of the guest if the store has lost the target of the move', async () => {
     lab.moves = [{ ...move, toHostId: '', decided: { ownerId: 'a', generation: 3 } }]
     await isForgotten()
     expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])

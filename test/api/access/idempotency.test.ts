@@ -225,7 +225,7 @@ describe('the store of idempotent requests', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
-  it('lets another gateway repeat a request whose outcome could not be written', async () => {
+  it('lets another gateway run a repeated request if the outcome of the first request could not be stored', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     const run = one.store.run.bind(one.store)

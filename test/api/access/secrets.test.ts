@@ -299,7 +299,7 @@ describe('the search for secrets in logs and stored data', function () {
     await refused('POST', '/backup-targets', { body: { name: 'x', type: 'sftp', private_key: wrong() } })
   })
 
-  it('finds no secret of all these requests in any log or stored data', async () => {
+  it('finds none of the secrets that these requests contained or returned', async () => {
     const redis = join(gateway.directory, 'state', 'redis')
     const bySearch = {
       'log of the gateway': readFiles(gateway.directory, ['secret', '.key', '.yaml', '.aof', '.rdb']),

@@ -59,7 +59,7 @@ describe('consoles over TLS of the gateway', function () {
     socket.close()
   })
 
-  it('are not opened by upgrade offers in requests to other endpoints; these requests get their normal answer', async () => {
+  it('are not opened by a request to another endpoint that offers an upgrade; it gets the normal answer of this endpoint', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('does not show the owners of a container, and no other answer shows the owners to callers that are bound to containers', async () => {
+  it('never shows the owners of a container, and lists of containers do not show the owners to callers that are bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -157,7 +157,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, disable)).to.equal('unauthorized')
   })
 
-  it('sends events when a host goes offline or online and about its usage, but no events about its unchanged guests', async () => {
+  it('sends the events of a host that goes offline and online, but no events about guests that do not change', async () => {
     const listening = await stream(gateway.adminKey, { query: '?kinds=host,usage,guest' })
     await gateway.fleet.setHostState('host-a', 'offline')
     await listening.type('host.offline')

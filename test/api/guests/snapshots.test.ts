@@ -275,7 +275,7 @@ describe('snapshots over HTTP', function () {
     await waitFor(async () => (await ids()).includes(task), { what: 'the snapshot' })
   })
 
-  it('are finished by the agent when it starts again after a crash, and a repeated request returns the result', async () => {
+  it('are completed by the restarted agent after a crash, and their result is the answer to the repeated request', async () => {
     let interrupt: (() => void) | undefined
     agent.host.faults.snapshot = () => new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
     const options = { headers: { 'idempotency-key': randomUUID() } }

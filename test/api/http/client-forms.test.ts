@@ -101,7 +101,7 @@ describe('field values whose type or notation differs from the schema', () => {
       ['disabled', [null, '', ' ']],
     ]
 
-    it('leave the restrictions unchanged if a change contains only empty values', async () => {
+    it('mean no change if they are empty', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make(bounds)
       for (const [field, forms] of open)

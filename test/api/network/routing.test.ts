@@ -80,7 +80,7 @@ describe('the address and port pools of a host', () => {
     ])
   })
 
-  it('count a port once if both TCP and UDP use it, also for a key that is bound to containers', async () => {
+  it('count a host port once even if it is mapped for both TCP and UDP, also for a key that is bound to containers', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
     const body = { name: 'shares', nat_port_mappings: mappings } // each container also has a mapping to SSH

@@ -223,7 +223,7 @@ describe('the automatic security stop', () => {
       expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
     })
 
-    it('does not happen, but a guest that the kernel killed is started again and gets an alert', async () => {
+    it('does not happen: the guest is started again after the kernel killed it, and an alert reports this', async () => {
       agent.host.driver.end(hungry.uuid, 'memory')
       await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
       await gateway.fleet.caughtUp('host-a')

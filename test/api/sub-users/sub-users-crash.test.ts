@@ -79,7 +79,7 @@ describe('a gateway whose store dies during a request', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('refuses to repeat the answer of a password rotation once a later rotation has replaced the password in this answer', async () => {
+  it('answers a repeated password rotation with 409 if a later rotation has replaced its password', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)

@@ -221,7 +221,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
       what === 'all' ? index.planAll([each]) : what === 'attach' ? index.planAttach(each) : index.planDetach(each)
 
-    it('planAll results in tables with exactly the elements of the listed guests', () =>
+    it('planAll makes the tables contain exactly the elements of the listed guests', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()

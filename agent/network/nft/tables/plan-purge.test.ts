@@ -91,7 +91,7 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are selected for the purge by the addresses at both ends and, for mappings, also by the ports of the mapping', () => {
+  it('are selected for the purge by the guest’s address as source or destination and, for a mapping, also by its ports', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],
@@ -119,7 +119,7 @@ describe('stale connections', () => {
     for (const [name, mapping, astray] of [
       ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
       [
-        'if the new mapping is on one host address and the old mapping was on all host addresses',
+        'if the new mapping, on a single host address, leads to another guest than the old mapping, on all host addresses',
         { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' },
         true,
       ],
