@@ -81,7 +81,7 @@ describe('the check of URLs from users', () => {
     expect(codeOf(() => parseTargetUrl('https://[2606:4700::1]/', strict, ['2606:4700::1']))).to.equal('invalid_field')
   })
 
-  it('refuses a name that resolves to an address of the host itself, unless an administrator allows such addresses', () => {
+  it('refuses a name that resolves to an address of this host, even for URLs from administrators', () => {
     expect(codeOf(() => checkTarget('8.8.8.8', strict, ['8.8.8.8']))).to.equal('invalid_field')
     expect(codeOf(() => checkTarget('8.8.8.8', strict, ['8.8.4.4']))).to.equal('taken')
     expect(codeOf(() => checkTarget('192.168.7.1', open, ['192.168.7.1']))).to.equal('taken')

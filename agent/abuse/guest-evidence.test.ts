@@ -35,7 +35,7 @@ describe('evidence about a guest', () => {
     expect(evidence.size).to.equal(1)
   })
 
-  it('dates unanswered flows by the time at which they failed, even if the flows are read later', () => {
+  it('counts unanswered flows at the time at which they failed, even if the agent reads them later', () => {
     const evidence = new GuestEvidence()
     const flows = Array.from({ length: 240 }, (_, index) => ({
       ...flow(index, `198.18.0.${index}`),

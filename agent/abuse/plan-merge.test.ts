@@ -81,7 +81,7 @@ describe('alerts', () => {
     })
   })
 
-  it('become critical again only if critical findings continue, after a stop of the guest or a pause in the findings', () => {
+  it('become critical again after a stop of the guest or a pause in the findings only if the critical findings continue', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState

@@ -104,7 +104,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('loses no output of a terminal that can be paused, even if the user does not acknowledge it', () => {
+  it('loses no output if the terminal can be paused, even if the user acknowledges no output', () => {
     const { held, show, isPaused } = makeConsole()
     const user = new User(held)
     const chunks = ['a'.repeat(16), 'b'.repeat(30 * kib), ...Array<string>(8).fill('c'.repeat(64 * kib))]
@@ -132,7 +132,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('does not count lost output as output that the user must acknowledge', async () => {
+  it('does not wait until the user acknowledges output that was lost', async () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(100 * kib)) // too little output for the user to acknowledge

@@ -65,7 +65,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
-  it('are limited in number on the host even for a user without a limit per guest', () => {
+  it('are limited in number for each user, even for a user without a limit per guest', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
     expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })

@@ -50,7 +50,7 @@ describe('the record of changed kernel settings', () => {
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
   })
 
-  it('forgets all values and namespaces at a boot of the host, and keeps the list of agents', () => {
+  it('contains no values and namespaces any more after the host has booted, but still the list of agents', () => {
     const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
     expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })

@@ -55,7 +55,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
   })
 
-  it('lets a known device take turns with other callers, separately from unknown devices that try the same account', async () => {
+  it('does not let a known device wait for the checks of unknown devices that try the same account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('stranger')

@@ -14,7 +14,7 @@ describe('the name of a new host', () => {
     ['…', [], 'host'],
     ['a'.repeat(60), [], 'a'.repeat(24)],
   ] as const)
-    it(`is "${name}" if the local host name ${machine === '…' ? 'contains no permitted character (only "…")' : `is "${machine}"`} and ${usedNames(taken)}`, () => {
+    it(`is "${name}" if the host name of the machine ${machine === '…' ? 'contains no permitted character (only "…")' : `is "${machine}"`} and ${usedNames(taken)}`, () => {
       expect(
         freeName(
           taken.map((other) => ({ name: other })),

@@ -58,7 +58,7 @@ describe('the gateway’s copy of a document in the store', () => {
     expect(heard).to.deep.equal(['five', 'another five'])
   })
 
-  it('notifies no listener if the document is unchanged after a reconnection to the store', async () => {
+  it('notifies listeners only once of a new version, even if the gateway reconnects to the store', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
     expect(heard).to.deep.equal(['five'])

@@ -60,7 +60,7 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       full,
     ],
     [
-      'an administrator even if a caller that is bound to containers has reached its limit',
+      'an administrator even if a caller that is bound to containers has reached the limit of such callers',
       accounts(limit.others, ofCustomer),
       admin,
       '',

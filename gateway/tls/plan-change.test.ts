@@ -53,7 +53,7 @@ function plan(wanted: Partial<WantedTls>, old: TlsSettings, nowMs = 0): unknown 
 describe('a change of TLS', () => {
   for (const [what, wanted, old, expected, nowMs] of [
     [
-      'that contains no fields does nothing while TLS is off',
+      'with an empty request does nothing while TLS is off',
       {},
       untouched,
       [false, 'disabled', 'host.example', 'none'],

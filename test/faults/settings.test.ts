@@ -91,7 +91,7 @@ describe('changes of guest settings', function () {
       expect(sh('tc', 'class', 'show', 'dev', `x${tag}1`)).to.match(/class htb .* rate 34/)
     })
 
-    it('add an IPv6 address inside the guest once the agent runs again, and after a reboot from inside', async () => {
+    it('add an IPv6 address inside the guest once the agent runs again, and again when the guest reboots itself', async () => {
       const isJournaled = (): boolean => host.guest(uuid).ipv6Addresses.join() === `${prefix}7`
       await killedAt('assignAddresses', () => host.assignIpv6(uuid, [`${prefix}7`]), isJournaled)
       expect(addressesInside()).to.contain(`${prefix}7/128`)

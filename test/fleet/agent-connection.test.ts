@@ -70,7 +70,7 @@ describe('connections to agents', () => {
     expect(connection.peer()).to.equal(undefined)
   })
 
-  it('end at the former gateway, and only there, each time an agent moves to a new gateway', async () => {
+  it('of an agent that moves to a new gateway end at the former gateway and stay open at the new gateway', async () => {
     const moves = Array.from({ length: 12 }, (_, n) => moveOnce(`h-moved-${n}`))
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })

@@ -51,7 +51,7 @@ describe('the check of the fence (lease name and epoch) in calls to an agent', (
     expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
   })
 
-  it('is declared by the agent as a feature of its host', () => {
+  it('is in the list of features that the agent reports', () => {
     expect(lab.fleet.view.findHost(hostId)?.description?.features).to.include('fence')
   })
 })

@@ -195,7 +195,7 @@ describe('several gateways', function () {
     second.start()
   })
 
-  it('accept a used token again from the same machine, which may not have got the answer, but not from another machine', async () => {
+  it('accept a used token again from the same machine, for example after a lost answer, but not from another machine', async () => {
     thirdToken = (await invite('third')).token
     const token = thirdToken
     placeKey(third)

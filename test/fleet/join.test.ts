@@ -186,7 +186,7 @@ describe('the joining of a host', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('does not permit the address of another host unless that host has joined and is offline', async () => {
+  it('permits the address of another host only if the other host has joined and is offline', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')

@@ -143,7 +143,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(findAt(target(), guest)).to.equal(undefined)
   })
 
-  it('deletes what the target has reserved after a move that the store has lost', async () => {
+  it('deletes the copy and the reservations on the target host after a move that the store has lost', async () => {
     const guest = await addGuest()
     const { uuid } = guest
     await expectAt(target(), guest, 'lost', 0)

@@ -103,7 +103,7 @@ describe('calls that wait for a host', function () {
       returned.stop()
     }).timeout(120_000)
 
-    it('are refused once the host has not connected for a while', async () => {
+    it('fail with host_offline if the host has not connected in the time in which it is expected', async () => {
       const { hostId, fleet } = await restartWithout(100)
       await fleet.expectedConnections()
       await waitFor(async () => (await codeOf(Promise.resolve().then(() => fleet.agent(hostId)))) === 'host_offline')

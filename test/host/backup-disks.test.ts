@@ -105,7 +105,7 @@ describe('a backup of a disk', function () {
   }
 
   for (const [name, script] of disks)
-    it(`${name} needs no more space than the original disk when the backup is restored onto its guest or another guest`, async () => {
+    it(`${name} can be restored onto the same or another guest without more space than the original disk`, async () => {
       fill(script)
       const [before, data] = [await freeBytes(guest), describeData(guest)]
       const id = await host.backUp(guest, target)

@@ -95,7 +95,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('omits files with shared ranges if all ranges together need too much memory, but not files with large holes', async () => {
+  it('contains fewer files with shared ranges, but all files with large holes, if the list of ranges needs too much memory', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)

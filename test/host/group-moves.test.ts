@@ -10,7 +10,7 @@ describe('the preparation of moves of processes between cgroups', () => {
   const cgroups = readCgroupLayout()
   const readOwn = (pid: number): string | undefined => readKernelFile(`/proc/${pid}/cgroup`)
 
-  it('does not change the cgroup of the agent', async () => {
+  it('leaves the agent itself in its cgroup', async () => {
     const before = readOwn(process.pid)
     const moves = new GroupMoves(cgroups)
     for (let times = 0; times < 100; times++) moves.prepare()

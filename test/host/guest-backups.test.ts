@@ -142,7 +142,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('cannot be restored onto a suspended guest; a guest that is suspended during a restore stays stopped', async () => {
+  it('are not restored onto a suspended guest, and a guest that is suspended during a restore stays stopped', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)

@@ -222,7 +222,7 @@ describe('the lxc driver', function () {
       }
     })
 
-    it('reports that a stopped guest cannot be frozen, and does nothing if a stopped guest is to be thawed', async () => {
+    it('returns false for the freeze of a stopped guest, and ignores the thaw of a stopped guest', async () => {
       const machine = await lab.prepared()
       expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
       await lab.host.driver.thaw(machine)

@@ -145,7 +145,7 @@ describe('the space that snapshots retain', function () {
     }
   })
 
-  it('permits a guest to rewrite its full disk while the agent has a temporary snapshot of it', async () => {
+  it('does not prevent a guest from rewriting its full disk while the agent has a temporary snapshot of the disk', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), boughtMib - slackMib)

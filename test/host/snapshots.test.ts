@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('are not mixed up if the agent was killed after it exchanged volumes and before it deleted the old volume', async () => {
+  it('are not exchanged a second time if the agent was killed after the exchange and before the deletion of the old volume', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // These renames simulate an agent that was killed when it had exchanged the volumes, but not deleted the old one.

@@ -46,7 +46,7 @@ describe('IPv6 forwarding of the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays enabled while a guest has an IPv6 address, but settings that only other prefixes need are reset', async () => {
+  it('stays enabled while a guest has an IPv6 address, but the setting proxy_ndp is reset with the last prefix that needs it', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])

@@ -48,7 +48,7 @@ describe('a detected IPv6 prefix', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('stays in use while a guest has an address from it; a default route over a different interface causes a warning', async () => {
+  it('stays in use while a guest uses it, even if the default route moves to a different interface, which causes a warning', async () => {
     pair.a = { ...pair.a, ipv6Addresses: await choose([own]) }
     await pair.attach(pair.a)
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)

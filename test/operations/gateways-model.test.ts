@@ -20,7 +20,7 @@ describe('the state search in a model of two gateways with leases, epochs and co
   })
 
   for (const fault of modelFaults.filter((one) => one !== 'none'))
-    it(`finds a violation in a faulty model in which ${fault}`, () => {
+    it(`finds a violation if the model contains this fault: ${fault}`, () => {
       const found = explorations.some((bounds) => explore(gatewaysModel(fault, bounds), maxStates).violation)
       expect(found).to.equal(true)
     })

@@ -96,20 +96,20 @@ describe('the state search in a model of guests that move between hosts', () => 
     expect(violation).to.equal(undefined)
   })
 
-  it('finds no state in which a guest runs twice for long or is lost after a host was restored or removed', () => {
+  it('finds no state in which a guest is lost or runs twice for long because a host was restored from a backup or removed', () => {
     const { states, violation } = search([firstWorld(2)], productRules, { moves: 2, incidents: 1 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
   for (const [name, fault] of Object.entries(incidentFaults))
-    it(`finds a violation in a faulty model in which ${name}`, () => {
+    it(`finds a violation if the model contains this fault: ${name}`, () => {
       const { violation } = search([firstWorld(2)], { ...productRules, ...fault }, { moves: 1, incidents: 1 })
       expect(violation).to.be.a('string')
     })
 
   for (const [name, fault] of Object.entries(faults))
-    it(`finds a violation in a faulty model in which ${name}`, () => {
+    it(`finds a violation if the model contains this fault: ${name}`, () => {
       const { violation } = search([firstWorld(3)], { ...productRules, ...fault }, { moves: 2, incidents: 0 })
       expect(violation).to.be.a('string')
     })

@@ -35,7 +35,7 @@ describe('the installation script of a gateway', () => {
       expect(execFileSync('sh', args, { input: script, env }).toString()).to.equal('berth_jt_secret unset\n')
   })
 
-  it('does not contain the here-document delimiter that its launcher uses', () => {
+  it('does not contain the line that ends the here-document in which it is sent', () => {
     expect(composeInstallScript(parts)).not.to.include('END OF THE INSTALLATION SCRIPT')
   })
 })

@@ -72,7 +72,7 @@ describe('set-up scripts that run at the same time', function () {
     await says(second, 'taken')
   })
 
-  it('wait for the lock of the new lock file if a purge has removed the lock file for whose lock they waited', async () => {
+  it('lock a new lock file if a purge has removed the file whose lock they waited for', async () => {
     const file = join(dir, 'removed')
     const purge = hold(file)
     await says(purge, 'taken')

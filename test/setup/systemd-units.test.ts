@@ -48,7 +48,7 @@ describe('systemd units', () => {
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
 
-  it('stop guests only in a shutdown, after the agent has stopped and before the services that guests need are stopped', () => {
+  it('stop guests only in a shutdown: after the agent, but before the services that guests need', () => {
     const settings = parseUnit(readFileSync('systemd/berth-guests.service', 'utf8'))
     expect(settings.get('Before')).to.deep.equal(['berth-agent.service'])
     const before = settings.get('After')?.join(' ').split(' ')

@@ -85,7 +85,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps a caller in the list of callers if an audit entry of this caller is added just before the caller is removed', async () => {
+  it('keeps a caller in the list of callers if a new audit entry of this caller arrives while the caller is being removed', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)

@@ -99,7 +99,7 @@ describe('an event that happened while no gateway ran', () => {
     expect(await told()).to.include.members(['task.done', 'guest.updated'])
   })
 
-  it('is queued once if the store executed the write but its answer was lost', async () => {
+  it('is queued only once for delivery, even if the answer of the store to the first attempt was lost', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))

@@ -17,13 +17,13 @@ describe('cgroups of a guest that an older agent started', () => {
   })
   after(() => scratch.wipe())
 
-  it('lose group write permission in v1 hierarchies and get a limit of subgroups in the v2 hierarchy; a second call changes nothing', () => {
+  it('become read-only for their group in v1 hierarchies, and get a limit of subgroups in the v2 hierarchy', () => {
     expect([boundGroups(layout, 'bt-1'), boundGroups(layout, 'bt-1')]).to.deep.equal([true, false])
     expect([modeOf(groupOf(memory)), modeOf(groupOf(unified))]).to.deep.equal([0o755, 0o775])
     expect(readFileSync(`${groupOf(unified)}/cgroup.max.descendants`, 'utf8')).to.equal('512')
   })
 
-  it('are not created if they no longer exist', () => {
+  it('are not created again if they no longer exist', () => {
     expect(boundGroups(layout, 'bt-2')).to.equal(false)
     expect(existsSync(`${unified}/lxc.payload.bt-2`)).to.equal(false)
   })

@@ -23,10 +23,10 @@ describe('the acceleration of a host', () => {
   }
 
   for (const [what, finds, after] of [
-    ['becomes kvm as soon as kvm works', [missing, kvm], kvm],
-    ['becomes tcg after two failed checks of kvm', [kvm, hangs, hangs], hangs],
-    ['stays kvm after a single failed check', [kvm, hangs, kvm], kvm],
-    ['is reported with the latest reason why kvm does not work', [missing, hangs], hangs],
+    ['becomes "kvm" after the first successful check of KVM', [missing, kvm], kvm],
+    ['becomes "tcg" after two failed checks of KVM', [kvm, hangs, hangs], hangs],
+    ['stays "kvm" after a single failed check', [kvm, hangs, kvm], kvm],
+    ['is reported with the latest reason why KVM does not work', [missing, hangs], hangs],
     ['stays the same if KVM cannot be checked', [kvm, new Error('no memory')], kvm],
   ] as const)
     it(what, async () => {

@@ -9,7 +9,7 @@ describe('RestartPolicy, which delays the restart of a guest,', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('waits a limited time if the cause of the end of a guest has not been reported yet', () => {
+  it('waits up to 1.5 s for the report why a guest ended', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)

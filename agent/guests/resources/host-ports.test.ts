@@ -69,7 +69,7 @@ describe('reserved port mappings', () => {
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('have the same port numbers on the host as in the guest if only a range of the guest is requested and its ports are free on the host', () => {
+  it('use the port numbers of the guest also on the host if the request names no host ports and these ports are free', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])

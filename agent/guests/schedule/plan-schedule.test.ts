@@ -40,7 +40,7 @@ describe('planSchedule, which applies a request to a schedule,', () => {
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
-  it('keeps the days of the runs when the schedule is set again, unless interval or time of day change', () => {
+  it('keeps the days of the runs unless the request changes the interval or the time of day', () => {
     const weekly = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-05-01 10:00:00')
     const again = { ...daily, intervalHours: 168 }
     expect(set(weekly, { ...again, retention: 2 }, '2026-05-04 10:00:00')).to.deep.equal({
@@ -142,7 +142,7 @@ describe('runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('are not made up for if the next regular run is soon, and are only a few minutes late after a short outage', () => {
+  it('are omitted if they were missed and the next regular run is soon, but only delayed if the outage was short', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })

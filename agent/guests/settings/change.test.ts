@@ -47,7 +47,7 @@ describe('a change of a setting of a guest', () => {
     expect(store.get('u1').statusReason).to.equal('a')
   })
 
-  it('is written only once if it is repeated with the same request id, but is applied to the host again', async () => {
+  it('is stored once but applied to the host again when the request is repeated with the same request id', async () => {
     await change(0, setReason('a'), 'id-1')
     const { revision } = store.get('u1')
     expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')
@@ -99,7 +99,7 @@ describe('a change of a setting of a guest', () => {
     expect(told).to.deep.equal(['a'])
   })
 
-  it('reads the guest once before and once after the write, and a third time if another change of the guest occurred meanwhile', async () => {
+  it('reads the guest before and after the write, and once more if the guest was changed again in between', async () => {
     const [reads, get] = [[] as string[], store.get.bind(store)]
     store.get = (uuid) => (reads.push(uuid), get(uuid))
     expect(await change(0, setReason('a'))).to.equal('a')

@@ -120,10 +120,10 @@ describe('port mappings of a guest', () => {
   })
 
   for (const [name, change] of [
-    ['are removed', () => mappings.remove(target, 0)],
-    ['keep their host ports', () => mappings.update(target, 0, { containerPort: 80 })],
+    ['the removal of a mapping', () => mappings.remove(target, 0)],
+    ['a change that keeps the host port', () => mappings.update(target, 0, { containerPort: 80 })],
   ] as const)
-    it(`need no query of the host’s listening ports if they ${name}`, async () => {
+    it(`do not wait for a list of the host’s listening ports: ${name}`, async () => {
       await mappings.add(target, at(waitingPort, 'udp'))
       const changed = change()
       await turnOfTheLoop()

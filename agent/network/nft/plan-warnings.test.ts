@@ -150,7 +150,7 @@ describe('the functions that create warnings about firewall rules of other progr
       false,
     ],
   ] as [string, string, string[], string[], boolean][])
-    it(`report that a chain ${expected ? 'drops' : 'does not drop'} guests' packets ${name}`, () => {
+    it(`find that a chain ${expected ? 'drops' : 'does not drop'} the packets of guests ${name}`, () => {
       const lines = (all: readonly string[]): string => all.map((line) => `\t\t${line}\n`).join('')
       const head = `type filter hook forward priority 0; policy ${policy};`
       const text = `table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n\n\tchain F {\n${lines([head, ...rules])}\t}\n\n\tchain X {\n${lines(more)}\t}\n}\n`

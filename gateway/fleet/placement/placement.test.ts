@@ -81,7 +81,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(await codeOf(() => placeNew('new', 'a'))).to.equal('resource_exhausted')
   })
 
-  it('counts a guest once after its host has reported it', () => {
+  it('counts the resources of a guest once, not in addition to its reservation, after the host has reported the guest', () => {
     stored.set('o', on('a', 'u'))
     show('a', 'u')
     expect(placeNew('new', 'a')).to.equal('a')

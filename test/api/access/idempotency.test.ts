@@ -249,7 +249,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k')))) === 'ran')
   })
 
-  it('creates one API key for one operation id, even if several gateways try at once', async () => {
+  it('leads to only one API key if several gateways run the same request at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
     const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }
     const stores = await Promise.all([1, 2, 3].map(() => redis.openStore(prefix)))

@@ -133,7 +133,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  it('have one limit for each device until a login from this device is complete, whatever other attempts occur before', async () => {
+  it('are limited per device until a login from this device succeeds, in any sequence of attempts from all devices', async () => {
     const place = fc.constantFrom<Place>('device', 'first stranger', 'second stranger')
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom<Step>('wrong code', 'wrong recovery code') },
@@ -150,7 +150,7 @@ describe('guesses at a second factor', function () {
     )
   })
 
-  it('stay limited on a device that logged in before, even if the right password precedes each guess', async () => {
+  it('stay limited on a known device, even if the right password is sent before each guess', async () => {
     const victim = await makeVictim()
     let checked = 0
     for (let n = 0; n < 60; n++) {

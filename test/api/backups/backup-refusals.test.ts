@@ -53,7 +53,7 @@ describe('backups over HTTP', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled after a restart if the agent ended before it could cancel them', async () => {
+  it('are canceled after a restart of the agent if the agent ended after the request to cancel them', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++

@@ -129,7 +129,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('run after a restart of the agent, because the agent stores the target itself', async () => {
+  it('still run after a restart of the agent', async () => {
     await isSet(daily)
     await lab.agent.restart()
     await lab.gateway.fleet.caughtUp('host-a')

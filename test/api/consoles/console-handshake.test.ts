@@ -71,7 +71,7 @@ describe('the opening of a console', () => {
   })
 
   describe('is limited in number', () => {
-    it('to five open consoles for each caller and ten for each container, until one of them is closed', async () => {
+    it('to five open consoles for each caller and ten for each container; another can be opened when one is closed', async () => {
       const clients = []
       for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
       const refused = await lab.open(guest.name)

@@ -66,7 +66,7 @@ describe('field values whose type or notation differs from the schema', () => {
         }
   })
 
-  it('do not lift a restriction if they are empty: a change ignores them, and a creation is refused', () => {
+  it('never lift a restriction if they are empty: a change ignores the field, and a creation is refused', () => {
     let restricting = 0
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {

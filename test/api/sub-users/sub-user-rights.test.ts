@@ -102,7 +102,7 @@ describe('the rights of a sub-user', function () {
       expect(await add({ container_port: 10 })).to.deep.equal([403, 'quota_exceeded', undefined])
     })
 
-    it('exclude the search for free ports on an address of the host', async () => {
+    it('permit a search for free ports, but not on a host address that the sub-user names', async () => {
       expect((await ask('GET', '/containers/own/random-port')).status).to.equal(200)
       expect(await answerOf(ask('GET', '/containers/own/random-port?host_ip=192.0.2.10'))).to.deep.equal([
         403,

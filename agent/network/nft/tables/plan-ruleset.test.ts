@@ -88,7 +88,7 @@ describe('the nft ruleset', () => {
     expect(rulesOf(true).filter((line) => line.endsWith('return'))).to.deep.equal([])
   })
 
-  it('matches guests by the interface prefix and a digit: bx1 but not bxy1', () => {
+  it('matches interfaces of guests by the prefix and a digit, for example bx1 but not bxy1', () => {
     expect(commands.join('\n')).to.contain('"bx0*", "bx1*"').and.not.contain('"bx*"')
   })
 
