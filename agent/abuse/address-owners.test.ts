@@ -15,7 +15,7 @@ describe('findOwner, which finds the guest that had an address at a given time,'
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
   })
 
-  it('does not return the new owner of an address for traffic of the former owner', () => {
+  it('returns no guest for traffic from before the new owner of the address was known', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 1000)
     owners.update([guest('b', '10.0.0.2', 1500)], 2000)

@@ -35,7 +35,7 @@ describe('the record of changed kernel settings', () => {
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('keeps the original value of a setting while agents change the setting, and records a new value if another program changed it', () => {
+  it('contains the value of a setting from before the agents changed it, or the value that another program set since then', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })
@@ -61,7 +61,7 @@ describe('the record of changed kernel settings', () => {
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
     const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
-    it('lets the agent restore the settings that it no longer needs, and still contains all other settings', () => {
+    it('is used to restore only the settings that the agent no longer needs, and retains all others', () => {
       const left = planRelease(record, a, unused)
       expect(left.restore).to.deep.equal([forwards])
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
@@ -121,7 +121,7 @@ describe('the record of changed kernel settings', () => {
       expect(restore).to.deep.equal([])
     })
 
-    it('is deleted even if it still lists another agent, if the state directory of that agent no longer exists', () =>
+    it('is deleted if the only other agent in the record has no state directory any more', () =>
       expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(undefined))
   })
 })

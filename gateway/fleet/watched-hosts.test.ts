@@ -37,7 +37,7 @@ describe('the hosts of a gateway whose store has lost some of them', () => {
     list = { records: [recordOf('two', 2)], removed: new Set() }
   })
 
-  it('show the changes of others before the lost hosts are written again', async () => {
+  it('show changes by other gateways even before the lost hosts are written to the store again', async () => {
     await reportChange()
     expect([...view.states()].map(({ record }) => [record.id, record.version])).to.deep.equal([
       ['one', 1],

@@ -45,14 +45,14 @@ describe('the gateway’s copy of a document in the store', () => {
     expect(await change(4, 'four', 'reportChange')).to.equal('five')
   })
 
-  it('is replaced by the older version of a new Redis master, because the newer version was never acknowledged', async () => {
+  it('is replaced by the value of a new Redis master even if that value has a lower version number', async () => {
     const { change, heard } = await begin()
     expect(await change(4, 'four', 'reportUp')).to.equal('four')
     expect(await change(5, 'another five', 'reportChange')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'four', 'another five'])
   })
 
-  it('is replaced by another value with the same version if this value comes from a new Redis master', async () => {
+  it('is replaced by the value of a new Redis master even if both values have the same version number', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'another five', 'reportUp')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'another five'])

@@ -59,6 +59,6 @@ describe('the dependency graph of the repository', () => {
       'test/api/guests/containers.test.ts',
     ]))
 
-  it('does not lead from the gateway to tests of agents that run without a gateway', () =>
+  it('does not lead from a file of the gateway to tests that start only an agent', () =>
     expect(affected('gateway/webhooks/deliverer.ts')).not.to.include('test/host/boot.test.ts'))
 })

@@ -42,7 +42,7 @@ describe('a guest whose additional IPv6 addresses are closer to its clients than
     expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
   }
 
-  it('still uses its first address as source address after more addresses were added, also for port mappings', async () => {
+  it('uses its first address as source address, also for port mappings, after closer addresses were added', async () => {
     const value = { count: 0, addresses: nearer }
     await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
     given = await readNetwork()

@@ -86,7 +86,7 @@ describe('the hosts of a gateway whose store has another master', () => {
     expect(shown()).to.equal('kept')
   })
 
-  it('are written to the new master if it has lost them', async () => {
+  it('are written to the new master if it does not contain them', async () => {
     await write(recordOf(9, 'lost'))
     await hosts.poll()
     await replaceServer()

@@ -176,7 +176,7 @@ describe('a fleet that moves guests between hosts', function () {
     agent.domain.arrivals.appoint({ uuid, generation, isOwner })
   const findAt = (agent: LabAgent, { uuid }: Guest) => agent.guests().find((guest) => guest.uuid === uuid)
 
-  it('keeps the data that a newer move has sent when the target gets a late request of an older move', async () => {
+  it('keeps the data of the present move on the target host when a late request of an earlier move arrives', async () => {
     const guest = await addGuest()
     await expectAt(target(), guest, 'newer', 1)
     target().host.volumes.add(guest.uuid)

@@ -137,7 +137,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  it('whose list of sparse and shared ranges was lost can be restored, because the guest gets space for complete files', async () => {
+  it('can be restored without its list of sparse and shared ranges, because the guest temporarily gets space for complete files', async () => {
     fill('head -c 100M /dev/urandom >data; truncate -s 2000M sparse')
     const [before, data] = [await freeBytes(guest), describeData(guest)]
     const id = await host.backUp(guest, target)

@@ -189,7 +189,7 @@ describe('the lxc driver', function () {
       expect(existsSync(mark)).to.equal(false)
     })
 
-    it('does not report the end of a guest that reboots from inside, and the guest keeps its network and id mapping', async () => {
+    it('does not report a reboot from inside as the end of the guest, whose network and id mapping stay the same', async () => {
       const next = await lab.host.reopen()
       const told: string[] = []
       next.onStopped((uuid) => told.push(uuid))

@@ -42,7 +42,7 @@ describe('the sandbox of a program', function () {
       expect(await said(`cat ${path} 2>&1 || true`), path).to.match(/No such file/)
   })
 
-  it('contains devices that the user of the program can use, although the umask of the agent is 0077', () => {
+  it('contains devices that the program can use even if the umask of the agent is 0077', () => {
     const args = [`${userId}`, input, directory, '', '1000', '/bin/sh', '-c', 'echo x >/dev/null; umask; ls /dev']
     const script = 'umask 0077; exec perl "$@"'
     const said = execFileSync('sh', ['-c', script, 'sh', perlProgram('in-sandbox'), ...args], {

@@ -163,7 +163,7 @@ describe('the rates of guests', function () {
     await expectRate(flow(a, 'down'), 20)
   })
 
-  it('are set again by the first check of a restarted agent, even if only a full comparison with the kernel finds the change', async () => {
+  it('are restored by the first check of a restarted agent after another program changed them', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
     lab.in(lab.host, 'tc', ...`class change dev ${a.device} classid d0:1 htb rate 900mbit`.split(' '))

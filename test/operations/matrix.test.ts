@@ -121,7 +121,7 @@ describe('an operation whose process is killed', function () {
       })
 
     for (const phase of ['before-undo', 'after-undo'] as const)
-      it(`is undone after a restart, and reports the original error, if the kill occurs ${phase.split('-')[0]} the undo of the step "${step}"`, async () => {
+      it(`is undone after a restart, and reports the original error, if the process is killed ${phase.split('-')[0]} the undo of the step "${step}"`, async () => {
         await expectKilled(directory, { submit: create, fail, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record).to.include({

@@ -119,7 +119,7 @@ describe('operations during shutdown and recovery', () => {
     ['pending', true],
     ['running', false],
   ] as const)
-    it(`fail if their journal entry with the status "${state}" is damaged, and the next operation of the guest runs`, async () => {
+    it(`fail, without blocking the next operation of the guest, if their journal entry of the status "${state}" is damaged`, async () => {
       const outcomes: OperationOutcome[] = []
       const ran: string[] = []
       const settle = (_: unknown, outcome: OperationOutcome): void => void outcomes.push(outcome)

@@ -141,7 +141,7 @@ describe('a gateway and an agent of different versions', function () {
     await expectToWork('three', { gateway: versions.present, agent: versions.present })
   })
 
-  it('work together: the previous gateway, on data that the present gateway wrote, and the present agent', async () => {
+  it('work together after a downgrade of the gateway, which then uses the data that the newer gateway wrote', async () => {
     apt(documented(upgrades, '--allow-downgrades berth-gateway='), versions.previous)
     await expectToWork('four', { gateway: versions.previous, agent: versions.present })
   })

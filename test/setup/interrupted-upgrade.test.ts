@@ -222,7 +222,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(readFileSync(join(path, 'reports'), 'utf8')).to.equal(reports)
   })
 
-  it('ends with an error at the next boot if the packages of the former version are missing, and further boots do not retry the return to this version', () => {
+  it('fails at the next boot, and is not retried at later boots, if the packages of the former version are missing', () => {
     set('cut-2')
     upgrade()
     rmSync(join(packages, 'previous/InRelease'))
@@ -255,7 +255,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('repeats a rollback that was killed after it exchanged the retained packages of both versions', () => {
+  it('completes a repeated rollback if the first rollback was killed after it exchanged the packages of both versions', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     renameSync(join(packages, 'previous'), join(packages, 'next'))

@@ -136,7 +136,7 @@ describe('scripts/down --purge', function () {
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`removes nothing if the programs are not built and the shell cannot read the configuration ${JSON.stringify(network)}`, () => {
+    it(`removes nothing if the programs are not built and the shell script cannot parse the section network: ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)

@@ -40,7 +40,7 @@ describe('a set-up that is killed', function () {
       ${lines}`)
   }
 
-  it('while it starts a daemon leaves a daemon that scripts/down can stop, at whichever command the set-up was killed', () => {
+  it('at any command of the start of a daemon leaves a daemon that scripts/down can stop', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0

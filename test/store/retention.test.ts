@@ -61,7 +61,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps an audit outcome without an audit entry for one hour, because the entry may be written later', async () => {
+  it('keeps the outcome of an audit entry for one hour if the entry itself was not written yet', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     const add = (stream: string, id: string, fields: Record<string, string>) =>
       store.client.xAdd(store.key(stream), id, { e: JSON.stringify(fields) })

@@ -16,7 +16,7 @@ describe('FrameStream, which sends messages and data between two hosts,', () => 
     expect(await stream.next()).to.deep.equal({ content: Buffer.from('x'), isData: true })
   })
 
-  it('sends keep-alives while it has nothing else to send', async () => {
+  it('sends keep-alive frames while it has no messages or data to send', async () => {
     const [near, far] = duplexPair()
     new FrameStream(near, { keepAliveMs: 5, silenceMs: hourMs })
     const [chunk] = (await once(far, 'data')) as [Buffer]
@@ -32,7 +32,7 @@ describe('FrameStream, which sends messages and data between two hosts,', () => 
     expect(near.destroyed).to.equal(true)
   })
 
-  it('does not end a silent connection while no message is awaited', async () => {
+  it('keeps a silent connection open while it does not wait for a message', async () => {
     const [near, far] = duplexPair()
     const stream = new FrameStream(near, { keepAliveMs: hourMs, silenceMs: 50 })
     await new Promise((resolve) => setTimeout(resolve, 100))

@@ -18,22 +18,22 @@ const record = {
 } as const
 
 describe('planStreamBytes, which limits the next stream of a move,', () => {
-  it('allows one stream as many bytes as the disk has, and some overhead', () => {
+  it('limits a single stream to the size of the disk plus some overhead', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('limits all streams together to the space for the disk, its snapshots and the transfer rounds', () => {
+  it('limits the bytes of all streams of a move to the space for the disk, its snapshots and the transfer rounds', () => {
     expect(planStreamBytes(record, { a: 30 * gib })).to.equal(6 * gib)
     expect(planStreamBytes(record, { a: 30 * gib, b: 5 * gib })).to.equal(gib)
     expect(planStreamBytes(record, { a: 36 * gib, b: 5 * gib })).to.equal(0)
   })
 
-  it('allows more bytes for a guest whose snapshots may retain more space', () => {
+  it('allows more bytes if the guest has a higher limit for the space of its snapshots', () => {
     const snapshotSpace = { ...unmeasuredSpace, limitBytes: 100 * gib }
     expect(planStreamBytes({ ...record, snapshotSpace }, { a: 41 * gib })).to.equal(6 * gib)
   })
 
-  it('refuses a move with more snapshots than the guest and the transfer rounds can create', () => {
+  it('refuses a move that has sent more snapshots than the guest and the transfer rounds can have', () => {
     const many = Object.fromEntries(Array.from({ length: 1100 }, (_, index) => [`s${index}`, 1]))
     expect(() => planStreamBytes(record, many))
       .to.throw()

@@ -49,9 +49,9 @@ describe('the extra space for a restored backup, in addition to the limit of the
     ],
     ['is needed even if the original disk was almost empty', 262 * mib, 2 * mib, 260 * mib],
     ['is refused if it would exceed the size of the disk', 3000 * mib, 800 * mib, undefined],
-    ['is 0 for a backup of an older version if the restored volume fits', 1024 * mib, undefined, 0],
+    ['is 0 for a backup of an older agent if the restored volume fits', 1024 * mib, undefined, 0],
     [
-      'is refused for a backup of an older version if the restored volume does not fit',
+      'is refused for a backup of an older agent if the restored volume does not fit',
       1025 * mib,
       undefined,
       undefined,
@@ -68,7 +68,7 @@ describe('the planned space for fetching a backup from its target', () => {
       { savedBytes: 924, movedBytes: 500 },
       600,
     ],
-    ['a backup of an older version, which does not record how much data a restore moves', { savedBytes: 924 }, 1124],
+    ['a backup of an older agent, which did not record how much data a restore moves', { savedBytes: 924 }, 1124],
   ] as const)
     it(`is enough for ${name}`, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))

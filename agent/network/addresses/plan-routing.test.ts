@@ -110,14 +110,14 @@ describe('a change of IPv6 prefixes', () => {
       expect(outcome(() => checkSourcesChange({ before, after }, assigned))).to.contain(expected))
 
   for (const [name, more, expected] of [
-    ['name an unused address as the address of the host', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
+    ['set an unused address as the address of the host', { address: '2001:db8:1::1', gateway: 'fe80::1' }, 'allowed'],
     [
-      'name a guest’s address as the address of the host',
+      'set the address of a guest as the address of the host',
       { address: '2001:db8:1::5' },
       'address_in_use: 2001:db8:1::5',
     ],
     [
-      'name a guest’s address as the address of the router',
+      'set the address of a guest as the address of the router',
       { gateway: '2001:db8:1::5' },
       'address_in_use: 2001:db8:1::5',
     ],

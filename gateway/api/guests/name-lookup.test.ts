@@ -47,7 +47,7 @@ describe('name lookups', () => {
     expect(await names.resolve('b')).to.deep.equal(['192.0.2.7'])
   })
 
-  it('return nothing after the timeout, and send no new query immediately afterwards', async () => {
+  it('return nothing if no answer arrives in time, and send no new query for the same name soon afterwards', async () => {
     answers = false
     const names = new NameLookup({ timeoutMs: 200, keepMs: 60_000, keep: 10, servers })
     expect(await names.resolve('one.example')).to.deep.equal([])

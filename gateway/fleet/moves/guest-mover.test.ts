@@ -204,7 +204,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.told[0]).to.equal('c 3 false')
   })
 
-  it('does not stop the copy on the source of a move because of a late report that it is outdated', async () => {
+  it('ignores a late report that the copy on the source host of a move is outdated', async () => {
     lab.confirm = async () => false
     lab.view.findState('a')!.outdated.set(uuid, 1)
     lab.moves = [switched]

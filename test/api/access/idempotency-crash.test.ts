@@ -131,7 +131,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
       expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
     })
 
-    it('does not add a host again for a repeated request if the host was removed before the repetition', async () => {
+    it('answers a repeated request with 409 if the host that the first request added was removed meanwhile', async () => {
       await failOnce()
       const [{ id } = { id: '' }] = test.fleet.view.hosts()
       await test.fleet.hosts.removeHost(id, { force: false })

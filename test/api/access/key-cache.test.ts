@@ -97,7 +97,7 @@ describe('the cache of API keys', () => {
     expect(cache.get(record.digest)?.rights.disabled).to.equal(true)
   })
 
-  it('drops a key when the record of the key that created it changes', async () => {
+  it('drops a key when the record of its creator, another key, changes', async () => {
     const child = createKeySecret()
     await insertKey(writer.client, keyNames(writer), {
       ...record,

@@ -159,7 +159,7 @@ describe('consoles', () => {
       await waitFor(() => terminal.input === 'x', { what: 'the same terminal' })
     })
 
-    it('is possible only for the same caller and guest, and until the console is closed', async () => {
+    it('is possible only with the same caller and guest, and only before the console is closed', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       client.socket.terminate()
       const other = await lab.addGuest()

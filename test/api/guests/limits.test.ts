@@ -54,7 +54,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('cause an answer that names the ignored fields of the request, whether or not a limit changes', async () => {
+    it('ignore unsupported fields of a request, and the answer names these fields', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,
@@ -282,7 +282,7 @@ describe('limits, expiry and traffic over HTTP', () => {
       expect((await start()).status).to.equal(202)
     })
 
-    it('beyond the quota makes the host throttle the container or has no effect, as configured', async () => {
+    it('is throttled or unlimited beyond the quota, depending on the field traffic_action', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1, traffic_action: 'throttle' })
       await use(2 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: false, throttled: true })

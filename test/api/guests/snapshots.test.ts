@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('cannot be created while the host is offline, and are created by a task if the creation takes too long', async () => {
+  it('cannot be created while the host is offline; a creation that takes too long is answered with 504 and continues as a task', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')

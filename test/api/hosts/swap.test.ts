@@ -92,7 +92,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.include({ size_mb: 64, enabled: true, total_mb: 64 })
   })
 
-  it('does not affect other swap space of the host; the total size includes the other swap space', async () => {
+  it('does not replace other swap space of the host, and the total size includes both', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
     expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({

@@ -114,7 +114,7 @@ describe('field values whose type or notation differs from the schema', () => {
       expect(await keys.find(id)).to.deep.include(bounds)
     })
 
-    it('prevent the creation of the key if one of them is empty', async () => {
+    it('lead to the refusal of a new key if one of them is empty', async () => {
       const count = async () => (await gateway.request('GET', '/api-keys')).body.data.length as number
       const before = await count()
       for (const [field, forms] of [...open, ['scopes', [[]]] as const])

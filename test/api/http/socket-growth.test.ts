@@ -168,14 +168,14 @@ describe('a connection', function () {
   }
 
   for (const name of Object.keys(requests('', '')))
-    it(`on which a client sends the same request many times (${name}) has as many event listeners after the last request as after the first`, async () => {
+    it(`on which a client repeats a request (${name}) has no more event listeners after the last request than after the first`, async () => {
       const socket = connect({ host: '127.0.0.1', port: ports.plain })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.plain)
       expect(last).to.deep.equal(first)
     })
 
   for (const name of ['a GET', 'a refused upgrade to h2c', 'an upgrade at an unknown path'])
-    it(`over TLS on which a client sends the same request many times (${name}) has as many event listeners after the last request as after the first`, async () => {
+    it(`over TLS on which a client repeats a request (${name}) has no more event listeners after the last request than after the first`, async () => {
       const socket = connectTls({ host: '127.0.0.1', port: ports.tls, rejectUnauthorized: false })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.tls)
       expect(last).to.deep.equal(first)
@@ -228,7 +228,7 @@ describe('a connection', function () {
     }
   })
 
-  it('to an agent has as many event listeners after the last of many calls as after the first', async () => {
+  it('to an agent has no more event listeners after many calls than after the first call', async () => {
     const isAgent = (port: number): boolean => !Object.values(ports).includes(port)
     const ask = (): Promise<unknown> => gateway.request('GET', '/routing')
     await ask()

@@ -67,7 +67,7 @@ describe('sub-users that a key with restricted rights creates', function () {
     expect(rotated.status).to.equal(200)
   })
 
-  it('are hidden from a key that is not bound to all of their containers', async () => {
+  it('are hidden from a key that is bound to only some or none of the containers of the sub-user', async () => {
     const mine = await calls.make({ container_name: 'one' })
     const others = [await calls.make({ container_name: 'two' }), await calls.make({ container_names: ['one', 'two'] })]
     const key = await gateway.makeKey({ scopes: all, container_uuids: [one!.uuid] })

@@ -164,7 +164,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('is slow, until the new certificate is complete; further changes of TLS are refused until then', async () => {
+    it('is slow: further changes of TLS are refused until the new certificate is complete', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })

@@ -131,7 +131,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
-  it('planAttach sets a firewall once, and again if its rules change or the chains on the host differ from its rules', () => {
+  it('planAttach sets a firewall again only if the rules of the guest or the chains on the host have changed', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
     const set = index.planAttach(closed)

@@ -19,7 +19,7 @@ describe('stale connections', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('are not found if no nft set element changes', () => {
+  it('do not result from a change that adds or removes no nft set elements', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
@@ -73,7 +73,7 @@ describe('stale connections', () => {
     expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
   })
 
-  it('are purged only at host addresses of the same family as the target of the mapping', () => {
+  it('of a mapping are purged only at host addresses with the IP version of the mapping’s target', () => {
     const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
     const found = find({
       add: [
@@ -141,7 +141,7 @@ describe('stale connections', () => {
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('may lead clients to another guest at any port if no guest has the address of the connections any more', () => {
+    it('may lead clients to the guest of the new mapping, whatever its port, if their own guest lost its address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
@@ -166,7 +166,7 @@ describe('stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('at adjacent ports are combined into one range of ports, even if they belong to several changes', () => {
+  it('at adjacent ports are purged as one range of ports, even if they result from several changes', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })

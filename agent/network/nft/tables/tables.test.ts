@@ -55,7 +55,7 @@ describe('the note of a firewall (a chain whose name contains the hash of its ru
     told()
   })
 
-  it('is created only by noteFirewalls and not when the firewall is set, and only once', async () => {
+  it('is created once by noteFirewalls, and not already when the firewall is set', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
