@@ -243,7 +243,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('need no name lookup if the URL contains an address; only the check of the URL can then reject the address', async () => {
+    it('are not refused by the name lookup if the URL itself contains the address, which the check of the URL must refuse', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })

@@ -22,7 +22,7 @@ describe('findOwner, which finds the guest that had an address at a given time,'
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('does not return the new owner of an address for traffic of a guest that was deleted earlier', () => {
+  it('returns no guest for an address from the deletion of its owner until the new owner of the address is known', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)

@@ -60,12 +60,8 @@ describe('lastSeenMs, which returns when a guest last sent packets that belong t
   for (const [name, row, seenMs] of [
     ['returns the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
     ['returns the time at which a request of the guest was last refused', {}, nowMs - 5000],
-    ['returns 0 if it is only known that flows of the guest were unanswered', { outcome: 'unanswered' }, 0],
-    [
-      'returns 0 if it is only known from the host’s connection table that flows of the guest were answered',
-      { outcome: 'answered' },
-      0,
-    ],
+    ['returns 0 if it is only known that flows of the guest got no answer', { outcome: 'unanswered' }, 0],
+    ['returns 0 if only answered flows from the host’s connection table are known', { outcome: 'answered' }, 0],
     ['returns 0 if the guest only had flows to a different target than the finding', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))

@@ -41,7 +41,12 @@ describe('alerts', () => {
     ['rise to the severity of a more severe finding', ['medium', 'high'], ['medium', 'high'], 10],
     ['do not fall to the severity of a less severe finding', ['high', 'medium'], ['high', 'high'], 10],
     ['become critical if critical findings continue', [c, c, c], ['high', 'high', 'critical'], 10],
-    ['become critical at the second evaluation if evaluations are a minute apart', [c, c], ['high', 'critical'], 60],
+    [
+      'become critical at the second evaluation if the time between evaluations is a minute',
+      [c, c],
+      ['high', 'critical'],
+      60,
+    ],
     [
       'do not become critical if several evaluations find the same short burst',
       [c, c, c, c, c],

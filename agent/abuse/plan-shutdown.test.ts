@@ -41,7 +41,7 @@ describe('the stop of a guest for abuse', () => {
       'cancel',
     ],
     [
-      'is executed if evaluations are a minute apart and the last evaluation found abuse',
+      'is executed if the abuse was last found 100 seconds ago, because evaluations can be a minute apart',
       { ...pending, lastAtMs: nowMs - 100_000 },
       { lookMs: 60_000 },
       'stop',

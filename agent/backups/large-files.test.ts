@@ -92,7 +92,7 @@ describe('large files of a backup', () => {
   })
   it('are excluded from a restore by restic under their exact paths, with special characters escaped', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are excluded from a restore by restic, and so is every file outside the volume’s directory in the snapshot', () => {
+  it('are excluded from a restore by restic, as is everything outside of the directory of the volume', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))

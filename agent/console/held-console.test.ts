@@ -156,7 +156,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('replays all output to a user who reconnects without any output, and reports how much of it the user had been sent before', () => {
+  it('replays all output to a user who reconnects without any output, and reports how many bytes were sent before the disconnection', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')

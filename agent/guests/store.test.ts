@@ -59,7 +59,7 @@ describe('GuestStore, which stores the guests of an agent,', () => {
     expect(store.list()).to.deep.equal([expected])
   })
 
-  it('returns the same frozen records and the same list as long as no guest changes', () => {
+  it('returns identical, read-only objects until a guest changes', () => {
     const [record, list] = [store.get('u1'), store.list()]
     changes.transaction(() => changes.record('operation', 'o1'))
     expect([store.get('u1') === record, store.list() === list]).to.deep.equal([true, true])

@@ -159,7 +159,7 @@ describe('host ports', () => {
     expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
-  it('that a request names are refused if and only if a comparison with every mapping finds an overlap', () => {
+  it('that a request names are refused exactly if they overlap an existing mapping, in any set of mappings', () => {
     const address = fc.constantFrom('', '198.51.100.1', '198.51.100.2')
     const anySpan = fc
       .tuple(fc.integer({ min: 30000, max: 30060 }), fc.integer({ min: 0, max: 12 }), address)

@@ -322,7 +322,7 @@ describe('advancePeriod, which decides when the traffic count of a guest is rese
       3,
     ],
   ] as const)
-    it(`resets the count ${wanted === 1 ? 'once' : `${wanted} times`} for a clock that ${name}`, () => {
+    it(`resets the count ${wanted === 1 ? 'once' : `${wanted} times`} if the clock ${name}`, () => {
       let counted = { periodStart: '2026-11-01', periodLeft: '' }
       let resets = 0
       for (const day of days) {

@@ -80,7 +80,7 @@ describe('the queue of password checks', () => {
     expect((await endAll()).indexOf('rotation')).to.equal(16)
   })
 
-  it('rejects work of the account with the most waiting work if the queue is full and another account needs space', async () => {
+  it('rejects work of the account with the most waiting work when another account needs space in a full queue', async () => {
     const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
     enter('owner')

@@ -47,7 +47,7 @@ describe('the limits of consoles', () => {
     enter('key:2', 'a')
   })
 
-  it('allow ten consoles of a guest, and reserve some of these consoles for other customers and for administrators', () => {
+  it('allow ten consoles of a guest, some of which are reserved for callers without a console and for administrators', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     for (let n = 0; n < 3; n++) enter('key:2', 'a')
     refused('key:2', 'a')

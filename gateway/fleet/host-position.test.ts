@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planNewsAfter } from './host-position.js'
 
-describe('planNewsAfter, which tells a restarted gateway from which revision of a host on the changes are new,', () => {
+describe('planNewsAfter, which returns the last revision of a host before the changes that are new to a restarted gateway,', () => {
   const now = { epoch: 'a', revision: 7 }
   for (const [title, former, expected] of [
     ['returns no revision if the previous gateway process did not know the host', undefined, undefined],

@@ -31,14 +31,14 @@ describe('planAnswers, which decides whose answers make a write visible at all g
       nowMs - 100 + distrustMs,
     ],
     [
-      'needs no further answers soon after it has connected if it knows all gateways',
+      'needs no further answers, even soon after the connection to the store, if all gateways are known',
       { trusted: { a: 10_100 }, others: 1, connectedMs: nowMs - 100 },
       ['a'],
       0,
       10_100,
     ],
     [
-      'stops waiting after some time for subscribers that are not gateways',
+      'no longer waits, after some time, for a subscriber that has sent no message of a gateway',
       { others: 3, connectedMs: nowMs - distrustMs },
       [],
       0,

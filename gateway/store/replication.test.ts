@@ -22,7 +22,7 @@ describe('parseReplication, which reads the number of connected Redis replicas a
       { replicas: 1, lagBytes: 0 },
     ],
     [
-      'returns a lag of 0 if a replica is already ahead of the offset that was read earlier from the master',
+      'returns a lag of 0 if a replica reports a newer offset than its master',
       [slave(0, 'online', 10), 'master_repl_offset:5'],
       { replicas: 1, lagBytes: 0 },
     ],

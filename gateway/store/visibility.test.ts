@@ -83,7 +83,7 @@ describe('a gateway that exchanges messages with other gateways', () => {
       expect(await send().catch(String)).to.equal('Error: no connection')
   })
 
-  it('logs only once that a gateway is heard and does not answer', async () => {
+  it('logs only once that another gateway sends messages but does not answer', async () => {
     const serving = (): void => gateway.receive({ kind: 'serving', from: 'other' })
     serving()
     const heard = setInterval(serving, distrustMs / 4)

@@ -52,12 +52,7 @@ function plan(wanted: Partial<WantedTls>, old: TlsSettings, nowMs = 0): unknown 
 
 describe('a change of TLS', () => {
   for (const [what, wanted, old, expected, nowMs] of [
-    [
-      'with an empty request does nothing while TLS is off',
-      {},
-      untouched,
-      [false, 'disabled', 'host.example', 'none'],
-    ],
+    ['with an empty request does nothing while TLS is off', {}, untouched, [false, 'disabled', 'host.example', 'none']],
     ['that turns TLS on without a mode is rejected', { enabled: true }, untouched, ['invalid_field', 'mode']],
     [
       'that sets a mode turns TLS on',

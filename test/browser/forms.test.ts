@@ -347,7 +347,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
-  it('mention every required field of a request in the source file that sends the request', () => {
+  it('name every required field of a request in the source file that sends this request, or in a module that it imports', () => {
     const missing: string[] = []
     let operations = 0
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {

@@ -160,7 +160,7 @@ describe('changes of guest settings', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('free the former port only after the host has applied the change, and keep the former port if the host rejects the change', async () => {
+    it('make the former host port available to the other guest only after the host has applied the change', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -222,7 +222,7 @@ describe('changes of guest settings', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('are rejected during the creation of the guest if they concern limits, and accepted for all other settings', async () => {
+    it('are accepted during the creation of the guest, except changes of limits, which are rejected', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)

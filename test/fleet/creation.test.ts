@@ -56,7 +56,7 @@ describe('names and ids of guests in a fleet', function () {
     expect(agent.guests().length).to.equal(0)
   })
 
-  it('are the same for a repeated creation, and free again after a rejected creation', async () => {
+  it('are the same if a creation is repeated, and can be used again if a creation is rejected', async () => {
     const { agent } = await test.addHost('one')
     let asked = 0
     const { engine } = agent.domain

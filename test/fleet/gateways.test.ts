@@ -146,7 +146,7 @@ describe('several gateways', function () {
     expect([status, body.code]).to.deep.equal([409, 'store_not_shared'])
   })
 
-  it('refuse a new gateway whose machine already has a gateway with hosts, unless --replace sets the old data aside', async () => {
+  it('cannot be joined by a gateway with hosts of its own, unless --replace sets its data aside', async () => {
     await second.request('POST', '/hosts', { body: { name: 'other', address: '127.0.0.1:9' } })
     const { token } = await invite('second')
     expect(runJoin(second, token).output).to.contain('add --replace')

@@ -65,7 +65,7 @@ describe('the hosts of a gateway whose store has another master', () => {
   }
 
   for (const version of [8, 9])
-    it(`are replaced by the records of version ${version} on the new master, if only the former master had version 9`, async () => {
+    it(`of version 9, which only the former master had, are replaced by the records of version ${version} on the new master`, async () => {
       await write(recordOf(9, 'unconfirmed'))
       await hosts.poll()
       await replaceServer()
@@ -74,7 +74,7 @@ describe('the hosts of a gateway whose store has another master', () => {
       expect([shown(), await stored()]).to.deep.equal(['acknowledged', 'acknowledged'])
     })
 
-  it('include a removed host again if only the former master had recorded this removal', async () => {
+  it('include a removed host again if the new master does not know of the removal', async () => {
     await write(recordOf(1, 'kept'))
     await hosts.poll()
     await other.client.hSet(other.key('removed-hosts'), id, '1')

@@ -221,7 +221,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(source(), guest, 2, false)
   })
 
-  it('stops the old copy of a guest on a restored host; after the deletion of this copy the guest can move there again', async () => {
+  it('stops an old copy of a guest on a host restored from a backup; the guest can move there once the copy is deleted', async () => {
     const guest = await addGuest()
     const { id, uuid, name } = guest
     expect(await move(guest)).to.equal('done')
@@ -280,7 +280,7 @@ describe('a fleet that moves guests between hosts', function () {
       () => (source().now = () => Date.now() + ticketMs - 1000),
     ],
     [
-      'its limits were raised above the free resources of the target during the move',
+      'the limits of the guest were raised above the free resources of the target during the move',
       'resource_exhausted',
       ({ uuid }: Guest) => {
         const { limits } = source().journal((store) => store.get(uuid)).spec
@@ -288,7 +288,7 @@ describe('a fleet that moves guests between hosts', function () {
       },
     ],
     [
-      'it got another address during the move',
+      'the guest got another address during the move',
       'guest_changed',
       ({ uuid }: Guest) => source().journal((store) => store.setAddresses(uuid, 4, ['198.51.100.77'])),
     ],

@@ -147,7 +147,7 @@ describe('the renewal of a certificate that is not valid', function () {
     expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
   })
 
-  it('uses a connection on which all other calls are refused', () => {
+  it('uses a connection on which no other calls are possible', () => {
     const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
     const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
     connection.close()

@@ -64,7 +64,7 @@ describe('two gateways on one Redis, one of which is silent', function () {
     expect(await use()).to.equal(503)
   })
 
-  it('wait for a silent gateway, and log this, only for the first change in a pause', async () => {
+  it('wait for a gateway that became silent, and log this, only at the first of several changes', async () => {
     const before = warnings()
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 10; round++) await setLanguage('en')

@@ -132,7 +132,7 @@ describe('restic with a hostile backup target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('does not write before a check that there is space for complete files, if the file layout in the backup is unusable', async () => {
+  it('checks the space for complete files before its first write if the file layout in the backup is unusable', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')

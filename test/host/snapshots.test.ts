@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count for the limit of the guest as long as a snapshot or the volume uses their data, even after a restore', async () => {
+  it('count towards the disk limit of the guest until neither the volume nor a snapshot uses their data', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('are not exchanged a second time if the agent was killed after the exchange and before the deletion of the old volume', async () => {
+  it('leave the new volume in place if the agent was killed after the exchange of volumes and before the deletion of the old one', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // These renames simulate an agent that was killed when it had exchanged the volumes, but not deleted the old one.

@@ -100,7 +100,7 @@ describe('swap files on a real host', function () {
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('stay inactive at a start of the agent if they have no systemd unit, and are deleted if they are incomplete', async () => {
+  it('that are incomplete or not in use are deleted at a start of the agent, and files without a systemd unit stay inactive', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)

@@ -129,7 +129,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     await waitFor(() => tables() === right, { timeoutMs: deadlineOf(5000), what: 'the guard' })
   })
 
-  it('is not assumed because a detached guest has no rules while its deletion is not complete', async () => {
+  it('is not found for a detached guest, which has no rules until its deletion is complete', async () => {
     const c = lab.guest(13, [tcp(20003)])
     await pair.agent.call('attach', c)
     await pair.agent.call('detach', c)

@@ -61,7 +61,7 @@ describe('the agent', function () {
       await attach(a)
     })
 
-    it('deletes only the connections of a removed mapping if the agent was killed before it deleted them', async () => {
+    it('deletes the connections of a removed mapping, and no others, after the agent was killed before the deletion', async () => {
       const asked = (port: number): string => lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)

@@ -133,7 +133,7 @@ describe('an operation whose process is killed', function () {
       })
   }
 
-  it('ends, and leaves only complete guests, however often the process is killed at random moments', async () => {
+  it('ends and leaves only complete guests even if the process is killed many times at random moments', async () => {
     const guests = Array.from({ length: 6 }, (_, n) => `g${n}`)
     const submit = guests.flatMap((guestUuid, n): ChildOrders['submit'] => [
       { id: `c${n}`, action: 'create', guestUuid },

@@ -173,7 +173,7 @@ describe('operations during shutdown and recovery', () => {
 
   for (const [name, steps, ran] of [
     [
-      'begin again at the first step if the next version of the agent has an additional first step',
+      'begin again at the first step if the next version of the agent has an additional step before the others',
       ['zero', 'one', 'two'],
       ['zero again', 'one again', 'two'],
     ],

@@ -156,7 +156,7 @@ describe('a gateway and an agent of different versions', function () {
     expect(version).to.equal(versions.present)
   })
 
-  it('work after a rollback to the previous agent, which uses the data that the present agent wrote', async () => {
+  it('work together after a rollback to the previous agent, which then uses the data that the newer agent wrote', async () => {
     expect((await host.upgrade({ rollback: true })).upgrade, host.journal()).to.include({ state: 'done' })
     await expectToWork('five', { gateway: versions.previous, agent: versions.previous })
   })

@@ -174,7 +174,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), isPending()]).to.deep.equal(['1', false])
   })
 
-  it('keeps the packages of the former version until this version could be installed again', () => {
+  it('keeps the packages of the former version until their installation succeeds', () => {
     set('cut-2')
     set('broken-1')
     upgrade()
@@ -189,7 +189,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     ])
   })
 
-  it('is over after the next boot if the power is lost again at the end of the return to the former version', () => {
+  it('ends at the next boot if the power fails again just before the return to the former version is complete', () => {
     set('cut-2')
     upgrade()
     bootAndLosePower()
@@ -274,7 +274,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('is forgotten at boot if the installation command has meanwhile installed a different version and was killed afterwards', () => {
+  it('is forgotten at boot if the installation command installed a different version after the upgrade and was then killed', () => {
     set('cut-after-2')
     upgrade()
     set('cut-command')
@@ -284,7 +284,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('retains no packages of a previous version after a rollback that was killed and then repeated', () => {
+  it('retains no packages for a further rollback after a rollback that was killed and then repeated', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')

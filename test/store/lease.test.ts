@@ -83,7 +83,7 @@ describe('a lease', () => {
     expect(await stores[0]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('protects many concurrent writes of its holder', async () => {
+  it('permits many concurrent writes of its holder', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const writes = new LeasedWrites(stores[0]!, lease)

@@ -28,7 +28,7 @@ describe('the data of a gateway in a store', () => {
   })
 
   for (const prefix of ['', 'btest'])
-    it(`is not deleted by the key prefix '${prefix}', which keys of other gateways may also have`, async () => {
+    it(`is not deleted for the key prefix '${prefix}', which keys of other gateways may also have`, async () => {
       const before = await keys()
       expect(await refusal(purgeStore({ url: redis.url }, prefix))).to.include('store_shared')
       expect(await keys()).to.deep.equal(before)

@@ -48,7 +48,7 @@ describe('a gateway that delivers webhooks again after another gateway did', () 
     await lease.release()
   }
 
-  it('sends the deliveries that the other gateway has queued', async () => {
+  it('also sends deliveries that the other gateway put into the queue', async () => {
     await webhooks.test(id)
     await receiver.type('webhook.test')
     await queueElsewhere('evt_other')

@@ -117,7 +117,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     expect(confirmed).to.deep.equal([])
   })
 
-  it('ends the connection and the program when the move ends while data arrives', async () => {
+  it('closes the connection and kills the receiving program if the move ends while data arrives', async () => {
     const { source, running } = connect(5)
     await source.send({ kind: 'disk', id: 'a' })
     await source.sendData(Buffer.from('disk'))

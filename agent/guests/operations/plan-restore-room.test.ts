@@ -19,7 +19,7 @@ describe('planUsedBytes, which returns the disk usage that a new backup records,
 describe('planOriginalBytes, which returns the disk usage of the guest that was backed up,', () => {
   for (const [name, size, originalMib] of [
     [
-      'returns the recorded bytes that counted towards the limit of this guest',
+      'returns the recorded bytes that counted towards the disk limit of this guest',
       { sizeBytes: 1200, usedBytes: 800 },
       800,
     ],
@@ -29,7 +29,7 @@ describe('planOriginalBytes, which returns the disk usage of the guest that was 
       800,
     ],
     ['leaves out the holes of large sparse files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
-    ['returns 0 if the backup does not record how many bytes counted towards the limit', { sizeBytes: 1200 }, 0],
+    ['returns 0 if the backup does not record how many bytes counted towards the disk limit', { sizeBytes: 1200 }, 0],
   ] as const)
     it(name, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))
@@ -50,19 +50,18 @@ describe('the extra space for a restored backup, in addition to the limit of the
     ['is needed even if the original disk was almost empty', 262 * mib, 2 * mib, 260 * mib],
     ['is refused if it would exceed the size of the disk', 3000 * mib, 800 * mib, undefined],
     ['is 0 for a backup of an older agent if the restored volume fits', 1024 * mib, undefined, 0],
-    [
-      'is refused for a backup of an older agent if the restored volume does not fit',
-      1025 * mib,
-      undefined,
-      undefined,
-    ],
+    ['is refused for a backup of an older agent if the restored volume does not fit', 1025 * mib, undefined, undefined],
   ] as const)
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
 })
 
 describe('the planned space for fetching a backup from its target', () => {
   for (const [name, size, wantedMib] of [
-    ['a sparse disk whose snapshots occupy many times more space than the data of the disk', { savedBytes: 924, movedBytes: 0 }, 100],
+    [
+      'a sparse disk whose snapshots occupy many times more space than the data of the disk',
+      { savedBytes: 924, movedBytes: 0 },
+      100,
+    ],
     [
       'a file whose repeated blocks occupy separate space until the restore makes them share it',
       { savedBytes: 924, movedBytes: 500 },

@@ -107,7 +107,7 @@ describe('the policy of a guest', () => {
     ['over its quota', { overQuota: true }, undefined, ['traffic'], false],
     ['neither suspended nor over its quota', {}, undefined, [], true],
   ] as const)
-    it(`${blocks.length === 0 ? 'blocks no guest' : `blocks a guest for the reasons ${blocks.join(' and ')} if it`} is ${name}`, () => {
+    it(`lists ${blocks.map((reason) => `"${reason}"`).join(' and ') || 'nothing'} as the reasons to block a guest that is ${name}`, () => {
       const judged = { ...record(policy), suspension: mode === undefined ? null : suspension(mode) }
       expect(blocksOf(judged)).to.deep.equal(blocks)
       expect(isAllowedToRun(judged)).to.equal(mayRun)

@@ -38,7 +38,7 @@ describe('the gateway’s link to a host that is not connected', () => {
     expect(refused).to.have.property('code', 'host_offline')
   })
 
-  it('fails a waiting call with host_offline once the host should have connected after the start, even before reconnect_ms has passed', async () => {
+  it('fails a waiting call with host_offline at the end of the time for the first connection, even before reconnect_ms has passed', async () => {
     const { link } = createLink(50, 600_000)
     const refused = await link.connected().catch((error: unknown) => error)
     expect(refused).to.have.property('code', 'host_offline')

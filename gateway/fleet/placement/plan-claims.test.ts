@@ -65,10 +65,10 @@ describe('the registration of guests that the host "a" reports', () => {
 
   const known = held([{ ...claim('u1', 1), generation: 2, hostId: 'b' }])
   for (const [name, change, expected] of [
-    ['stops a copy from before the last move of the guest', { generation: 1 }, 2],
+    ['stops a copy of a lower generation than the owner in the store', { generation: 1 }, 2],
     ['stops a copy from before the first move of the guest', {}, 2],
-    ['does not stop a copy that the host does not start anyway', { generation: 1, isOwner: false }, undefined],
-    ['does not stop a copy that took part in the last move of the guest', { generation: 2 }, undefined],
+    ['does not stop a copy that its host does not start by itself', { generation: 1, isOwner: false }, undefined],
+    ['does not stop a copy of the same generation as the owner in the store', { generation: 2 }, undefined],
   ] as const)
     it(name, () => {
       const { refused } = planClaims('a', [{ ...claim('u1', 1), ...change }], known)

@@ -62,7 +62,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
     expect((await send('/api-keys', { name: 'once' })).headers['idempotency-replayed']).to.equal('true')
   })
 
-  it('creates one API key for a repeated request if the store wrote the key but did not confirm it', async () => {
+  it('creates only one API key if the store wrote the key but died before it confirmed this, and the request is repeated', async () => {
     afterNextKey(async () => {
       await killUnder(gateway.store, gateway.redis)
       throw storeUnavailable('make an API key')

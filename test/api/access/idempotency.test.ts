@@ -237,7 +237,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k', 'f')))) === 'ran')
   })
 
-  it('lets another gateway repeat a request that did not begin because its record was not confirmed', async () => {
+  it('lets another gateway run a repeated request if the first request was refused because the store did not confirm its record', async () => {
     const [one, two] = [await open(), await open()]
     const run = one.store.run.bind(one.store)
     one.store.run = async (...commands) => {

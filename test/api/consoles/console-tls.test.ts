@@ -59,7 +59,7 @@ describe('consoles over TLS of the gateway', function () {
     socket.close()
   })
 
-  it('are not opened by a request to another endpoint that offers an upgrade; it gets the normal answer of this endpoint', async () => {
+  it('are not opened by a request to another endpoint that offers an upgrade, and this request gets the normal answer', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

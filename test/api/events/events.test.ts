@@ -58,7 +58,7 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('sends events about changes, ended tasks and the deletion of a container, but these events do not name its owners', async () => {
+  it('sends events about the changes, the ended tasks and the deletion of a container', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')
@@ -157,7 +157,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, disable)).to.equal('unauthorized')
   })
 
-  it('sends the events of a host that goes offline and online, but no events about guests that do not change', async () => {
+  it('sends the usage and the offline and online events of a host, but no events about guests that do not change', async () => {
     const listening = await stream(gateway.adminKey, { query: '?kinds=host,usage,guest' })
     await gateway.fleet.setHostState('host-a', 'offline')
     await listening.type('host.offline')

@@ -245,7 +245,7 @@ describe('upgrades of hosts over HTTP', () => {
       expect(refusal(await fleet())).to.deep.equal([409, 'up_to_date'])
     })
 
-    it('continues with a higher lease epoch if a host knows a higher epoch than the store, which was restored', async () => {
+    it('continues with a higher lease epoch if a host knows a higher epoch than the store contains', async () => {
       await gateway.fleet.agent('host-a').hosts.describe({}, { work: 'fleet-upgrade-worker', epoch: 500 })
       await fleet('', { parallel: 1 })
       await lab.complete('host-a', 1)

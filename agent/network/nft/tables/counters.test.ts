@@ -17,7 +17,7 @@ describe('counters of guests', () => {
     ['sent 02:be:00:00:00:01', 20],
   ])
 
-  it('are identified by the IPv4 address of the guest (received bytes) and by its MAC address (sent bytes)', () => {
+  it('are found by the IPv4 address of the guest for received bytes, and by its MAC address for sent bytes', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 

@@ -26,7 +26,7 @@ describe('planChange, which plans an nft transaction,', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('deletes the chain that notes the hash of a replaced firewall; adds a chain before the element that jumps to this chain, and removes such an element before its chain', () => {
+  it('adds a chain before the elements that jump to the chain, and removes it after them', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,
