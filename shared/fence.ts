@@ -53,6 +53,6 @@ export const staleEpochCode = 'stale_epoch'
 export function staleEpoch({ work, epoch }: Fence, highest: number): StaleEpochError {
   return new StaleEpochError(
     highest,
-    `another gateway has taken over ${work}: the epoch ${epoch} of this request is below ${highest}`,
+    `another gateway has taken over the lease ${work}: its epoch is ${highest}, the epoch of this request is ${epoch}`,
   )
 }

@@ -27,7 +27,7 @@ const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMod
 export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {
     if (place.kind !== 'socket')
-      throw new Error('a console of the mode vnc needs a Unix socket, but the driver returned a terminal')
+      throw new Error('the driver of the guest returned a terminal instead of a socket for the screen')
     return openSocket(place.path, listener)
   })
 

@@ -89,10 +89,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     await closers
       .run()
       .catch((err: unknown) =>
-        options.log.error(
-          { err },
-          'the agent could not start, and stopping its parts that were already running failed, too',
-        ),
+        options.log.error({ err }, 'the agent could not start; stopping the parts that already ran failed, too'),
       )
     throw error
   }

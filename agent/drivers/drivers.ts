@@ -58,7 +58,7 @@ export class Drivers {
     const memoryKills = new MemoryKills()
     if (!memoryKills.isAvailable)
       log.warn(
-        '/dev/kmsg is not readable: the agent does not notice if the kernel kills a guest because memory ran out',
+        '/dev/kmsg cannot be read: the agent cannot notice that the kernel killed a guest because memory ran out',
       )
     const kvm = isUsable(config) ? await openKvm(config, log, { memoryKills }) : undefined
     return new Drivers(config, { lxc: await openLxc(config, log, memoryKills), kvm, memoryKills })

@@ -262,7 +262,7 @@ export class OperationEngine {
   #abandon(task: Task, err: unknown): void {
     this.options.log.error(
       { err, operation: task.id },
-      'the end of an operation could not be written; the agent continues the operation when it starts next',
+      'the end of an operation could not be written to the database; the agent continues the operation after a restart',
     )
     this.#open.delete(task.id)
     this.#waiters.reject(task.id, err instanceof Error ? err : new Error(String(err)))

@@ -19,7 +19,12 @@ export function lockState(path: string): () => void {
       truncateSync(path) // the file serves only as a lock and needs no content
       return lockState(path)
     }
-    throw new BerthError('conflict', 'already_running', `another berth-agent holds the lock ${path}`, { cause })
+    throw new BerthError(
+      'conflict',
+      'already_running',
+      `another berth-agent is already running with this state directory: it holds the lock ${path}`,
+      { cause },
+    )
   }
   return () => void db.close()
 }

@@ -45,7 +45,7 @@ export class DiskTransfers {
   async confirm(guest: string, id: string): Promise<void> {
     const path = this.places.snapshotPathOf(guest, id)
     if (!(await exists(path)) || !(await isReadOnly(path)))
-      throw conflict('bad_stream', 'the other host sent a snapshot that differs from the announced one')
+      throw conflict('bad_stream', 'the other host did not send exactly the snapshot that it announced')
     const group = this.#bounds.findGroup(guest)
     try {
       if (group) await joinGroup(path, group)

@@ -242,7 +242,7 @@ export class TrafficKeeper implements PolicyKeeper {
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
     this.parts.context.log.warn(
       { guest: uuid },
-      'a guest is started again that was stopped as expired only because the clock was wrong',
+      'starting a guest again: it was stopped as expired only because the clock was wrong',
     )
     this.parts.start(uuid)
   }

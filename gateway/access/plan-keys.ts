@@ -86,7 +86,7 @@ export function checkChainLength(maker: KeyChain): void {
   if (maker.records.length >= maxChain)
     throw conflict(
       'invalid_state',
-      `a chain of keys in which each key created the next one can have at most ${maxChain} keys: create the new key with an earlier key of the chain`,
+      `this key is already number ${maxChain} in a chain in which each key created the next one: create the new key with an earlier key of the chain`,
     )
 }
 
@@ -169,7 +169,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   // Limited keys may only add rights to keys that they created: removing a limited key also removes those keys.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
-      'a limited key can extend only the rights of keys that it created, directly or with another of its keys',
+      'a limited key can add rights only to keys that it created itself, or that were created with such a key',
     )
   const maker = keys.get(target.parentId)
   const excess = maker && findExcess(ownRights(changed), rightsOf(keys, maker))
@@ -226,7 +226,7 @@ function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void 
   if (lost(true) || lost(false))
     throw conflict(
       'invalid_state',
-      'at least one usable key with the scope * on all containers must remain: disabling or limiting a key also affects the keys that it created',
+      'at least one usable key with the scope * on all containers must remain; a change of a key also affects the keys that it created',
     )
 }
 

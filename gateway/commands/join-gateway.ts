@@ -68,7 +68,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   if (redis.url === '' && redis.sentinels.length === 0 && redisUrl === '') return
   throw conflict(
     'store_configured',
-    'a joined gateway uses the store of its fleet: first remove the address of the store from gateway.yaml or BERTH_REDIS_URL',
+    'a gateway that joins a fleet uses the store of the fleet: first remove the address of the present store from gateway.yaml or BERTH_REDIS_URL',
   )
 }
 
@@ -189,7 +189,7 @@ async function checkStore(context: CommandContext, prepared: string, id: string)
   if (!list.gateways.some((gateway) => gateway.id === id))
     throw conflict(
       'wrong_store',
-      'the address of the store leads to another server from here than from the other gateways: configure an address ' +
+      'on this machine, the address of the store leads to another server than on the other gateways: configure an address ' +
         'there that all gateways can use',
     )
 }
@@ -214,7 +214,7 @@ async function refuseUsed(context: CommandContext): Promise<void> {
   if (has(storeSettings) || (await hasHostsOrAdmins(context).catch(() => true)))
     throw conflict(
       'gateway_in_use',
-      'the gateway of this machine belongs to another fleet, has hosts or administrators of its own, or its store does ' +
+      'the gateway on this machine belongs to another fleet, has hosts or administrators of its own, or its store does ' +
         'not answer: add --replace to set its data aside',
     )
 }

@@ -60,7 +60,7 @@ export class HostUpgrader implements HostUpgrades {
     const reason =
       version === this.version
         ? `this gateway has ${version}: install the package berth-repository of version ${version} on the machine of the gateway`
-        : `the upgrade installs version ${version}: the gateway was changed to version ${this.version} meanwhile`
+        : `this upgrade installs version ${version}: the gateway itself was changed to version ${this.version} after the upgrade began`
     throw conflict('packages_outdated', `the packages for hosts have version ${packaged}, but ${reason}`)
   }
 

@@ -143,7 +143,7 @@ export class HostWatcher {
     const { view } = this.options
     if (state.kind === 'changes' && host.epoch !== '' && state.epoch !== host.epoch) {
       host.epoch = ''
-      throw new Error('the agent continued the stream of changes from another database and sent no reset')
+      throw new Error('the agent continued the changes of its former database after its database was replaced')
     }
     if (state.kind === 'all') view.replace(host, state.snapshot, state)
     else for (const message of state.changes) this.#apply(message, state.epoch)
@@ -168,7 +168,7 @@ export class HostWatcher {
     const { host } = this
     const { event } = message
     if (!event || event.$case === 'synced') return
-    if (event.$case === 'reset') throw new Error('the agent sent a reset that was not the first event of the stream')
+    if (event.$case === 'reset') throw new Error('the agent sent the event "reset" in the middle of a stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
     // Skips changes that are in the view already: the former stream or the complete state contained them.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return

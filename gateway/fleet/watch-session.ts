@@ -75,7 +75,7 @@ export class WatchSession {
   #collect(message: WatchResponse, event: WatchEvent | undefined): void {
     if (event?.$case === 'synced') return this.#finishSync(event.value.epoch, message.revision)
     if (++this.#unsynced > maxUnsynced)
-      throw new Error(`the agent sent more than ${maxUnsynced} events before the end of the synchronization`)
+      throw new Error(`the agent sent more than ${maxUnsynced} events without completing the report of its state`)
     if (event?.$case === 'reset') {
       this.#snapshot = new WatchSnapshot()
       this.#changes = []

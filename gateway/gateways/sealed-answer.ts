@@ -42,7 +42,7 @@ function sharedKey(privateKey: KeyObject, publicKey: KeyObject, salt: string): B
 function readPublicKey(text: string): KeyObject {
   try {
     const key = createPublicKey({ key: Buffer.from(text, 'base64url'), type: 'spki', format: 'der' })
-    if (key.asymmetricKeyType !== 'x25519') throw new TypeError('another type of key')
+    if (key.asymmetricKeyType !== 'x25519') throw new TypeError('the key is not an X25519 key')
     return key
   } catch (cause) {
     throw new BerthError('invalid', 'invalid_field', 'public_key: must be an X25519 key', {

@@ -122,7 +122,8 @@ function collect(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
       request.off('data', onData)
       reject(tooLarge(maxBytes))
     }
-    const onBreak = (): void => reject(refuse('invalid_body', 'the body ended early'))
+    const onBreak = (): void =>
+      reject(refuse('invalid_body', 'the connection ended before the complete body was received'))
     request.on('data', onData)
     request.once('end', () => resolve(Buffer.concat(chunks)))
     request.once('error', onBreak)

@@ -49,7 +49,7 @@ export class AofRepair {
     const text = rebuildManifest(names)
     if (text === undefined)
       throw damaged(
-        `${this.#manifest} is damaged and cannot be rebuilt from the names of the files in that directory`,
+        `${this.#manifest} is damaged, and cannot be rebuilt from the names of the files in the same directory`,
         this.#startEmpty,
       )
     await this.#keepCopy(manifestName).catch(ignoreMissing)
@@ -64,7 +64,7 @@ export class AofRepair {
     return Promise.all(listed.map((name) => stat(join(this.#files, name)))).then(
       () => undefined,
       (cause: unknown) => {
-        throw damaged(`a file that is listed in ${this.#manifest} cannot be read`, this.#startEmpty, cause)
+        throw damaged(`${this.#manifest} lists a file that cannot be read`, this.#startEmpty, cause)
       },
     )
   }
@@ -83,7 +83,7 @@ export class AofRepair {
     const where = `${path} is damaged at byte ${end.goodBytes}`
     if (!isTornTail(await readFrom(path, end.goodBytes)))
       throw damaged(
-        `${where}; the ${end.cutBytes} bytes from there to the end may contain changes that were confirmed to clients`,
+        `${where}; the ${end.cutBytes} bytes after it may contain changes that were confirmed to clients`,
         this.#cutCommand,
       )
     const copy = await this.#keepCopy(end.name)

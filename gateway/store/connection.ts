@@ -120,7 +120,7 @@ async function subscribe(client: StoreClient, { tracked, channel, onInvalidate, 
 /** @throws {Error} if the connection leads to a replica, for example to a former master that has come back */
 async function checkMaster(client: StoreClient): Promise<void> {
   const { role } = (await client.role()) as { role: string }
-  if (role !== 'master') throw new Error(`the server is a ${role}, not the master`)
+  if (role !== 'master') throw new Error(`the Redis server has the role ${role} instead of master`)
 }
 
 /** Number of turns of the event loop that `withTimeout` waits at least before it gives up. */

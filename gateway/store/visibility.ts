@@ -147,7 +147,7 @@ export class Visibility {
     this.#unanswering.add(id)
     this.options.log.warn(
       { gateway: id },
-      `store: another gateway did not answer in time; writes may wait ${distrustMs} ms for it`,
+      `store: another gateway did not answer in time; each write may wait up to ${distrustMs} ms for its answer`,
     )
   }
 

@@ -262,7 +262,7 @@ export class SubUsers {
     if (account?.kind !== 'sub_user' || account.passwordHash !== passwordHash)
       throw conflict(
         'invalid_state',
-        'the password that this request created is no longer valid: request a new password',
+        'this request was already carried out, but the password that it created is no longer valid: request a new password',
       )
     return { account, password, accessCode: this.codeOf(account) }
   }

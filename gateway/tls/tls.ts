@@ -225,11 +225,12 @@ export class Tls {
         target: next.target,
         roots: this.#rootPems,
       })
-      if (seen.fingerprint !== fingerprint) throw new Error('the listener presents another certificate')
+      if (seen.fingerprint !== fingerprint)
+        throw new Error('the HTTPS port of the gateway presents another certificate')
     } catch (cause) {
       await this.#replace(next, { ...old, change: randomUUID() })
       await this.#listeners.converge()
-      const message = `the listener does not answer with the new certificate: ${describeError(cause)}`
+      const message = `the HTTPS port of the gateway does not present the new certificate: ${describeError(cause)}`
       throw new BerthError('conflict', 'ssl_probe_failed', `${message}; the earlier settings are in effect`)
     }
   }

@@ -21,7 +21,7 @@ export function inSlices<T>(work: Generator<void, T>): Promise<T> {
         if (next.done) resolve(next.value)
         return next.done ?? false
       } catch (cause) {
-        reject(new Error('a long computation, such as that of a list, failed', { cause }))
+        reject(new Error('a long computation failed', { cause }))
         return true
       }
     }

@@ -214,7 +214,7 @@ export class QemuDriver implements Driver {
   #hear(name: string, uuid: string, event: GuestEvent): void {
     if (event === 'rebooted')
       noteReboot(this.#paths.runOf(name)).catch((err: unknown) =>
-        this.options.log.warn({ err, name }, 'handling the reboot of a virtual machine failed'),
+        this.options.log.warn({ err, name }, 'recording the reboot of a virtual machine failed'),
       )
     for (const listener of this.#listeners) listener(uuid, event)
   }

@@ -142,7 +142,7 @@ export class Arrivals {
     const known = readOwnership(store, uuid)
     const { fromHostId: expected } = readDetails(store, uuid) as ArrivalDetails
     if (known.role !== 'arriving' || known.moveId !== moveId || expected !== fromHostId)
-      throw conflict('guest_moving', 'the target host does not expect this transfer of the container')
+      throw conflict('guest_moving', 'the target host does not expect the container from this host in this move')
   }
 
   /** Checks a manifest without storing it. @throws {BerthError} the errors of `checkManifest` in check-manifest.ts */
@@ -268,7 +268,7 @@ export class Arrivals {
 function newerKnown(): BerthError {
   return conflict(
     'guest_moving',
-    'the request is outdated: this host has received a newer decision about the owner of the container',
+    'the request is outdated: the gateway has since decided again which host owns the container',
   )
 }
 

@@ -68,8 +68,5 @@ export const isMovingText = 'the container is moving to another host: wait for t
 export function refuseNotOwned({ ownership }: Pick<GuestRecord, 'ownership'>): void {
   if (mayStart(ownership)) return
   if (ownership.role !== 'fenced') throw conflict('invalid_state', isMovingText)
-  throw conflict(
-    'invalid_state',
-    'the container belongs to another host: this host has only an old copy of the container',
-  )
+  throw conflict('invalid_state', 'this host has only an old copy of the container, which was moved to another host')
 }

@@ -36,7 +36,7 @@ function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
   if (readOwnership(store, uuid).moveId !== moveId)
     throw conflict(
       'guest_moving',
-      'the move is outdated: a newer move or decision about the owner of the container has replaced it',
+      'the move is outdated: the gateway has since begun a newer move, or decided which host owns the container',
     )
 }
 

@@ -31,7 +31,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     arrivals: {
       check: () => {
         if (!isExpected)
-          throw conflict('guest_moving', 'the target host does not expect this transfer of the container')
+          throw conflict('guest_moving', 'the target host does not expect the container from this host in this move')
       },
       checkManifest: async () => Promise.reject(conflict('guest_changed', 'the addresses were changed')),
       finish: async (_transfer, id) => void finishedWith.push(id),

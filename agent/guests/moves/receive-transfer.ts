@@ -94,7 +94,7 @@ export class TransferReceiver {
         await arrivals.finish(this.transfer, this.#completeId(request.id), await this.#readManifest())
         return {}
       case 'end':
-        throw conflict('bad_stream', 'the other host ended data whose start it had not announced')
+        throw conflict('bad_stream', 'the other host reported the end of data that it had not begun to send')
     }
   }
 

@@ -29,7 +29,7 @@ export function refuseShortTicket(ticket: string, { nowMs, neededMs }: { nowMs: 
   if (Date.parse(new X509Certificate(ticket).validTo) >= nowMs + neededMs) return
   throw conflict(
     'ticket_expired',
-    'copying the container took so long that the permission of the gateway for this expires: allow more bandwidth, then move the container again',
+    'copying the container took too long: the permission for this move expires. Allow more bandwidth, then move the container again',
   )
 }
 

@@ -40,7 +40,7 @@ export function migrateKind(
           if (generation !== order.generation)
             throw conflict(
               'guest_moving',
-              'the move is outdated: the decision of the gateway about the owner of the container is not the one that the host knows',
+              'the move is outdated: the gateway and this host know different decisions about which host owns the container',
             )
         },
       })

@@ -106,7 +106,7 @@ export async function bootAgain(context: BootContext, record: GuestRecord, step:
     if (step.signal.aborted) throw error
     step.log.warn(
       { err: toBerthError(error, 'starting the guest again') },
-      'the guest was restored to its earlier state, but could not be started',
+      'the former disk of the guest was restored, but the guest could not be started',
     )
   }
 }

@@ -144,11 +144,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
       how()
     }
     const onClose = (): void =>
-      settle(() =>
-        reject(
-          new CommandError(tool.program, null, output.stderr, 'the program ended before it had executed the command'),
-        ),
-      )
+      settle(() => reject(new CommandError(tool.program, null, output.stderr, 'the program ended before it answered')))
     const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
     child.stdout.on('data', onStdout)
     child.stderr.on('data', onStderr)

@@ -116,7 +116,7 @@ function checkExtensions(bytes: Buffer, from: number): void {
 function checkSize(size: bigint, mostBytes: number): number {
   if (size === 0n) throw invalid('its disk size is 0 bytes')
   if (size > BigInt(mostBytes))
-    throw new BerthError('exhausted', 'image_too_large', `its disk is larger than ${mostBytes} bytes`)
+    throw new BerthError('exhausted', 'image_too_large', `the disk in the image is larger than ${mostBytes} bytes`)
   return Number(size)
 }
 

@@ -66,7 +66,7 @@ async function installGrub({ disk, core, boot }: DiskParts): Promise<void> {
     throw new BerthError(
       'internal',
       'image_build_failed',
-      'the core image of GRUB is too large for its place on the disk',
+      'the boot loader (core.img of GRUB) is too large for its partition',
     )
   sector.writeBigUInt64LE(BigInt(partitions.core), 0x5c)
   sector.writeUInt16BE(0x9090, 0x66) // makes GRUB use the disk from which the BIOS booted

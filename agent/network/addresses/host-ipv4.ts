@@ -59,10 +59,7 @@ export class HostIpv4 {
     const wanted = new Set(want.map(({ address }) => address))
     const { found, missing } = await this.#read(want)
     if (missing.length > 0)
-      this.log.warn(
-        { missing },
-        'the interfaces of some public addresses do not exist; these addresses are not set up on the host',
-      )
+      this.log.warn({ missing }, 'public addresses are not added to the host, because their interfaces do not exist')
     await this.#apply(
       want.filter((item) => !missing.includes(item.interface)),
       merge(found, listIpv4Addresses()).filter(({ address }) => wanted.has(address)),

@@ -230,7 +230,7 @@ class HostRules implements Rules {
     try {
       await this.#stale.purge()
     } catch (cause) {
-      throw toBerthError(cause, 'removing connections of guests that had an address before its present owner')
+      throw toBerthError(cause, 'removing connections that former owners of guest addresses left behind')
     }
   }
 

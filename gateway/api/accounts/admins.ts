@@ -161,7 +161,11 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
 /** Rejects callers with any limit, such as an expiry or allowed addresses: a new administrator would have no limits. */
 function refuseBounded(caller: Principal): void {
   if (!isUnbounded(caller))
-    throw new BerthError('forbidden', 'insufficient_scope', 'only available for keys without any limits')
+    throw new BerthError(
+      'forbidden',
+      'insufficient_scope',
+      'only administrators and API keys without any limits can manage administrators',
+    )
 }
 
 function adminRow(admin: AdminAccount, last: LastLogin | undefined, time: TimeFormat): Static<typeof AdminSchema> {

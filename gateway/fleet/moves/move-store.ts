@@ -75,7 +75,10 @@ export class MoveStore {
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
       // An earlier move of the guest may be over. It is still stored until both of its hosts know the result.
       if (!next || earlier)
-        throw conflict('guest_moving', 'the container is moving already, or belongs to another host')
+        throw conflict(
+          'guest_moving',
+          'the container is already being moved, or belongs to another host than the source of this move',
+        )
       return { owner: next, move: { ...move, generation: owner.generation }, room: room && { ...room, ...period } }
     })
   }

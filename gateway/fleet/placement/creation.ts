@@ -104,7 +104,7 @@ export class GuestCreator {
       .catch((error: unknown) =>
         log.warn(
           { uuid, name, error },
-          'the reserved name and id of a container could not be released; trying again later',
+          'a container was not created, but its reserved name and id could not be released; trying again later',
         ),
       )
   }

@@ -39,7 +39,7 @@ export class GuestOwners {
     if (reasons.length > 0)
       log.warn(
         { host: host.record.id, refused: reasons.slice(0, 20) },
-        'guests of a host are not shown, because guests of other hosts already use their ids or names',
+        'guests that a host reported are not shown: other guests have their ids or names, or other hosts own them',
       )
   }
 

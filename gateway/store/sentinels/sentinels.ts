@@ -24,7 +24,7 @@ export class Sentinels {
     if (master) return master
     const { addresses, masterName } = this.options
     throw new Error(
-      `the ${addresses.length} Sentinels did not name the address of the master ${masterName} by majority`,
+      `no majority of the ${addresses.length} Sentinels named the same address for the master ${masterName}`,
     )
   }
 
