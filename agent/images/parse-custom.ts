@@ -20,7 +20,8 @@ import { parseTargetUrl, type TargetPolicy } from '../../shared/outbound-targets
  */
 export function parseCustom(request: AddCustomImageRequest, policy: TargetPolicy): CatalogEntry {
   const { id, name, description, distro, release, variant, url, sha256 } = request
-  if (!isCustomImageId(id)) throw invalidField('id', 'id: must be "custom-", then lower-case letters, digits, "." and "-"')
+  if (!isCustomImageId(id))
+    throw invalidField('id', 'id: must be "custom-", then lower-case letters, digits, "." and "-"')
   const virtualization = oneOf('type', request.virtualization, ['lxc', 'kvm', 'iso'])
   const os = parseOs(request.os, virtualization)
   const machine = parseMachine(request, { virtualization, os })

@@ -169,7 +169,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   // Limited keys may only add rights to keys that they created: removing a limited key also removes those keys.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
-      'a limited key can add rights only to keys that it created itself, or that were created with such a key',
+      'a limited key can extend only the rights of keys that it created itself, or that such a key created',
     )
   const maker = keys.get(target.parentId)
   const excess = maker && findExcess(ownRights(changed), rightsOf(keys, maker))

@@ -102,7 +102,7 @@ describe('guests of a host that shuts down', function () {
   it('keep running until the agent has ended, because a running agent would record that they shut themselves down', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
-    expect(stderr).to.include('another berth-agent holds')
+    expect(stderr).to.include('another berth-agent is already running with this state directory')
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 

@@ -258,6 +258,6 @@ describe('several gateways', function () {
   it('refuse to join a fleet while gateway.yaml names a store', async () => {
     const { token } = await invite()
     setStore(third, redis.url)
-    expect(runJoin(third, token).output).to.contain('uses the store of its fleet')
+    expect(runJoin(third, token).output).to.contain('uses the store of the fleet')
   })
 })
