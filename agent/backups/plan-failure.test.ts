@@ -48,7 +48,7 @@ describe('the output of restic', () => {
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
 
-  it('is searched for the reason in earlier lines if the last line contains none', () => {
+  it('determines the error by its earlier lines if the last line contains no reason', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
     expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')

@@ -45,7 +45,7 @@ describe('GuestSampler, which regularly reads the usage of guests,', () => {
     expect(order).to.deep.equal(['a', 'other', 'b', 'other', 'c', 'other'])
   })
 
-  it('reads all disks once a minute, and earlier if the disk usage of a new guest is unknown', async () => {
+  it('reads the disk usage of all guests once a minute, and earlier if a new guest has no disk usage yet', async () => {
     const disks: Disks = new Map([['a', 1]])
     let [nowMs, reads] = [100_000, 0]
     const diskUsage = (): Promise<Disks> => {

@@ -50,7 +50,7 @@ describe('the first report of a host to a restarted gateway', () => {
   it('leads to events about exactly the guests and tasks that changed since the last report to the previous gateway process', () =>
     expect(missed('journal', 4)).to.deep.equal(['g2 updated', 'g3 removed', 'g4 created', 'task new']))
 
-  it('reveals a change of all guests and tasks if the journal of the host was replaced or restored', () => {
+  it('leads to events about all guests and tasks if the journal of the host was replaced or restored', () => {
     const all = ['g1 updated', 'g2 updated', 'g3 removed', 'g4 created', 'task new', 'task old']
     expect(missed('another', 4)).to.deep.equal(all)
     expect(missed('journal', 9)).to.deep.equal(all)

@@ -111,7 +111,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     expect(kills).to.equal(1)
   })
 
-  it('refuses data if only the reserve of the pool is still free', async () => {
+  it('refuses data if the pool has only its reserve left', async () => {
     usedBytes = 99 * gib
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'a' }, 'disk'))).to.equal('storage_full')
     expect(confirmed).to.deep.equal([])

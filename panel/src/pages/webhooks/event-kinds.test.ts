@@ -13,7 +13,7 @@ describe('the events of a webhook', () => {
     it(`are requested from the API as ${words.join(' ')} if the user selects the kinds ${kinds.join(', ')}`, () =>
       expect(wordsOf(kinds as readonly EventKind[])).to.deep.equal(words))
 
-  it('are shown by the name of their kind for a whole kind such as guest.*, and unchanged for a single event', () => {
+  it('are shown with the name of their kind if the whole kind is selected, for example guest.*, and otherwise unchanged', () => {
     const shown = shownWords(['*', 'guest.*', 'task.failed'], (kind) => kind.toUpperCase())
     expect(shown).to.equal('*, GUEST, task.failed')
   })
