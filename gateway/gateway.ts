@@ -12,6 +12,7 @@ import { keepTargets } from './backups/keep-targets.js'
 import { BackupTargets } from './backups/targets.js'
 import { limitsOf, retentionOf, webhookPolicy, type GatewayConfig } from './config.js'
 import type { Consoles } from './console/consoles.js'
+import { Drains } from './drains/drains.js'
 import { EventHub } from './events/hub.js'
 import { EventJournal } from './events/journal.js'
 import { GatewayFleet } from './fleet/fleet.js'
@@ -112,6 +113,7 @@ async function startParts(
   const tls = new Tls({ store, secret, log, sockets, ...tlsOptions })
   const webhooks = new Webhooks({ store, secret, policy: webhookPolicy(config), log })
   const fleetUpgrades = new FleetUpgrades({ store, log })
+  const drains = new Drains({ store, log })
   const gateways = new Gateways({
     store,
     authority,
@@ -162,6 +164,7 @@ async function startParts(
     events,
     webhooks,
     fleetUpgrades,
+    drains,
     gateways,
     time,
     ...about,
@@ -175,11 +178,13 @@ async function startParts(
   onClose(() => securityAudit.stop())
   fleetUpgrades.start(fleet)
   onClose(() => fleetUpgrades.close())
+  drains.start(fleet)
+  onClose(() => drains.close())
   upkeep.start(upkeepEveryMs)
   onClose(() => upkeep.close())
   webhooks.start(fleet.view, describe)
   onClose(() => webhooks.close())
-  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease])
+  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease, drains.lease])
   onClose(() => gateways.close())
   const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)

@@ -6,6 +6,7 @@ import type { Access } from '../callers.js'
 import type { BackupTargets } from '../backups/targets.js'
 import type { CustomImages } from '../images/custom-images.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
+import type { Drains } from '../drains/drains.js'
 import type { EventHub } from '../events/hub.js'
 import type { Fleet } from '../fleet/contract.js'
 import { Consoles } from '../console/consoles.js'
@@ -49,6 +50,7 @@ import { containerRoutes } from './guests/containers.js'
 import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
+import { drainRoutes } from './hosts/drain.js'
 import { fleetUpgradeRoutes } from './hosts/fleet-upgrade.js'
 import { gatewayRoutes } from './hosts/gateways.js'
 import { hostRoutes } from './hosts/hosts.js'
@@ -94,6 +96,7 @@ export interface ApiOptions {
   readonly events: EventHub
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
+  readonly drains: Drains
   readonly gateways: Gateways
   readonly time: TimeFormat
   readonly maxBodyBytes: number
@@ -133,7 +136,7 @@ export function createApi(options: ApiOptions): Api {
     health: access.health,
     tls: options.tls,
     store: options.store,
-    leases: [options.webhooks.lease, options.fleetUpgrades.lease],
+    leases: [options.webhooks.lease, options.fleetUpgrades.lease, options.drains.lease],
     gateways: options.gateways,
   })
   const isClosing = () => options.isClosing()
@@ -189,6 +192,7 @@ function allRoutes(options: ApiOptions): Route[] {
     hostUpgradeRoute({ fleet, time }),
     ...gatewayRoutes({ gateways: more.gateways, time }),
     ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
+    ...drainRoutes({ fleet, drains: more.drains, time }),
     ...swapRoutes(fleet),
     ...historyRoutes({ fleet, time }),
     ...templateRoutes({ view }),

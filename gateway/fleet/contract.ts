@@ -152,6 +152,15 @@ export interface GuestMovePlan {
   readonly network: ExpectGuestResponse
 }
 
+/** Planned target of a guest, or the reason why it cannot move. */
+export interface PlannedMove {
+  readonly guest: GuestView
+  /** Empty if the guest cannot move. */
+  readonly toHostId: string
+  /** Reason why the guest cannot move. Empty if it can. */
+  readonly message: string
+}
+
 /** Resources that `holdRoom` has reserved on hosts, for guests that will be created next. */
 export interface HeldRoom {
   /** Frees the reserved resources that no creation has used. Never rejects. */
@@ -253,6 +262,11 @@ export interface Fleet {
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
   /** Plans the move of a guest to another host, and changes nothing. @throws {BerthError} as `moveGuest` */
   planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan>
+  /**
+   * Plans moves of several guests to the hosts with the most free resources, as if they moved one after another.
+   * Changes nothing.
+   */
+  planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]>
   /**
    * Begins to move a guest to another host. The source's operation shows the progress.
    * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`,

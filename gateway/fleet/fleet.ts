@@ -15,6 +15,8 @@ import type {
   GuestCreation,
   GuestCreationRequest,
   GuestMovePlan,
+  GuestView,
+  PlannedMove,
   GuestMoveRequest,
   HeldRoom,
   HostUpgrades,
@@ -288,6 +290,10 @@ export class GatewayFleet implements Fleet {
 
   planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
     return this.#mover.check(request)
+  }
+
+  planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]> {
+    return this.#mover.planAll(guests)
   }
 
   moveGuest(request: GuestMoveRequest): ReturnType<GuestMover['begin']> {

@@ -81,6 +81,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'acme_refused',
       'upgrade_unsupported',
       'upgrade_running',
+      'drain_running',
       'store_not_shared',
       'too_many_gateways',
       'own_gateway',

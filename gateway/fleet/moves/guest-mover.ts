@@ -7,7 +7,7 @@ import { KeyedSingleFlight, SingleFlight } from '../../../shared/async/single-fl
 import { BerthError, conflict, describeError } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { Authority } from '../../pki/authority.js'
-import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView } from '../contract.js'
+import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView, PlannedMove } from '../contract.js'
 import type { GuestOwners } from '../placement/guest-owners.js'
 import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
@@ -29,7 +29,7 @@ const renewalLookMs = 200
 export interface GuestMoverOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
-  readonly placement: Pick<Placement, 'findTarget' | 'reserveTarget' | 'release'>
+  readonly placement: Pick<Placement, 'findTarget' | 'planTargets' | 'reserveTarget' | 'release'>
   readonly ratios: Ratios
   readonly owners: GuestOwners
   readonly authority: Authority
@@ -72,6 +72,16 @@ export class GuestMover {
   async check({ guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
     await this.#refuseImpossible(guest, toHostId)
     return this.#tryTarget(guest, await this.options.placement.findTarget(guest, toHostId))
+  }
+
+  /** Plans moves of several guests, as if they moved one after another, without changing anything. */
+  async planAll(guests: readonly GuestView[]): Promise<PlannedMove[]> {
+    const targets = await this.options.placement.planTargets(guests, refuseUnmovable)
+    return guests.map((guest, at) => {
+      const target = targets[at]!
+      if (target instanceof BerthError) return { guest, toHostId: '', message: target.message }
+      return { guest, toHostId: target, message: '' }
+    })
   }
 
   /** @throws {BerthError} if no host could get the guest at present, or the guest is already on the target */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { addAllocation, type Allocation, type Ratios } from '../../../shared/allocation.js'
-import { describeError } from '../../../shared/errors.js'
+import { describeError, toBerthError, type BerthError } from '../../../shared/errors.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { GuestCreationRequest, GuestView } from '../contract.js'
 import type { FleetState } from '../view.js'
@@ -98,6 +98,28 @@ export class Placement {
     return this.options.rooms.change((rooms) => {
       const { hostId, room, changes } = this.#placeMoved(guest, rooms, { moveId, toHostId })
       return { changes: new Map([...changes, [moveId, room]]), result: hostId }
+    })
+  }
+
+  /**
+   * Chooses a target for each of several guests, as if they moved one after another, and reserves nothing.
+   * @param refuse throws if the guest cannot move at all
+   * @returns the id of the target, or the reason why no host can take the guest, in the order of the guests
+   */
+  async planTargets<T extends MovingGuest>(
+    guests: readonly T[],
+    refuse: (guest: T) => void,
+  ): Promise<(string | BerthError)[]> {
+    const rooms = new Map(await this.options.rooms.list())
+    return guests.map((guest) => {
+      try {
+        refuse(guest)
+        const { hostId, room } = this.#placeMoved(guest, rooms, { toHostId: undefined })
+        rooms.set(`planned ${guest.guest.uuid}`, room)
+        return hostId
+      } catch (error) {
+        return toBerthError(error, 'no target was found')
+      }
     })
   }
 

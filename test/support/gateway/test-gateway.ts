@@ -11,6 +11,7 @@ import { ensureAuthority } from '../../../gateway/pki/authority.js'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../../gateway/callers.js'
 import { createAdminKey } from '../../../gateway/access/bootstrap.js'
 import { keepTargets } from '../../../gateway/backups/keep-targets.js'
+import { Drains } from '../../../gateway/drains/drains.js'
 import { EventHub, type HubOptions } from '../../../gateway/events/hub.js'
 import { BackupTargets } from '../../../gateway/backups/targets.js'
 import { CustomImages } from '../../../gateway/images/custom-images.js'
@@ -63,6 +64,7 @@ export interface TestGateway {
   readonly events: EventHub
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
+  readonly drains: Drains
   readonly redis: TestRedis
   readonly tls: Tls
   readonly url: string
@@ -129,6 +131,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const tls = new Tls({ store, secret, log, ...noTls, ...options.tls })
   const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
   const fleetUpgrades = new FleetUpgrades({ store, log, everyMs: 50 })
+  const drains = new Drains({ store, log, everyMs: 50, retryMs: 100 })
   const gateways = new Gateways({
     store,
     authority: await ensureAuthority(join(stateDir, 'pki'), 10),
@@ -142,7 +145,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   store.start()
   access.start()
-  gateways.start(() => '127.0.0.1:8081', [webhooks.lease, fleetUpgrades.lease])
+  gateways.start(() => '127.0.0.1:8081', [webhooks.lease, fleetUpgrades.lease, drains.lease])
   await waitFor(() => store.ready(), { what: 'store connected' })
   const fleet = await LabFleet.start({
     store,
@@ -153,6 +156,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     ...(options.reconnectMs !== undefined && { reconnectMs: options.reconnectMs }),
   })
   fleetUpgrades.start(fleet)
+  drains.start(fleet)
   const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
   const upkeep = new PeriodicTasks(
@@ -176,6 +180,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     events,
     webhooks,
     fleetUpgrades,
+    drains,
     gateways,
     time,
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
@@ -208,6 +213,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     events,
     webhooks,
     fleetUpgrades,
+    drains,
     redis,
     tls,
     url: server.url,
@@ -223,6 +229,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       await tls.close()
       await webhooks.close()
       await fleetUpgrades.close()
+      await drains.close()
       await gateways.close()
       await fleet.close()
       await access.close()

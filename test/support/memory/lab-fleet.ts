@@ -139,6 +139,10 @@ export class LabFleet implements Fleet {
     return this.fleet.planMove(...request)
   }
 
+  planMoves(...given: Parameters<Fleet['planMoves']>): ReturnType<Fleet['planMoves']> {
+    return this.fleet.planMoves(...given)
+  }
+
   moveGuest(...request: Parameters<Fleet['moveGuest']>): ReturnType<Fleet['moveGuest']> {
     return this.fleet.moveGuest(...request)
   }

@@ -1,0 +1,255 @@
+import { Type, type Static } from 'typebox'
+import { notFound } from '../../../shared/errors.js'
+import type { TimeFormat } from '../../../shared/time.js'
+import { drainStates, drainedGuestStates, type Drain, type DrainedGuest } from '../../drains/drain.js'
+import type { Drains } from '../../drains/drains.js'
+import type { DrainCommand } from '../../drains/plan-command.js'
+import type { Fleet, HostView, PlannedMove } from '../../fleet/contract.js'
+import { route, type Answer, type Route } from '../../http/route.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
+import { HostPathSchema } from './hosts.js'
+
+const DrainedGuestSchema = Type.Object({
+  container_uuid: Type.String(),
+  name: Type.String(),
+  state: oneOf(
+    drainedGuestStates,
+    '`failed`: the container stays where it is, see `message`. `skipped`: the drain was canceled, or the container was deleted.',
+  ),
+  task_id: Type.String({ description: 'Task of the last move. Empty before the first attempt.' }),
+  to_host_id: Type.String({ description: 'Target of the move. Empty until the target is chosen.' }),
+  message: Type.String({ description: 'Reason why the container was not moved, or why the last attempt failed.' }),
+})
+const DrainSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    state: oneOf(
+      ['none', 'planned', ...drainStates],
+      '`none`: the host was never drained. `planned`: the answer to a dry run. `done`: no container is left to move; some may have failed.',
+    ),
+    direction: oneOf(
+      ['away', 'back'],
+      '`away`: containers leave the host. `back`: containers that have left it return.',
+    ),
+    parallel: Type.Integer({ description: 'Number of containers that move at the same time.' }),
+    bandwidth_mbps: Type.Integer({ description: 'Limit of each transfer in Mbit/s. 0: unlimited.' }),
+    started_by: Type.String(),
+    started_at: TimeSchema,
+    ended_at: TimeSchema,
+    containers: Type.Array(DrainedGuestSchema),
+  },
+  { title: 'Drain' },
+)
+type DrainRow = Static<typeof DrainSchema>
+
+const DrainBodySchema = Type.Object(
+  {
+    dry_run: Type.Optional(
+      Type.Boolean({
+        description:
+          '`true`: only returns the target of each container, or the reason why it cannot move. The answer has the status 200.',
+      }),
+    ),
+    parallel: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 20,
+        description: 'Number of containers that move at the same time. Default: 2.',
+      }),
+    ),
+    bandwidth_mbps: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 1_000_000,
+        description: 'Limit of each transfer in Mbit/s. Default: 0, which means unlimited.',
+      }),
+    ),
+  },
+  { title: 'DrainHost' },
+)
+const UndrainBodySchema = Type.Object(
+  {
+    bring_back: Type.Optional(
+      Type.Boolean({ description: '`true`: the containers that the drain has moved away return to the host.' }),
+    ),
+  },
+  { title: 'UndrainHost' },
+)
+const defaultParallel = 2
+
+interface Parts {
+  readonly fleet: Fleet
+  readonly drains: Drains
+  readonly time: TimeFormat
+}
+
+const path = '/hosts/{id}/drain'
+const common = { bound: 'refused', tag: 'Hosts', params: HostPathSchema, data: DrainSchema } as const
+
+export function drainRoutes(parts: Parts): Route[] {
+  return [
+    route({
+      ...common,
+      method: 'GET',
+      path,
+      name: 'getDrain',
+      scope: 'host:read',
+      summary: 'Returns the last drain of a host with the result of each container',
+      handle: ({ params }) => {
+        const host = getHost(parts, params.id)
+        return { data: rowOf(host.id, parts.drains.find(host.id), parts.time) }
+      },
+    }),
+    beginRoute(parts),
+    ...Object.entries(commands).map(([command, text]) => commandRoute(parts, command as DrainCommand, text)),
+    undrainRoute(parts),
+  ]
+}
+
+function beginRoute(parts: Parts): Route {
+  return route({
+    ...common,
+    method: 'POST',
+    path,
+    name: 'drainHost',
+    scope: 'host:manage',
+    audit: 'host.drain',
+    summary:
+      'Moves all containers of a host to other hosts, and closes the host for new containers. Each container has its own result: if one cannot be moved, it keeps running, and the others continue',
+    body: DrainBodySchema,
+    bodyOptional: true,
+    example: { dry_run: true },
+    statuses: [200, 202],
+    errors: ['drain_running', 'host_offline'],
+    handle: async (context): Promise<Answer<DrainRow>> => {
+      const { params, caller, operationId } = context
+      const { dry_run: isDryRun, parallel = defaultParallel, bandwidth_mbps: bandwidthMbps = 0 } = context.body ?? {}
+      const host = getHost(parts, params.id)
+      const { fleet, drains, time } = parts
+      if (isDryRun)
+        return { message: 'nothing was changed', data: await planRow(parts, host, { parallel, bandwidthMbps }) }
+      context.audit({ target: host.name, detail: `id ${host.id}, ${parallel} at a time` })
+      const request = { id: operationId, hostId: host.id, parallel, bandwidthMbps, startedBy: caller.user }
+      const drain = await drains.begin(fleet, request)
+      return { status: 202, message: 'the drain of the host has started', data: rowOf(host.id, drain, time) }
+    },
+  })
+}
+
+const commands: Readonly<Record<DrainCommand, { readonly summary: string; readonly message: string }>> = {
+  pause: {
+    summary: 'Pauses the drain of a host. Moves that have begun continue',
+    message: 'the drain of the host is paused',
+  },
+  resume: {
+    summary: 'Resumes a paused, canceled or ended drain of a host. Containers whose move failed are tried again',
+    message: 'the drain of the host continues',
+  },
+  cancel: {
+    summary:
+      'Cancels the drain of a host. Moves that have begun continue, and the host stays closed for new containers',
+    message: 'the drain of the host is canceled',
+  },
+}
+
+function commandRoute(
+  parts: Parts,
+  command: DrainCommand,
+  { summary, message }: (typeof commands)[DrainCommand],
+): Route {
+  return route({
+    ...common,
+    method: 'POST',
+    path: `${path}/${command}`,
+    name: `${command}Drain`,
+    scope: 'host:manage',
+    audit: `host.drain_${command}`,
+    summary,
+    statuses: [202],
+    errors: ['invalid_state'],
+    handle: async (context) => {
+      const { fleet, drains, time } = parts
+      const { id, name } = getHost(parts, context.params.id)
+      context.audit({ target: name, detail: `id ${id}` })
+      return { status: 202, message, data: rowOf(id, await drains.command(fleet, id, command), time) }
+    },
+  })
+}
+
+function undrainRoute(parts: Parts): Route {
+  return route({
+    ...common,
+    method: 'POST',
+    path: '/hosts/{id}/undrain',
+    name: 'undrainHost',
+    scope: 'host:manage',
+    audit: 'host.undrain',
+    summary:
+      'Opens a drained host for new containers, and cancels a drain in progress. With `bring_back`, the containers that have left the host return',
+    body: UndrainBodySchema,
+    bodyOptional: true,
+    example: { bring_back: true },
+    statuses: [202],
+    errors: ['invalid_state', 'drain_running'],
+    handle: async (context) => {
+      const { fleet, drains, time } = parts
+      const { id, name } = getHost(parts, context.params.id)
+      const bringBack = context.body?.bring_back ?? false
+      context.audit({ target: name, detail: `id ${id}${bringBack ? ', containers return' : ''}` })
+      const drain = await drains.undrain(fleet, id, { bringBack })
+      return { status: 202, message: 'the host accepts containers again', data: rowOf(id, drain, time) }
+    },
+  })
+}
+
+function getHost({ fleet }: Parts, id: string): HostView {
+  const host = fleet.view.findHost(id)
+  if (!host) throw notFound('host')
+  return host
+}
+
+async function planRow(
+  { fleet, time }: Parts,
+  { id }: HostView,
+  limits: Pick<Drain, 'parallel' | 'bandwidthMbps'>,
+): Promise<DrainRow> {
+  const moves = await fleet.planMoves([...fleet.view.guestsOf(id)])
+  return { ...rowOf(id, { ...noDrain, ...limits }, time), state: 'planned', containers: moves.map(plannedGuestRow) }
+}
+
+const noDrain: Omit<Drain, 'id' | 'hostId'> = {
+  state: 'done',
+  direction: 'away',
+  parallel: defaultParallel,
+  bandwidthMbps: 0,
+  guests: [],
+  startedBy: '',
+  startedAtMs: 0,
+  endedAtMs: 0,
+}
+
+function rowOf(hostId: string, drain: Omit<Drain, 'id' | 'hostId'> | undefined, time: TimeFormat): DrainRow {
+  const { state, direction, parallel, bandwidthMbps, startedBy, startedAtMs, endedAtMs, guests } = drain ?? noDrain
+  return {
+    host_id: hostId,
+    state: drain ? state : 'none',
+    direction,
+    parallel,
+    bandwidth_mbps: bandwidthMbps,
+    started_by: startedBy,
+    started_at: time.format(startedAtMs),
+    ended_at: time.format(endedAtMs),
+    containers: guests.map(guestRow),
+  }
+}
+
+type GuestRow = Static<typeof DrainedGuestSchema>
+
+function guestRow({ uuid, name, state, moveId, toHostId, message }: DrainedGuest): GuestRow {
+  return { container_uuid: uuid, name, state, task_id: moveId, to_host_id: toHostId, message }
+}
+
+function plannedGuestRow({ guest: { guest }, toHostId, message }: PlannedMove): GuestRow {
+  const state = message === '' ? 'waiting' : 'failed'
+  return { container_uuid: guest.uuid, name: guest.name, state, task_id: '', to_host_id: toHostId, message }
+}

@@ -1,0 +1,73 @@
+import { conflict } from '../../shared/errors.js'
+import { isActive, type Drain, type DrainedGuest } from './drain.js'
+
+/* Commands of an operator for a drain. A move that has begun continues after each command. */
+
+export const drainCommands = ['pause', 'resume', 'cancel'] as const
+export type DrainCommand = (typeof drainCommands)[number]
+
+/** @throws {BerthError} `invalid_state` */
+export function planCommand(drain: Drain | undefined, command: DrainCommand): Drain {
+  if (!drain) throw conflict('invalid_state', 'the host was never drained')
+  return plans[command](drain)
+}
+
+/** @throws {BerthError} `drain_running` */
+export function refuseSecondDrain(drain: Drain | undefined): void {
+  if (!drain || !isActive(drain)) return
+  throw conflict('drain_running', `a drain of the host is ${drain.state}: cancel it, or wait for its end`)
+}
+
+/**
+ * Turns a drain around: each container that it has moved away returns to the host. Containers that are still moving
+ * are completed first.
+ * @throws {BerthError} `invalid_state` if the drain has moved nothing
+ */
+export function planReturn(drain: Drain | undefined): Drain {
+  if (!drain || drain.direction === 'back' || !drain.guests.some(({ state }) => state === 'moved'))
+    throw conflict('invalid_state', 'no container can return: the last drain of the host has moved none away')
+  if (drain.guests.some(({ state }) => state === 'moving'))
+    throw conflict('drain_running', 'containers are still moving away: cancel the drain and wait for the last move')
+  const guests = drain.guests.map((guest) =>
+    guest.state === 'moved' ? retried({ ...guest, toHostId: '' }) : leave(guest, guest.message),
+  )
+  return { ...drain, direction: 'back', state: 'running', endedAtMs: 0, guests }
+}
+
+const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
+  pause: (drain) => {
+    refuseUnless(drain, ['running'], 'paused')
+    return { ...drain, state: 'paused' }
+  },
+  // `resume` tries containers again whose moves have failed.
+  resume: (drain) => {
+    const hasFailed = drain.guests.some(({ state }) => state === 'failed')
+    refuseUnless(drain, hasFailed ? ['paused', 'canceled', 'done'] : ['paused', 'canceled'], 'resumed')
+    const guests = drain.guests.map((guest) => (isRetried(guest) ? retried(guest) : guest))
+    return { ...drain, state: 'running', endedAtMs: 0, guests }
+  },
+  cancel: (drain) => {
+    refuseUnless(drain, ['running', 'paused'], 'canceled')
+    const guests = drain.guests.map((guest) => (guest.state === 'waiting' ? leave(guest, canceled) : guest))
+    return { ...drain, state: 'canceled', guests }
+  },
+}
+
+const canceled = 'the drain was canceled'
+
+function refuseUnless(drain: Drain, states: readonly Drain['state'][], done: string): void {
+  if (!states.includes(drain.state))
+    throw conflict('invalid_state', `the drain of the host is ${drain.state} and cannot be ${done}`)
+}
+
+function isRetried({ state, message }: DrainedGuest): boolean {
+  return state === 'failed' || (state === 'skipped' && message === canceled)
+}
+
+function retried(guest: DrainedGuest): DrainedGuest {
+  return { ...guest, state: 'waiting', attempts: 0, retryAtMs: 0, message: '' }
+}
+
+function leave(guest: DrainedGuest, message: string): DrainedGuest {
+  return { ...guest, state: 'skipped', message }
+}
