@@ -3,6 +3,8 @@ import type { HostMetrics as AgentMetrics } from '../proto/gen/berth/agent/v1/ho
 import type { FleetView } from './fleet/contract.js'
 import { isEnded } from './fleet/lists/operation-table.js'
 import type { StoreHealth } from './access/contract.js'
+import { addDrainGauge } from './drains/drain-metrics.js'
+import type { Drains } from './drains/drains.js'
 import { addGatewayGauge } from './gateways/gateway-metrics.js'
 import type { Gateways } from './gateways/gateways.js'
 import { addStoreMetrics, type StoreMetricSources } from './store-metrics.js'
@@ -30,10 +32,11 @@ export interface MetricsSources extends StoreMetricSources {
   readonly health: StoreHealth
   readonly tls: CertificateSource
   readonly gateways: Pick<Gateways, 'list'>
+  readonly drains: Pick<Drains, 'all'>
 }
 
 /** Metrics of the gateway, and the last reported metrics of all agents. */
-export function createMetrics({ view, health, tls, gateways, ...sources }: MetricsSources): Metrics {
+export function createMetrics({ view, health, tls, gateways, drains, ...sources }: MetricsSources): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -44,6 +47,7 @@ export function createMetrics({ view, health, tls, gateways, ...sources }: Metri
   addStoreGauge(registry, health)
   addStoreMetrics(registry, sources)
   addGatewayGauge(registry, gateways)
+  addDrainGauge(registry, drains)
   addCertificateGauge(registry, { name: 'start', help: 'Start', read: () => tls.validity?.notBeforeMs })
   addCertificateGauge(registry, { name: 'end', help: 'End', read: () => tls.validity?.notAfterMs })
   return {

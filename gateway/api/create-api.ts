@@ -138,6 +138,7 @@ export function createApi(options: ApiOptions): Api {
     store: options.store,
     leases: [options.webhooks.lease, options.fleetUpgrades.lease, options.drains.lease],
     gateways: options.gateways,
+    drains: options.drains,
   })
   const isClosing = () => options.isClosing()
   const pages = [

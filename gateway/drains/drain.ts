@@ -41,6 +41,30 @@ export interface Drain {
   readonly endedAtMs: number
 }
 
+/** Result of a drain that has ended: numbers of containers by state. */
+export interface DrainResult {
+  readonly id: string
+  readonly direction: DrainDirection
+  readonly state: DrainState
+  readonly moved: number
+  readonly failed: number
+  readonly skipped: number
+  readonly endedAtMs: number
+}
+
+export function resultOf({ id, direction, state, guests, endedAtMs }: Drain): DrainResult {
+  const count = (wanted: DrainedGuestState): number => guests.filter((guest) => guest.state === wanted).length
+  return {
+    id,
+    direction,
+    state,
+    moved: count('moved'),
+    failed: count('failed'),
+    skipped: count('skipped'),
+    endedAtMs,
+  }
+}
+
 export function newDrainedGuest({ uuid, name }: { readonly uuid: string; readonly name: string }): DrainedGuest {
   return { uuid, name, state: 'waiting', moveId: '', attempts: 0, retryAtMs: 0, toHostId: '', message: '' }
 }

@@ -8,7 +8,7 @@ import { statusOf } from '../fleet/guest-status.js'
 import { StoredDocument } from '../store/document.js'
 import { Lease } from '../store/lease.js'
 import type { Store } from '../store/store.js'
-import { isActive, isMoving, newDrainedGuest, type Drain, type DrainedGuest } from './drain.js'
+import { isActive, isMoving, newDrainedGuest, resultOf, type Drain, type DrainedGuest } from './drain.js'
 import { planCommand, planReturn, refuseSecondDrain, type DrainCommand } from './plan-command.js'
 import { failMove, planDrain, recordTarget, type DrainedGuestFacts, type DrainFacts } from './plan-drain.js'
 
@@ -138,9 +138,10 @@ export class Drains {
   async #advance(fleet: Fleet, before: Drain): Promise<void> {
     const facts = { ...factsOf(fleet, before.hostId), retryMs: this.#retryMs }
     const planned = planDrain(before, facts)
+    // The result is recorded first, so that its event is not lost if this gateway dies before the next line.
+    if (planned.endedAtMs !== 0 && before.endedAtMs === 0) await this.#recordEnd(fleet, planned)
     const drain =
       planned === before ? before : await this.#update(before.hostId, (old) => old && planDrain(old, facts), this.lease)
-    if (drain.endedAtMs !== 0 && before.endedAtMs === 0) this.#logEnd(drain)
     const moving = drain.guests.filter(({ state }) => state === 'moving')
     await Promise.all(moving.map((guest) => this.#order(fleet, drain, guest)))
   }
@@ -162,10 +163,10 @@ export class Drains {
     }
   }
 
-  #logEnd({ hostId, direction, guests, state }: Drain): void {
-    const count = (wanted: string): number => guests.filter((guest) => guest.state === wanted).length
-    const counts = { moved: count('moved'), failed: count('failed'), skipped: count('skipped') }
-    this.options.log.info({ host: hostId, direction, ...counts }, `the drain of a host is ${state}`)
+  async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
+    const { id, endedAtMs, ...result } = resultOf(drain)
+    await fleet.hosts.recordDrain(drain.hostId, { id, endedAtMs, ...result })
+    this.options.log.info({ host: drain.hostId, drain: id, ...result }, 'the drain of a host has ended')
   }
 
   /** Changes a drain that this gateway works on, unless another gateway has taken over the lease. */

@@ -1,6 +1,6 @@
 import { isMoving, newDrainedGuest, type Drain, type DrainedGuest } from './drain.js'
 
-/** What the gateway knows about a container of a drain. */
+/** Facts about a container of a drain from which the next step is planned. */
 export interface DrainedGuestFacts {
   /** Host that has the container. undefined: no host reports the container. */
   readonly hostId: string | undefined

@@ -10,7 +10,7 @@ export const eventTypes = [
   ...(['task.pending', 'task.running', 'task.done', 'task.failed', 'task.canceled'] as const),
   ...(['task.progress', 'task.removed'] as const),
   ...(['host.added', 'host.online', 'host.offline', 'host.updated', 'host.removed'] as const),
-  ...(['host.upgraded', 'host.upgrade_failed'] as const),
+  ...(['host.upgraded', 'host.upgrade_failed', 'host.drained'] as const),
   ...(['usage.host'] as const),
   ...(['alert.raised', 'alert.updated', 'alert.removed'] as const),
 ]

@@ -34,6 +34,7 @@ function viewOf({ id, name, online }: HostPosition): HostView {
     upgrade: undefined,
     state: online ? 'online' : 'offline',
     draining: false,
+    drained: undefined,
     publicAddress: { host: '', source: 'none' },
     createdAtMs: 0,
     lastSeenMs: 0,

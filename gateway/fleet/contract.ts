@@ -9,6 +9,7 @@ import type { ImageServiceService, Template } from '../../proto/gen/berth/agent/
 import type { GuestSettingsServiceService, RoutingServiceService } from '../../proto/gen/berth/agent/v1/network.js'
 import type { MoveServiceService, ExpectGuestResponse } from '../../proto/gen/berth/agent/v1/move.js'
 import type { OperationServiceService, SubmitOperationResponse } from '../../proto/gen/berth/agent/v1/operation.js'
+import type { DrainResult } from '../drains/drain.js'
 import type { InstallHosts } from '../join/installer.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 import type { FleetChanges } from './fleet-changes.js'
@@ -198,6 +199,8 @@ export interface HostAdmin extends InstallHosts {
   createJoinToken(hostId: string): Promise<JoinToken>
   /** @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use` */
   updateHost(hostId: string, change: HostChange): Promise<HostView>
+  /** Records the result of a drain that has ended. */
+  recordDrain(hostId: string, drained: DrainResult): Promise<void>
   /**
    * Removes the host and revokes its certificates.
    * @throws {BerthError} `invalid_state` if the host has guests, unless `force` is true

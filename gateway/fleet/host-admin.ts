@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { conflict, invalidField, notFound } from '../../shared/errors.js'
 import { isHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
+import type { DrainResult } from '../drains/drain.js'
 import type { Authority } from '../pki/authority.js'
 import type { HostAdmin, HostChange, HostView, JoinToken } from './contract.js'
 import type { ClockCheck } from './agents/clock-check.js'
@@ -86,6 +87,10 @@ export class StoredHostAdmin implements HostAdmin {
     const check = change.address === undefined ? undefined : this.#checkAddress
     await this.options.watched.update(hostId, (record) => ({ ...record, ...change }), check)
     return this.#get(hostId)
+  }
+
+  async recordDrain(hostId: string, drained: DrainResult): Promise<void> {
+    await this.options.watched.update(hostId, (record) => ({ ...record, drained }))
   }
 
   async removeHost(hostId: string, { force }: { force: boolean }): Promise<void> {

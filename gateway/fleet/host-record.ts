@@ -1,3 +1,4 @@
+import type { DrainResult } from '../drains/drain.js'
 import type { InstallReport } from '../join/installer.js'
 import type { HostUpgrade } from '../join/host-upgrade.js'
 
@@ -14,6 +15,8 @@ export interface HostRecord {
   /** Last upgrade or rollback of the agent; absent if the agent was never upgraded or rolled back. */
   readonly upgrade?: HostUpgrade | undefined
   readonly draining: boolean
+  /** Result of the last drain that has ended. */
+  readonly drained?: DrainResult | undefined
   /** Name or address at which customers reach the guests. Absent or "": derived, see `public-address.ts`. */
   readonly publicAddress?: string
   readonly createdAtMs: number

@@ -56,7 +56,8 @@ export class HostState {
   }
 
   get view(): HostView {
-    const { id, name, address, install, upgrade, draining, createdAtMs, certificateNotAfterMs, serials } = this.record
+    const { id, name, address, install, upgrade, draining, drained, createdAtMs, certificateNotAfterMs, serials } =
+      this.record
     const state = this.online ? 'online' : serials.length > 0 ? 'offline' : 'pending'
     return {
       id,
@@ -64,6 +65,7 @@ export class HostState {
       address,
       install,
       upgrade,
+      drained,
       state,
       draining,
       publicAddress: this.publicAddress,

@@ -1,6 +1,7 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
+import type { DrainResult } from '../drains/drain.js'
 import type { InstallReport } from '../join/installer.js'
 import type { HostUpgrade } from '../join/host-upgrade.js'
 import type { PublicAddress } from './public-address.js'
@@ -44,6 +45,8 @@ export interface HostView {
   /** State of the host. `pending`: the agent has not joined yet. */
   readonly state: HostState
   readonly draining: boolean
+  /** Result of the last drain that has ended. `undefined`: none has ended. */
+  readonly drained: DrainResult | undefined
   /** Public address at which the guests of the host are reachable. */
   readonly publicAddress: PublicAddress
   readonly createdAtMs: number

@@ -89,12 +89,12 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
   if (type === undefined) return []
-  const upgraded = before && after ? upgradeEvents(before, after) : []
+  const ended = before && after ? [...upgradeEvents(before, after), ...drainEvents(before, after)] : []
   const row = after ? hostEventRow(after, time) : { id: hostId, name: before?.name ?? '' }
   const event: EventContent = { type, hostId, guestUuid: '', data: JSON.stringify(row) }
-  if (type !== 'host.online' && type !== 'host.offline') return [event, ...upgraded]
+  if (type !== 'host.online' && type !== 'host.offline') return [event, ...ended]
   const data = JSON.stringify({ host_id: hostId, online: type === 'host.online' })
-  return [event, { type: 'guest.host', hostId, guestUuid: '', data }, ...upgraded]
+  return [event, { type: 'guest.host', hostId, guestUuid: '', data }, ...ended]
 }
 
 /** Returns an event if an upgrade or rollback has just ended. */
@@ -108,6 +108,14 @@ function upgradeEvents(before: HostView, after: HostView): EventContent[] {
   return [{ type, hostId, guestUuid: '', data }]
 }
 
+/** Returns an event if a drain has just ended. */
+function drainEvents(before: HostView, { id: hostId, name, drained }: HostView): EventContent[] {
+  if (!drained || before.drained?.endedAtMs === drained.endedAtMs) return []
+  const { direction, state, moved, failed, skipped } = drained
+  const data = JSON.stringify({ id: hostId, name, direction, state, moved, failed, skipped })
+  return [{ type: 'host.drained', hostId, guestUuid: '', data }]
+}
+
 function hostType(before: HostView | undefined, after: HostView | undefined): EventType | undefined {
   if (after === undefined) return 'host.removed'
   if (before === undefined) return 'host.added'
@@ -117,9 +125,15 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
 
 /** Properties of a host whose change causes an event. The time of the last report is omitted: it changes too often. */
 function settledParts(host: HostView) {
-  const { install, upgrade } = host
+  const { install, upgrade, drained } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }
-  return { ...settledRow(host), step: install?.step, message: install?.message, ...upgrading }
+  return {
+    ...settledRow(host),
+    step: install?.step,
+    message: install?.message,
+    ...upgrading,
+    drained: drained?.endedAtMs,
+  }
 }
 
 /** The fields of a host that even callers restricted to containers may see. */

@@ -25,6 +25,7 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
     outdated: false,
     state: 'online',
     draining: false,
+    drained: undefined,
     createdAtMs: 0,
     lastSeenMs: 0,
     publicAddress: { host: '', source: 'none' },

@@ -6,6 +6,7 @@ import { Store } from '../../../gateway/store/store.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { Body } from '../../support/body.js'
+import { EventStream } from '../../support/gateway/event-stream.js'
 import { silentLog } from '../../support/gateway/redis.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
@@ -100,12 +101,18 @@ describe('drains of hosts over HTTP', () => {
 
   it('move all containers to other hosts, and close the host for new ones', async () => {
     const guests = await addGuests(5)
+    const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
     const { status, body } = await call('', { parallel: 3, bandwidth_mbps: 1000 })
     expect([status, body.message]).to.deep.equal([202, 'the drain of the host has started'])
     const ended = await waitForEnd()
     expect(Object.values(results(ended))).to.deep.equal(guests.map(() => 'moved'))
     for (const guest of guests) expect(hostOf(guest)).to.be.oneOf(['host-b', 'host-c'])
     expect((await gateway.request('GET', '/hosts/host-a')).body.data).to.include({ draining: true, containers: 0 })
+    const { data } = await events.type('host.drained')
+    expect(data.data).to.include({ id: 'host-a', direction: 'away', state: 'done', moved: 5, failed: 0, skipped: 0 })
+    events.close()
+    const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
+    expect(metrics).to.include('berth_drain_containers{host="host-a",state="moved"} 5')
   })
 
   it('bring the containers back that have left the host', async () => {

@@ -121,6 +121,7 @@ export const errors = {
   'error.own_gateway': 'A gateway cannot remove itself. Use another gateway.',
   'error.upgrade_unsupported':
     'The panel cannot upgrade this host. Create a new command for the host and run it on the host once.',
+  'error.drain_running': 'The guests of this host are moving already.',
   'error.upgrade_running': 'An upgrade of this host or of the fleet is running already.',
   'error.up_to_date': 'All hosts have the version of the gateway already.',
   'error.no_previous_version': 'The host has no packages of a previous version.',

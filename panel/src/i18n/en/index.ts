@@ -1,5 +1,6 @@
 import { changes } from './changes.ts'
 import { console } from './console.ts'
+import { drains } from './drains.ts'
 import { errors } from './errors.ts'
 import { fleet } from './fleet.ts'
 import { gateways } from './gateways.ts'
@@ -23,6 +24,7 @@ export const en = {
   ...guests,
   ...guestSettings,
   ...moves,
+  ...drains,
   ...tasks,
   ...console,
   ...fleet,

@@ -120,6 +120,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.too_many_gateways': '一个集群最多有 16 个网关。',
   'error.own_gateway': '网关不能移除自己。请使用另一个网关。',
   'error.upgrade_unsupported': '无法从面板升级该主机，请先为该主机创建新的命令，并在该主机上运行一次。',
+  'error.drain_running': '该主机的实例已在迁移中。',
   'error.upgrade_running': '升级已在进行中。',
   'error.up_to_date': '所有主机已是该版本。',
   'error.no_previous_version': '主机上没有先前版本的软件包。',

@@ -1,0 +1,20 @@
+import type { Drain } from '../../api/types.ts'
+
+export type DrainCommand = 'pause' | 'resume' | 'cancel' | 'bring_back'
+
+/** The commands that a drain accepts now. */
+export function drainCommandsOf({ state, direction, containers }: Drain): readonly DrainCommand[] {
+  const has = (wanted: string): boolean => containers.some((guest) => guest.state === wanted)
+  const canResume = state === 'paused' || state === 'canceled' || (state === 'done' && has('failed'))
+  return [
+    ...(state === 'running' ? (['pause'] as const) : []),
+    ...(canResume ? (['resume'] as const) : []),
+    ...(state === 'running' || state === 'paused' ? (['cancel'] as const) : []),
+    ...(direction === 'away' && has('moved') && !has('moving') ? (['bring_back'] as const) : []),
+  ]
+}
+
+/** True while the drain changes without a command. */
+export function isDraining({ state, containers }: Drain): boolean {
+  return state === 'running' || containers.some((guest) => guest.state === 'moving')
+}

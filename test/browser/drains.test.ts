@@ -1,0 +1,66 @@
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import { BerthError } from '../../shared/errors.js'
+import { findingsOf, tooWide } from './page-checks.js'
+import { PanelLab } from './panel-lab.js'
+
+const hosts = ['host-a', 'host-b'] as const
+
+describe('draining a host in the panel', () => {
+  let lab: PanelLab
+  let page: Page
+  before(async () => {
+    lab = await PanelLab.start({ hosts })
+    for (const id of hosts) await lab.gateway.fleet.work(id)
+    for (const name of ['first', 'second']) {
+      const { uuid } = await lab.gateway.fleet.addGuest({ name })
+      lab.gateway.fleet.agentOf('host-a').host.contents.set(uuid, `disk of ${name}`)
+    }
+    await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' })
+  })
+  after(() => lab.close())
+  afterEach(async () => {
+    await page.context().close()
+    lab.expectNoComplaints()
+  })
+
+  it('shows the plan, moves the guests after a confirmation, and brings them back', async () => {
+    page = await lab.logIn()
+    await lab.show(page, '/hosts/host-a')
+    await page.getByRole('button', { name: 'Move all guests', exact: true }).click()
+    await page.getByRole('button', { name: 'Show the plan' }).click()
+    const plan = page.getByRole('dialog', { name: 'Move all guests of host-a?' })
+    await plan.getByText('1 guest cannot be moved and stays on this host.').waitFor()
+    await plan.getByText('virtual machines cannot be moved between hosts yet').waitFor()
+    await lab.picture(page, 'drain-plan-wide')
+    await plan.getByRole('button', { name: 'Move all guests', exact: true }).click()
+    await page.getByText('Complete: 2 of 3 guests moved.').waitFor()
+    await lab.picture(page, 'drain-wide')
+    expect(lab.gateway.fleet.view.findGuest('first')?.hostId).to.equal('host-b')
+    await page.getByRole('button', { name: 'Bring guests back' }).click()
+    await page.getByRole('heading', { name: 'Guests return to this host' }).waitFor()
+    await page.getByText('Complete: 2 of 3 guests moved.').waitFor()
+    expect(lab.gateway.fleet.view.findGuest('first')?.hostId).to.equal('host-a')
+  })
+
+  it('shows why a guest was not moved', async () => {
+    lab.gateway.fleet.agentOf('host-a').observer = ({ step, phase }) => {
+      if (step === 'copy' && phase === 'before-run')
+        throw new BerthError('unavailable', 'target_unreachable', 'a fault of the test')
+    }
+    page = await lab.logIn()
+    await lab.gateway.request('POST', '/hosts/host-a/drain')
+    await lab.show(page, '/hosts/host-a')
+    await page.getByText('a fault of the test').first().waitFor()
+    await page.getByText('Complete: 0 of 3 guests moved.').waitFor()
+    await page.getByRole('button', { name: 'Resume' }).waitFor()
+  })
+
+  it('is accessible and translated in Chinese, and fits a phone', async () => {
+    page = await lab.logIn({ language: 'zh', screen: 'phone' })
+    await lab.show(page, '/hosts/host-a')
+    await page.getByRole('heading', { name: '实例正在离开本主机' }).waitFor()
+    expect(await tooWide(page)).to.equal(false)
+    expect(await findingsOf(page)).to.deep.equal([])
+  })
+})
