@@ -41,8 +41,8 @@ export interface AlertGuest {
 /** Time in ms for which an alert stays open after its last finding. Another finding in this time extends the alert. */
 export const quietMs = 15 * 60_000
 /**
- * Time in ms for which behaviour must continue before it counts as critical. A single burst is shorter, although
- * evaluations find it for minutes, since they cover several minutes.
+ * Time in ms for which behaviour must continue before it counts as critical. A single burst ends earlier, although
+ * several evaluations find it, because each covers several minutes.
  */
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */

@@ -10,7 +10,10 @@ import type { Restic } from './restic.js'
 /** Timeout in ms of commands that send or receive a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/** Name of the file that records holes and shared data (the layout). It is next to the tree, in the backup, too. */
+/**
+ * Name of the file that records holes and shared data (the layout). It is next to the tree, on the host and in the
+ * backup.
+ */
 export const layoutName = 'layout'
 
 interface FetchContext extends Omit<FetchedBackup, 'id'> {

@@ -7,7 +7,7 @@ import type { Holder } from './holder.js'
 
 export interface ServeListener {
   readonly onConnection: () => void
-  /** Called when a client requests the end of the process. */
+  /** Called when a client requests that this process, berth-console, ends. */
   readonly onEnd: () => void
 }
 

@@ -72,7 +72,9 @@ export class Drivers {
     await withEach(config, log, (driver) => driver.stopAll())
   }
 
-  /** Kills every guest, even unknown ones, and removes everything that drivers have created, except volumes. */
+  /**
+   * Kills every guest, even one without a configuration file, and removes what drivers have created, except volumes.
+   */
   static async removeAll(config: AgentConfig, log: Logger): Promise<void> {
     await withEach(config, log, (driver) => driver.removeAll())
   }

@@ -76,7 +76,7 @@ export function startStep(context: BootContext, isSkipped: (record: GuestRecord)
     run: inTurn(context.store, async (record, step) => {
       if (isSkipped(record)) return
       refuseNotOwned(record)
-      checkAllowedToRun(record) // the guest may have been blocked while the operation was queued
+      checkAllowedToRun(record) // the guest may have been suspended while the operation was queued
       const setRates = (): Promise<void> => context.network.attach(networkOf(record, context.config), ['rates'])
       await context.machines.driverOf(record).start(context.machines.of(record), step.signal, setRates)
       noteStarted(context.store, record)

@@ -124,10 +124,10 @@ function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefin
 }
 
 /**
- * Plans the hours or days that are missing in the file, as far back as it has minutes or hours to aggregate. They may
- * have ended while no agent was running. Days are aggregated from hours, so hours must be added first.
- * @param steps.from first step to check; earlier ones are known to exist
- * @param steps.end first step that is not checked
+ * Aggregates the hours or days that are missing in the file, if it still has the minutes or hours for them. Call this
+ * for hours first, because days are aggregated from hours.
+ * @param steps.from index of the first hour or day to check; the file has all earlier ones
+ * @param steps.end index after the last one to check
  */
 export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from: number; end: number }): Point[] {
   const back = Math.floor(tiers[finer[range]].size / partsOf(range))

@@ -74,7 +74,7 @@ export class HostNetwork implements Network {
     return this.addresses.readIpv6(configured, held)
   }
 
-  /** Closes the shaper before the rules, so that neither calls the other after its end. */
+  /** Closes the parts one after another, so that no closed part is called. */
   async close(): Promise<void> {
     await this.addresses.close()
     await this.shaper.close()

@@ -42,7 +42,8 @@ export class Trash {
   /** Moves a subvolume to the trash and deletes it later. A failed deletion is logged; the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    this.#inWork.add(name) // before the subvolume is in the trash, so that a sweep does not delete it, too
+    // reserves the name before the subvolume is in the trash, so that no sweep deletes the subvolume, too
+    this.#inWork.add(name)
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
     } catch (error) {

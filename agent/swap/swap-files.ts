@@ -119,7 +119,8 @@ export class SwapFiles implements HostSwap {
     const directory = dirname(this.#file)
     await mkdir(dirname(directory), { recursive: true, mode: 0o711 })
     const isBtrfs = (await statfs(await this.#readAncestor())).type === btrfsMagic
-    if (await exists(directory)) return isBtrfs // the mode of an existing directory stays: it may be the operator's
+    // an existing directory keeps its mode: the operator may have created it
+    if (await exists(directory)) return isBtrfs
     await (isBtrfs ? createSubvolume(directory) : mkdir(directory))
     await chmod(directory, 0o700)
     return isBtrfs

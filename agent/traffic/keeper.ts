@@ -251,7 +251,9 @@ export class TrafficKeeper implements PolicyKeeper {
     return policyOf(record, isUsedUp(record.traffic, count), this.parts.clock)
   }
 
-  /** True if a guest runs although it may not. False if it is busy or its stop was requested a short time ago. */
+  /**
+   * True if a guest runs although it is not allowed to. False if it is busy or its stop was requested a short time ago.
+   */
   #mustStop(record: GuestRecord): boolean {
     const { uuid, status, wanted } = record
     const runs = wanted === 'running' || status === 'running'

@@ -27,7 +27,9 @@ export class IdempotencyAges {
     ])
   }
 
-  /** Forgets expired records. Beyond `keep` records, `drop` removes the oldest of the callers with most records. */
+  /**
+   * Forgets expired records. If more than `keep` are left, `drop` gets the oldest ids of the callers with most records.
+   */
   async trim(
     client: StoreClient,
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },

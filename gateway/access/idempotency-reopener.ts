@@ -39,7 +39,7 @@ export class IdempotencyReopener {
     if (this.#waiting.size > 0) this.#schedule()
   }
 
-  /** Leaves the record unchanged if its request was repeated in the meantime. */
+  /** Lets a repeated request run, unless such a request has already changed the record. */
   async #reopen(id: string, { operationId, attempt }: IdempotencyRecord): Promise<void> {
     await this.store.transact('end a request', async (client) => {
       await client.watch(id)

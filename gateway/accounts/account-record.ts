@@ -21,7 +21,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet and can only be opened with a link. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** Number that increases to end all sessions of the account. A session is only valid while it stays the same. */
+  /** Number that increases to end all sessions of the account. A session is valid only for the number at its login. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
@@ -80,7 +80,7 @@ export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }
 
-/** Changes an account so that all its sessions end, at all gateways. Use it in the plan of a change of the account. */
+/** Returns the account with a new `generation`, which ends all its sessions at all gateways. */
 export function withoutSessions<A extends Account>(account: A): A {
   return { ...account, generation: account.generation + 1 }
 }

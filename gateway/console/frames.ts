@@ -21,7 +21,10 @@ export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
   return { type: message?.['type'] === 'close' ? 'close' : 'bad' }
 }
 
-/** Parses a frame of a terminal client without `berth.console.v1`. Text that is not a message is input. */
+/**
+ * Parses a frame of a terminal client without the subprotocol `berth.console.v1`. Text that is not a JSON message is
+ * what the user typed.
+ */
 export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }
   const message = parseObject(data.toString())
@@ -31,7 +34,10 @@ export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame 
   return { type: 'input', bytes: data }
 }
 
-/** Parses a frame of a screen client without `berth.console.v1`. All its frames are input in the protocol RFB. */
+/**
+ * Parses a frame of a screen client without the subprotocol `berth.console.v1`. All its frames are input in the
+ * protocol RFB.
+ */
 export function readScreenFrame(data: Buffer): ClientFrame {
   return { type: 'input', bytes: data }
 }

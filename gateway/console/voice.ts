@@ -42,7 +42,10 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Lines of text for terminals without `berth.console.v1`. Some clients wait for a line before they send Enter. */
+/**
+ * Lines of text for terminals without the subprotocol `berth.console.v1`. Some clients wait for a line before they send
+ * Enter.
+ */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

@@ -135,7 +135,7 @@ export class CertificateKeeper {
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
     const issued = await this.#issue(host, request)
     const hostId = host.record.id
-    // Read only after the first call: the connection is established by this call, and has no peer certificate before.
+    // Read only after the first call, which establishes the connection: without it, no peer certificate is known.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,

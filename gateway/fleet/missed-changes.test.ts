@@ -20,7 +20,7 @@ const guest = (id: number, revision: number): Guest =>
   Guest.fromPartial({ uuid: uuidOf(id), id, name: `g${id}`, revision })
 const task = (id: string, revision: number): Operation => Operation.fromPartial({ id, status: 'done', revision })
 
-/** Returns the changes in a host's first report that listeners get. The stored guests have their ids as revisions. */
+/** Returns which guests of a host's first report are passed to listeners. Each guest has its id as revision. */
 function missed(epoch: string | undefined, revision: number): string[] {
   const view = new FleetState()
   const host = view.setHost(record)

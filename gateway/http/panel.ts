@@ -90,7 +90,7 @@ function documentOf(forms: Forms): Page['handle'] {
 function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
   const show = documentOf(index)
   return async (ctx) => {
-    // If the store is down, nobody knows whether a link exists. The page then explains this.
+    // While the store is down, nobody knows whether there is a valid setup link. The page is then shown, and says so.
     const leads = await hasLink().catch(() => true)
     if (!leads) delete ctx.req.headers['if-none-match']
     const reply = await show(ctx)

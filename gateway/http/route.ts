@@ -118,7 +118,7 @@ export interface Route<
   readonly body?: B
   /** A valid body. Required if the route has a body. Error messages quote its values. */
   readonly example?: Static<B>
-  /** True if the body may be absent or of any type. Default: a body is required. */
+  /** True if the body may be absent, or have any Content-Type. Default: a body is required. */
   readonly bodyOptional?: boolean
   /** Schema of `data` in the answer. */
   readonly data?: D

@@ -127,9 +127,9 @@ async function checkMaster(client: StoreClient): Promise<void> {
 const turns = 24
 
 /**
- * Rejects if `promise` takes longer than `ms`. The timeouts of node-redis do not suffice: they end when a command is
- * written. A blocked event loop reads answers only afterwards. Therefore `ms` is divided into `turns` parts, of which
- * each turn of the event loop uses up one at most.
+ * Rejects if `promise` takes longer than `ms`. The timeouts of node-redis only cover the time until a command is
+ * written. A process whose event loop was blocked must get the chance to read the answer. Therefore `ms` is divided
+ * into `turns` parts, and each turn of the event loop uses up at most one.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -108,10 +108,10 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that belong to a base file: their numbers are not lower. Redis opens an increment before it
- * writes a base, and another increment if writing the base fails. If there are several increments, some may be older
- * than the base. Source: redis 7.0, aof.c
- * @returns undefined if some of them may be older
+ * Finds the increments that belong to a base file. Redis opens an increment before it writes a base, and another one if
+ * writing the base fails. So even an increment with the number of the base or a higher one may be older than the base.
+ * Source: redis 7.0, aof.c
+ * @returns undefined if some of these may be older
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

@@ -36,7 +36,7 @@ export class Visibility {
 
   constructor(private readonly options: VisibilityOptions) {}
 
-  /** Call this as soon as this gateway receives the messages of the other gateways. */
+  /** Call this when the subscription to the messages of the other gateways has begun. */
   connected(): void {
     this.#connectedMs = performance.now()
   }
@@ -127,7 +127,7 @@ export class Visibility {
     this.#forgetSilent(nowMs)
   }
 
-  /** Forgets gateways that may not use their caches after `nowMs`, because they have sent no message for too long. */
+  /** Forgets gateways that have been silent for so long that they no longer use their caches at the time `nowMs`. */
   #forgetSilent(nowMs: number): void {
     for (const [id, untilMs] of this.#trustedUntilMs) {
       if (untilMs > nowMs) return

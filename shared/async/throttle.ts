@@ -28,7 +28,7 @@ export class Throttle {
     else this.hold()
   }
 
-  /** Makes requests wait until an interval from now has passed. */
+  /** Makes requests wait for a full interval from now. */
   hold(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {

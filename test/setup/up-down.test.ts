@@ -18,7 +18,7 @@ import { sh } from '../support/sh.js'
  */
 
 const name = 'btestu'
-/** A second instance, which is set up at the same time and whose gateway the host joins later. */
+/** A second instance, set up at the same time. The host joins its gateway later. */
 const other = 'btestw'
 const etc = `/etc/berth-${name}`
 const run = `/run/berth-${name}`

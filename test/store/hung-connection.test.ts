@@ -34,7 +34,10 @@ describe('a store with a connection that no longer gets answers', () => {
     await redis.stop()
   })
 
-  /** Passes a connection on to the server until the command `hanging` arrives. */
+  /**
+   * Forwards data in both directions. As soon as the client sends the command in `hanging`, no more data of the client
+   * reaches the server.
+   */
   const forward = (near: Socket): void => {
     const far = connect(new URL(redis.url).pathname)
     for (const socket of [near, far]) {

@@ -90,7 +90,7 @@ describe('the retention of data in the store', () => {
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
     let added = false
-    /** Wraps the store: just before the tested code removes a caller, it adds an entry of this caller. */
+    /** Simulates a race: adds an audit entry of key:1 after `readShares` has counted the entries of key:1. */
     const racing = new Proxy(store, {
       get: (target, name) =>
         name !== 'transact'

@@ -285,14 +285,16 @@ export class LxcDriver implements Driver {
     this.#context.events.close()
   }
 
-  /** Shuts down every guest with the driver's prefix, even unknown ones, and kills those that take too long. */
+  /**
+   * Shuts down every guest with the driver's prefix, even one without a configuration file. Kills guests that are slow.
+   */
   stopAll(): Promise<void> {
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
   /**
-   * Kills every guest with the driver's prefix, even unknown ones, and removes everything that the driver has created
-   * on the host. The driver is unusable afterwards.
+   * Kills every guest with the driver's prefix, even one without a configuration file, and removes everything that the
+   * driver has created on the host. The driver is unusable afterwards.
    */
   async removeAll(): Promise<void> {
     this.close()

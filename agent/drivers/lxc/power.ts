@@ -64,13 +64,14 @@ export class LxcPower {
     return true
   }
 
-  /** Shuts down every guest of this agent, even unknown ones, and kills those that take too long. */
+  /** Shuts down every guest of this agent, even one without a configuration file. Kills guests that take too long. */
   stopAll(timeoutMs: number): Promise<void> {
     return stopAll({ ...this.context, clearMark: (name) => this.context.events.clearMark(name) }, timeoutMs)
   }
 
   /**
-   * Kills every guest of this agent, even unknown ones, and removes everything that the driver created. Volumes stay.
+   * Kills every guest of this agent, even one without a configuration file, and removes everything that the driver
+   * created. Volumes stay.
    */
   removeAll(): Promise<void> {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)

@@ -31,7 +31,9 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum number of reads of the cgroup of `#listPassing`. A reboot runs up to five processes in it, one after another. */
+/**
+ * Maximum number of times that `#listPassing` reads its cgroup. A reboot runs up to five processes there, in sequence.
+ */
 const mostLooks = 5
 /** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
 const executingMs = 10

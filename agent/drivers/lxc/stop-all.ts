@@ -11,8 +11,8 @@ export interface StopAllContext extends LxcStopContext {
 }
 
 /**
- * Shuts down every guest of this agent, even unknown ones, all at once. A guest that takes longer than `timeoutMs` is
- * killed.
+ * Shuts down every guest of this agent, even one without a configuration file, all at once. A guest that takes longer
+ * than `timeoutMs` is killed.
  * @throws the first error, after all guests were handled
  */
 export async function stopAll(context: StopAllContext, timeoutMs: number): Promise<void> {

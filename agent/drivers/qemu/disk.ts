@@ -78,7 +78,10 @@ async function openDisk(volume: string): Promise<FileHandle> {
   }
 }
 
-/** Creates the data for the first boot of a disk. @param keyFile path of the host's key */
+/**
+ * Creates the data for the first boot of a disk.
+ * @param keyFile path of the host's key that encrypts the password for Windows
+ */
 export async function makeInstance(login: Login, { os }: Pick<DiskSystem, 'os'>, keyFile: string): Promise<Instance> {
   const { password, publicKey, authorizedKeys, userData } = login
   const told = { ...newInstance(), ...(userData === undefined || userData === '' ? {} : { userData }) }

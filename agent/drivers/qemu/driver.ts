@@ -281,7 +281,7 @@ export class QemuDriver implements Driver {
     this.#machines.close()
   }
 
-  /** Shuts down every guest of this agent, even unknown ones, and kills those that take too long. */
+  /** Shuts down every guest of this agent, even one without a configuration file. Kills guests that take too long. */
   async stopAll(): Promise<void> {
     observeMachines(this.#context)
     // An abandoned snapshot may have left file systems frozen. A guest with frozen file systems could not shut down.
@@ -290,7 +290,8 @@ export class QemuDriver implements Driver {
   }
 
   /**
-   * Kills every guest of this agent, even unknown ones, and removes everything that the driver created. Volumes stay.
+   * Kills every guest of this agent, even one without a configuration file, and removes everything that the driver
+   * created. Volumes stay.
    */
   removeAll(): Promise<void> {
     return this.#power.removeAll()

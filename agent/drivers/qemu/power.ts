@@ -68,7 +68,8 @@ export class Power {
   }
 
   /**
-   * Kills every guest of this agent, even unknown ones, and removes everything that the driver created. Volumes stay.
+   * Kills every guest of this agent, even one without a configuration file, and removes everything that the driver
+   * created. Volumes stay.
    */
   async removeAll(): Promise<void> {
     const { configs, machines, namePrefix, paths, runtime } = this.context

@@ -45,7 +45,7 @@ function writeOwnership(store: GuestStore, uuid: string, { role, generation, mov
   if (store.find(uuid)) store.touch(uuid)
 }
 
-/** Reads the details of the guest's move, as JSON. */
+/** Returns what `writeDetails` stored about the guest's move; {} if it stored nothing. */
 export function readDetails(store: GuestStore, uuid: string): unknown {
   const text = store.changes.db
     .prepare<[string], string>('SELECT details FROM guest_owners WHERE guest_uuid = ?')

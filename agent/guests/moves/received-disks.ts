@@ -15,7 +15,7 @@ const gib = 1024 ** 3
 const streamOverhead = { factor: 1.25, bytes: gib }
 /** Each round sends at most 4/5 of the round before, so that all rounds together send at most 5 times the first one. */
 const diskFactor = 5
-/** Maximum number of snapshots that a move sends, one per round. If it is started again, it sends further ones. */
+/** Maximum number of snapshots that the rounds of a move send, including rounds before the move was started again. */
 const maxRounds = 100
 
 /** Bytes of the stream of each complete snapshot, by its id. */

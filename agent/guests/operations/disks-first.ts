@@ -35,7 +35,7 @@ export class DisksFirst {
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // other operations may use this slot meanwhile
+      await yieldWhile(Promise.allSettled(this.#inWork)) // meanwhile, other operations use the slot of this start
       await nextTurn() // creations that just got a slot or ended a step now call `prepare`
       if (this.#inWork.size === 0) break
     }

@@ -66,7 +66,10 @@ async function setPassword(context: GuestContext, record: GuestRecord, password:
   }
 }
 
-/** Accepts an order. @throws {BerthError} `invalid_field`; on reservation the errors of `acceptForGuest` */
+/**
+ * Accepts an order.
+ * @throws {BerthError} `invalid_field`; the returned `reserve` throws like that of `acceptForGuest`
+ */
 function acceptReset(
   context: Pick<GuestContext, 'store' | 'logins'>,
   { uuid, password }: OrderOf<'resetPassword'>,

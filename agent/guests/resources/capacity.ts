@@ -29,7 +29,10 @@ export function checkCapacity(
   )
 }
 
-/** Checks changed limits only: the host may have shrunk since. @throws {BerthError} `resource_exhausted` */
+/**
+ * Checks only the limits that change: the host may have become too small for the others.
+ * @throws {BerthError} `resource_exhausted`
+ */
 export function checkCapacityChange(
   before: RequestedLimits,
   wanted: RequestedLimits,

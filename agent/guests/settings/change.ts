@@ -49,7 +49,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Sett
   })
 }
 
-/** Applies a repeated change to the host again, because the agent may have ended before it had applied the change. */
+/** Handles a repeated request: the agent may have ended before it had applied the change to the host. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)

@@ -30,9 +30,9 @@ export interface LayoutSpace {
 }
 
 /**
- * Records which data the files of a tree share, where they have holes, and which data is compressed. A file that
- * exceeds a limit (`LayoutBounds` and the constants above) is left out, unless it has large holes: such a file is
- * recorded without the list of its holes and shared parts.
+ * Records which data the files of a tree share, where they have holes, and which data is compressed. A file for which
+ * the memory or the length of the layout (`LayoutBounds`) is too small is left out. But if it has large holes, the
+ * layout only says so, and a restore makes holes from its zeros.
  * @param tree tree on btrfs, which must not change meanwhile
  * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}

@@ -134,7 +134,7 @@ class Output {
     private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'>,
   ) {}
 
-  /** @returns false if the command must fail: its output exceeds the limit, and no listener gets its lines */
+  /** @returns false if the output exceeds the limit and no listener takes its lines: the command must then fail */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
     const { maxOutputBytes = 1024 * 1024, onStderrLine, onStdoutLine } = this.options
     this.#sizes[stream] += chunk.length

@@ -1,7 +1,7 @@
 import type { DefaultRoute } from '../../host/net/addresses.js'
 import type { PoolAddress } from './pool.js'
 
-/** Returns warnings about public addresses that cannot work as the pool describes them. */
+/** Returns warnings about public addresses whose interface is missing, or whose packets leave by another router. */
 export function planPoolWarnings(
   pool: readonly PoolAddress[],
   missing: readonly string[],

@@ -29,7 +29,7 @@ export async function queueOrder(
   return { data, sshPassword }
 }
 
-/** Status for the answer. A task that the agent has started already still counts as queued. */
+/** Status for the answer. A running task counts as queued, too. */
 function queuedStatusOf(operation: Operation): Static<typeof QueuedSchema>['status'] {
   const status = operationStatusOf(operation)
   return status === 'running' ? 'pending' : status

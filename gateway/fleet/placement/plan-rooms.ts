@@ -8,7 +8,10 @@ export interface ReservedRoom {
   readonly uuid?: string
   /** Steady time in ms since 1970 at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
-  /** A reservation that would last longer than this (ms) from now is shortened. Absent: `roomLifetimeMs`. */
+  /**
+   * Longest time in ms from now to `untilMs`, which may come from a gateway whose clock is ahead. Default:
+   * `roomLifetimeMs`.
+   */
   readonly lifetimeMs?: number
 }
 

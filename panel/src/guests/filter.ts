@@ -120,7 +120,7 @@ export function timeBounds(nowMs: number): { nowText: string; soonText: string }
   return { nowText: text(nowMs), soonText: text(nowMs + weekMs) }
 }
 
-/** Compares texts by code points. This sorts times of the API by time, and `~` after all of them. */
+/** Compares texts by code points. Times in the form of the API are thus in the right order, and `~` is after them. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 const names = new WeakMap<Guest, string>()
 

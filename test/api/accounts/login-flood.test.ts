@@ -10,7 +10,10 @@ const deadlineMs = 180_000
 /** Number of passwords whose check begins before the attack is detected. */
 const unnoticed = 100
 
-/** Maximum number of checked passwords: `unnoticed`; for each source two, and one more after 1, 3, 7, 15 … minutes. */
+/**
+ * Maximum number of passwords that are checked in so many minutes: `unnoticed`, and for each source two, plus one after
+ * 1, 3, 7, 15 … minutes.
+ */
 const mostChecked = (minutes: number): number => unnoticed + sources * (2 + Math.floor(Math.log2(1 + minutes)))
 
 /** Tests real checks of passwords over HTTP; login-limits.test.ts tests only the counts. */

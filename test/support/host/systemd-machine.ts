@@ -98,7 +98,7 @@ export class SystemdMachine {
     execFileSync('lxc-stop', [...this.#lxc, '-k'])
   }
 
-  /** Restarts the machine as an operator does. No process of the machine survives this. */
+  /** Restarts the machine with `systemctl reboot`. No process of the machine survives this. */
   async reboot(): Promise<void> {
     // lxc keeps the container during a reboot. A different first process shows that the container has rebooted.
     const before = this.#initPid()

@@ -108,7 +108,7 @@ export class V2Machine {
     throw new Error(`QEMU has ended: ${readFileSync(this.#file('qemu.log'), 'utf8')}`)
   }
 
-  /** Restarts the machine as an operator does. */
+  /** Restarts the machine with `systemctl reboot`. */
   async reboot(): Promise<void> {
     const bootId = (): string => this.try('cat', '/proc/sys/kernel/random/boot_id').output.trim()
     const before = bootId()

@@ -52,7 +52,7 @@ export class Tables {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
   }
 
-  /** Does the same as `ensure` without reading the tables. Only allowed if no other program has changed them since. */
+  /** Like `ensure`, but trusts the last known state of the tables instead of reading them. */
   async adapt(guests: readonly GuestNetwork[]): Promise<EnsureResult> {
     let repairs: string[] = []
     const planOn = (index: ElementIndex): TableChange => {
