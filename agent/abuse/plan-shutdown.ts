@@ -5,7 +5,9 @@ const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_me
 
 /** Time in ms without a finding after which the abuse of an alert counts as ended. */
 const overMs = 30_000
-/** Abuse must have been seen this recently, in ms, when the grace period ends. Otherwise the guest is not stopped. */
+/**
+ * Maximum time in ms from the last abuse to the end of the grace period. After a longer time, the guest is not stopped.
+ */
 const endedMs = 20_000
 
 export interface ShutdownView {

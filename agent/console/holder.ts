@@ -71,7 +71,9 @@ export class Holder {
     }
   }
 
-  /** Finds a limit that a new console would exceed, and the consoles under it: ending an unused one makes room. */
+  /**
+   * Finds a limit that a new console would exceed, and the consoles that count towards it: an unused one can be ended.
+   */
   #findFull(request: HoldRequest): Full | undefined {
     const { guestUuid, principal, share, limits } = request
     const all = [...this.#consoles.values()]

@@ -55,7 +55,9 @@ export class Images {
     return template
   }
 
-  /** Replaces a container's template by a virtual machine's with the same system, if `virtualization` is `kvm`. */
+  /**
+   * Returns the id of the virtual machine template with the same system if `virtualization` is `kvm`, otherwise `id`.
+   */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'
     return isOther && this.find(diskIdOf(id)) ? diskIdOf(id) : id

@@ -74,7 +74,9 @@ export class TrafficKeeper implements PolicyKeeper {
     return this.#look(() => this.#countAll())
   }
 
-  /** Checks expiries. Also reads the traffic counters, but only at some ticks while no guest has a quota. */
+  /**
+   * Checks expiries. Reads the traffic counters at each tick while any guest has a quota, otherwise only at some ticks.
+   */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++

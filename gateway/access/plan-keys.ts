@@ -166,7 +166,8 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // Limited keys may only add rights to keys that they created: removing a limited key also removes those keys.
+  // A limited key must not add rights to a key that it did not create: such a key would stay when the limited key is
+  // removed.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
       'a limited key can extend only the rights of keys that it created itself, or that such a key created',

@@ -1,6 +1,6 @@
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 
-/** A change of an item in the view. Without `before` the item is new, without `after` it was removed. */
+/** A change of an item in the fleet view. Without `before` the item is new, without `after` it was removed. */
 export type FleetChange =
   | { readonly kind: 'guest'; readonly before?: GuestView; readonly after?: GuestView }
   | { readonly kind: 'task'; readonly before?: OperationView; readonly after?: OperationView }

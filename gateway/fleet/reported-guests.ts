@@ -7,7 +7,7 @@ import { UnsavedGuests } from './unsaved-guests.js'
 /** Maximum numbers of guests and port mappings that one host may add to the view. */
 const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
 
-/** Adds reported guests to the view, within limits for each host. */
+/** Adds reported guests to the fleet view, within limits for each host. */
 export class ReportedGuests {
   readonly unsaved = new UnsavedGuests()
 

@@ -7,7 +7,7 @@ import type { HostState } from './host-state.js'
 import { OperationTable } from './lists/operation-table.js'
 import { parseOperation } from './parse-events.js'
 
-/** Adds reported operations to the view, within a limit for each host. */
+/** Adds reported operations to the fleet view, within a limit for each host. */
 export class ReportedOperations {
   readonly table = new OperationTable()
   /** Condition that is notified, by operation id, when an operation changes. */

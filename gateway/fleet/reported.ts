@@ -15,7 +15,9 @@ export interface GuestView {
   readonly online: boolean
   /** Public address of the host: a name or an address. "": not known. */
   readonly hostAddress: string
-  /** Cache for data that readers of the view derive from this guest. A reader must check that the data is current. */
+  /**
+   * Cache for data that readers of the fleet view derive from this guest. A reader must check that the data is current.
+   */
   shown?: unknown
 }
 

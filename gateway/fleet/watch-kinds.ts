@@ -76,7 +76,7 @@ export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<K
   },
 }
 
-/** How the view stores the kinds of data of which each host has one item, for example its description. */
+/** How the fleet view stores the kinds of data of which each host has one item, for example its description. */
 export const singleKinds: {
   readonly [Kind in SingleKind]: (host: HostState, value: ValueOf<Kind>, fleet: ReportedState) => void
 } = {

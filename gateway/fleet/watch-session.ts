@@ -31,7 +31,9 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** True while the complete state is being written to the view. Changes that arrive now are applied afterwards. */
+  /**
+   * True while the complete state is being written to the fleet view. Changes that arrive now are applied afterwards.
+   */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }

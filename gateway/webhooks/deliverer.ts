@@ -71,7 +71,7 @@ export class Deliverer {
       for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
     }
     this.#news.push(newsOf(change, hostId))
-    // The next round searches for changes of the host that the view missed while the host was offline or unknown.
+    // The next round searches for changes of the host that this gateway missed while the host was offline or unknown.
     if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
     setImmediate(() => this.work())
   }

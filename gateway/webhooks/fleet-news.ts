@@ -21,7 +21,7 @@ export function missedNews(view: FleetView, hostId: string, since: number): News
   return own.filter(({ revision }) => revision > since).sort((a, b) => a.revision - b.revision)
 }
 
-/** Returns the highest revision of the host's guests, tasks and alerts in the view. */
+/** Returns the highest revision of the host's guests, tasks and alerts in the fleet view. */
 export function newestRevision(view: FleetView, hostId: string): number {
   let newest = 0
   for (const change of entitiesOf(view, hostId)) newest = Math.max(newest, revisionOf(change))

@@ -50,7 +50,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while account
     const code = generateSync({ secret, epoch: Math.floor(Date.now() / 1000) })
     const set = await lab.attempt(() => browser.request('POST', '/account/totp/confirm', { body: { code } }))
     if (set?.status === 200) return set.body.data.recovery_codes as string[]
-    // The setup may have succeeded, with recovery codes that never arrived. The command on the host removes the factor.
+    // The setup may have succeeded, although no recovery codes arrived. Then `recoverByCommand` removes the factor.
     const body = { username: 'bob', password }
     const again = await lab.insist(() => lab.someone().request('POST', '/login', { body }))
     if (again.status === 202) await recoverByCommand('bob', password)

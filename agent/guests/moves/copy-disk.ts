@@ -57,8 +57,8 @@ export async function copyRunning({ context }: CopyParts, step: Move): Promise<v
 }
 
 /**
- * Checks, on a new connection, that the target accepts the ticket and the guest's present settings. Otherwise, the move
- * would fail only after the guest was stopped.
+ * Checks, on a new connection, that the target accepts the ticket and the guest's present settings. Without this check,
+ * the move would fail only after the guest was stopped.
  */
 async function checkTarget(context: BackupContext, step: Move): Promise<void> {
   refuseShortTicket(step.input.ticket, { nowMs: context.now(), neededMs: ticketNeededMs })

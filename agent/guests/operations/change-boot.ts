@@ -57,8 +57,9 @@ export function changeBootKind(
 }
 
 /**
- * Accepts an order. @throws {BerthError} `invalid_field`, `unsupported`; on submission also `not_found`,
- * `invalid_state`, `image_disabled`, …
+ * Accepts an order.
+ * @throws {BerthError} `invalid_field`, `unsupported`; the returned `reserve` also throws `not_found`, `invalid_state`,
+ * `image_disabled`, …
  */
 async function acceptBoot(
   { context, capacity }: { context: GuestContext; capacity: Pick<HostCapacity, 'readDisk'> },

@@ -37,7 +37,7 @@ export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'las
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Lists the addresses to probe: those whose use is unknown from the host and the agent's database. */
+/** Lists the addresses to probe: neither the host nor the agent's database shows whether these are in use. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>

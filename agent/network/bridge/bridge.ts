@@ -68,7 +68,9 @@ export class Bridge {
     return this.#ip.close()
   }
 
-  /** Announces the gateway's MAC to guests. A guest that was off the bridge may have learned a wrong MAC. */
+  /**
+   * Announces the MAC of the bridge, the guests' default gateway. A guest that was off the bridge may know a wrong MAC.
+   */
   #announceGateway(): void {
     const { name, subnet } = this.options
     announceIpv4(name, subnet.gateway, this.#ended.signal, 2).catch(() => undefined)

@@ -35,7 +35,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   return { certificates, peer: () => peer, close: () => certificates.close() }
 }
 
-/** Creates credentials that let `check` verify the peer instead of TLS, before anything is sent. */
+/** Creates credentials with which `check`, not TLS, verifies the peer's certificate, before anything is sent. */
 function checkedCredentials(secureContext: SecureContext, check: (peer: PeerCertificate) => void): ChannelCredentials {
   const created = credentials.createFromSecureContext(secureContext, { rejectUnauthorized: false })
   const createConnector = created._createSecureConnector.bind(created)

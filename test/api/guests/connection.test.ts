@@ -275,7 +275,7 @@ describe('the connection check of a container', function () {
 
 const stepsOf = (found: Body) => found.steps as { readonly state: string; readonly code: string }[]
 
-/** Calls `count` when the agent surely has a request for a diagnosis: it has answered a request that followed it. */
+/** Calls `count` once the agent certainly has the request for a diagnosis: after its answer to a later request. */
 function countCalls(count: () => void): TestGateway['fleet']['twist'] {
   return (client) => ({
     ...client,

@@ -61,8 +61,8 @@ export function planFilterTable(plan: FilterTablePlan): string[] {
 }
 
 /**
- * Drops packets that arrive directly from a guest's interface. It was taken off the bridge, so its packets have not
- * passed anti-spoofing. For bridged frames, IP hooks always see the bridge as the device, even with
+ * Drops packets that arrive directly from a guest's interface: this interface was taken off the bridge, so its packets
+ * have not passed anti-spoofing. For bridged frames, IP hooks always see the bridge as the device, even with
  * bridge-nf-call-iptables. Runs before connection tracking.
  */
 export function planOffBridge(interfacePrefix: string): Item[] {

@@ -51,7 +51,7 @@ export const marks = {
    * the kernel runs IP hooks on bridged frames. It then forwards such a packet on the bridge, without routing it.
    */
   hairpin: '0x8000000',
-  /** Set by the bridge table or the filter table on packets that passed it. The guard drops packets without them. */
+  /** Mark of packets that passed the bridge table or the filter table. The guard drops packets that lack it. */
   bridged: '0x4000000',
   filtered: '0x2000000',
 } as const
