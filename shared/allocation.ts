@@ -1,4 +1,3 @@
-/** Resources that are allocated to guests. */
 export interface Allocation {
   readonly vcpuMilli: number
   readonly ramMb: number

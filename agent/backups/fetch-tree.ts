@@ -10,10 +10,7 @@ import type { Restic } from './restic.js'
 /** Timeout in ms of commands that send or receive a guest's disk. */
 export const transferMs = 24 * 3_600_000
 
-/**
- * Name of the file that records holes and shared data (the layout). It is next to the tree, on the host and in the
- * backup.
- */
+/** Name of the file with holes and shared data (the layout), next to the tree, on the host and in the backup. */
 export const layoutName = 'layout'
 
 interface FetchContext extends Omit<FetchedBackup, 'id'> {
@@ -79,7 +76,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // may be cut off at `mostLayoutBytes`, and counts as valid if the cut is between fields
+    return stdout // the output may be cut off at `mostLayoutBytes`; it counts as valid if the cut is between fields
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error

@@ -39,10 +39,7 @@ export interface ResticOptions {
 /** Timeout in ms of commands that transfer little data. */
 const askTimeoutMs = 180_000
 
-/**
- * Prefix of commands that run with low priority. If memory runs out, the kernel kills them before any guest
- * (proc_pid_oom_score_adj(5)).
- */
+/** Runs a command with low priority. If memory runs out, the kernel kills it before any guest (choom(1), nice(1)). */
 const modestly = ['choom', '-n', '1000', '--', 'nice', '-n', '10']
 
 interface At {

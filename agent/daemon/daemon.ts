@@ -45,10 +45,7 @@ import { checkInterfacePrefix, openHost, type Host } from './host.js'
 import { openHistory } from './history.js'
 import { readMetrics } from './metrics.js'
 
-/**
- * Number of days for which removed operations are remembered, because the gateway may repeat a request within a day
- * (Idempotency-Key).
- */
+/** Days for which removed operations are remembered: the gateway may repeat a request for a day (Idempotency-Key). */
 const rememberedDays = 2
 const hourMs = 3_600_000
 

@@ -65,7 +65,9 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 interface Leave {
   /** The remaining record. Undefined: no agent is left. */
   readonly record: KernelRecord | undefined
-  /** Changes of settings to undo, the last one first. Callers skip a setting that another program has changed since. */
+  /**
+   * Settings to restore, the last change first. Callers skip those that another program has changed after the agent.
+   */
   readonly restore: readonly SysctlChange[]
 }
 

@@ -28,10 +28,7 @@ export interface UsageSample {
   readonly writeBytes?: number
   /** Number of the guest's processes that the kernel has killed since its start because memory ran out. */
   readonly memoryKills?: number
-  /**
-   * Bytes in use on the guest's file systems, as the guest reports them. If undefined, the usage of the volume counts
-   * instead.
-   */
+  /** Bytes in use on the guest's file systems, as the guest reports. Undefined: the usage of the volume counts. */
   readonly diskBytes?: number
 }
 

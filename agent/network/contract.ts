@@ -59,8 +59,8 @@ export type NetworkPart = 'rules' | 'addresses' | 'rates'
  */
 export interface Network {
   /**
-   * Chooses addresses from the pools inside the caller's transaction: as many as requested, otherwise it throws. The
-   * caller stores the addresses.
+   * Chooses as many addresses from the pools as the caller requests, or throws. Runs inside the caller's transaction.
+   * The caller stores the addresses.
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>

@@ -19,8 +19,7 @@ export interface CountLook {
   /** The guest's counters. Undefined: they could not be read. */
   readonly counters: ByteCounters | undefined
   /**
-   * True if the guest was probably stopped since the last reading. Its received bytes are then not counted, unless it
-   * has sent something.
+   * True if the guest was probably off since the last reading. Received bytes then count only if the guest sent any.
    */
   readonly off?: boolean
   /** Returns the first day of the present period, for guests with this reset day. */

@@ -34,10 +34,7 @@ export function readTerminalFrame(data: Buffer, isBinary: boolean): ClientFrame 
   return { type: 'input', bytes: data }
 }
 
-/**
- * Parses a frame of a screen client without the subprotocol `berth.console.v1`. All its frames are input in the
- * protocol RFB.
- */
+/** Parses a frame of a screen client without the subprotocol `berth.console.v1`: input in the protocol RFB. */
 export function readScreenFrame(data: Buffer): ClientFrame {
   return { type: 'input', bytes: data }
 }

@@ -42,10 +42,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/**
- * Lines of text for terminals without the subprotocol `berth.console.v1`. Some clients wait for a line before they send
- * Enter.
- */
+/** Lines of text for terminals without the subprotocol `berth.console.v1`. Some clients send Enter only after one. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

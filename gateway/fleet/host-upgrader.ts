@@ -101,10 +101,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /**
-   * Restores the former upgrade in the host's record, because another gateway has taken over and starts the new
-   * upgrade.
-   */
+  /** Restores the former upgrade in the host's record: another gateway has taken over and starts the new upgrade. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

@@ -229,7 +229,7 @@ interface Handling {
   readonly recheck: AnyContext['recheck']
 }
 
-/** Checks caller and rights again while a request runs. This does not count as a further request for the limit. */
+/** Checks caller and rights again while a request runs. The check does not count towards the limit of requests. */
 async function recheck(route: Route, { access, policies }: DispatchOptions, { ctx }: Ready): Promise<Principal> {
   if (!policies.judge(originOf(ctx.req)).allowed) throw deniedByPolicy()
   const { exchange } = ctx.state

@@ -121,10 +121,7 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return selection
   }
 
-  /**
-   * Computes the result of a query. Concurrent callers with the same query share this work. Only a few queries run at a
-   * time.
-   */
+  /** Computes the result of a query, shared by concurrent callers with this query. Only a few queries run at a time. */
   #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
     return this.#making.run(key, () =>
       this.#fillings.run(async () => {

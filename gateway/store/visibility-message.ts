@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 
 /** Maximum length of a message. The longest messages are questions with the revisions of all hosts of a fleet. */
 const maxLength = 1_000_000
-/** Maximum number of revisions in a question. The gateway waits for each of them. */
+/** Maximum number of revisions in a question. The gateway that is asked waits for each of them. */
 const maxRevisions = 10_000
 
 const Id = Type.String({ minLength: 1, maxLength: 64 })

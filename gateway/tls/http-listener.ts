@@ -19,10 +19,7 @@ export interface HttpListenerOptions {
   redirectHost(host: string): { readonly host: string; readonly port: number } | undefined
 }
 
-/**
- * Server on port 80. It only answers challenges of certificate authorities and redirects to TLS. The access policy does
- * not apply to it.
- */
+/** Server on port 80: only challenges of certificate authorities and redirects to TLS, without the access policy. */
 export class HttpListener {
   private constructor(readonly connections: Pick<Connections, 'drain' | 'close'>) {}
 

@@ -45,10 +45,7 @@ export interface TlsOptions {
 
 const maxHstsSeconds = 86_400
 
-/**
- * TLS of this gateway: its certificate, listeners and renewal. All gateways share the settings. Create the object
- * before `store.start()`.
- */
+/** TLS of this gateway, with the settings that all gateways share. Create the object before `store.start()`. */
 export class Tls {
   readonly documents: TlsDocuments
   readonly #listeners: Listeners

@@ -24,8 +24,8 @@ const maxNews = 20_000
 const retryMs = 500
 
 /**
- * Creates and sends deliveries. Only the gateway that holds the lease does this. It stores deliveries and `Cursors`
- * together, so that the next holder of the lease can continue.
+ * Creates and sends deliveries, only at the gateway that holds the lease. It stores deliveries and `Cursors` together,
+ * so that the next holder of the lease can continue.
  */
 export class Deliverer {
   readonly #outboxes = new Map<string, Outbox>()

@@ -34,10 +34,7 @@ describe('a store with a connection that no longer gets answers', () => {
     await redis.stop()
   })
 
-  /**
-   * Forwards data in both directions. As soon as the client sends the command in `hanging`, no more data of the client
-   * reaches the server.
-   */
+  /** Connects a client to the server, which gets nothing after the client has sent the command in `hanging`. */
   const forward = (near: Socket): void => {
     const far = connect(new URL(redis.url).pathname)
     for (const socket of [near, far]) {

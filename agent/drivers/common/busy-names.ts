@@ -1,7 +1,4 @@
-/**
- * Names of guests that a driver is starting, stopping or deleting. When such a guest ends, the driver does not report
- * it.
- */
+/** Names of guests that a driver is starting, stopping or deleting. The driver does not report their ends. */
 export class BusyNames {
   readonly #acts = new Map<string, number>()
 

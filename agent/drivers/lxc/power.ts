@@ -69,10 +69,7 @@ export class LxcPower {
     return stopAll({ ...this.context, clearMark: (name) => this.context.events.clearMark(name) }, timeoutMs)
   }
 
-  /**
-   * Kills every guest of this agent, even one without a configuration file, and removes everything that the driver
-   * created. Volumes stay.
-   */
+  /** Kills every guest, even one without a configuration file, and removes what the driver created, except volumes. */
   removeAll(): Promise<void> {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }

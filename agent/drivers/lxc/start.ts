@@ -33,10 +33,7 @@ export async function startGuest(context: LxcStartContext, machine: Machine, sig
   return launch(context, name, signal)
 }
 
-/**
- * Waits until the guest is neither starting nor stopping, and returns its state. A guest without a monitor counts as
- * stopped.
- */
+/** Waits until the guest neither starts nor stops. Returns its state; a guest without a monitor counts as stopped. */
 async function settle(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
   const { paths, runtime } = context
   const settled = (): boolean => {

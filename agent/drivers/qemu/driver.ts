@@ -289,10 +289,7 @@ export class QemuDriver implements Driver {
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
-  /**
-   * Kills every guest of this agent, even one without a configuration file, and removes everything that the driver
-   * created. Volumes stay.
-   */
+  /** Kills every guest, even one without a configuration file, and removes what the driver created, except volumes. */
   removeAll(): Promise<void> {
     return this.#power.removeAll()
   }

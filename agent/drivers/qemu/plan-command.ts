@@ -191,10 +191,7 @@ function planNic({ nic }: Machine): string[] {
   ]
 }
 
-/**
- * Plans the screen, with its socket in the working directory. A tablet device makes the guest's pointer follow the
- * user's.
- */
+/** Plans the screen, with its socket in the working directory. A tablet makes the guest's pointer follow the user's. */
 function planScreen({ os }: DiskSystem): string[] {
   const card = ['-display', 'none', '-vga', 'none', '-device', 'VGA,id=video0,vgamem_mb=16']
   const pointer = os === 'windows' ? ['-device', 'qemu-xhci,id=usb', '-device', 'usb-tablet,bus=usb.0'] : []

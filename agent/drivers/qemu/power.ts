@@ -67,10 +67,7 @@ export class Power {
     await allEnded(runtime.listNames(namePrefix).map(stop))
   }
 
-  /**
-   * Kills every guest of this agent, even one without a configuration file, and removes everything that the driver
-   * created. Volumes stay.
-   */
+  /** Kills every guest, even one without a configuration file, and removes what the driver created, except volumes. */
   async removeAll(): Promise<void> {
     const { configs, machines, namePrefix, paths, runtime } = this.context
     const names = new Set([...configs.listNames(), ...runtime.listNames(namePrefix)])

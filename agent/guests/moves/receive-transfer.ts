@@ -75,7 +75,7 @@ export class TransferReceiver {
     const shown = kind === 'internal' ? 'receiving failed: see the log of its agent' : message
     await this.#stream.send({ error: { code, message: shown } } satisfies TransferAnswer).catch(() => undefined)
     this.socket.end()
-    this.socket.resume() // reads and drops further data, because the source receives the error only then
+    this.socket.resume() // reads and drops further data: without this, the source would not receive the error
     setTimeout(() => this.socket.destroy(), lingerMs).unref()
   }
 

@@ -60,7 +60,8 @@ export function createKind(
 }
 
 /**
- * Accepts an order. @throws {BerthError} `invalid_field`, `resource_exhausted`; on submission `image_disabled`,
+ * Accepts an order.
+ * @throws {BerthError} `invalid_field`, `resource_exhausted`; the returned `reserve` throws `image_disabled`,
  * `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
  */
 async function acceptCreate(

@@ -27,7 +27,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes that a restore needs temporarily to make files share data again. Estimated for older backups. */
+/** Returns the bytes that a restore needs temporarily to make files share data again. An estimate for older backups. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` may also count snapshots
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)

@@ -63,7 +63,8 @@ interface Parts {
 }
 
 /**
- * Accepts an order. @throws {BerthError} `invalid_field`; on submission also `resource_exhausted`, `not_found`,
+ * Accepts an order.
+ * @throws {BerthError} `invalid_field`; the returned `reserve` also throws `resource_exhausted`, `not_found`,
  * `invalid_state`, `image_disabled`
  */
 async function acceptReinstall(

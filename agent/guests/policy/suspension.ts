@@ -47,10 +47,7 @@ export function planSuspend(
   return { suspension, ...planResume({ ...record, suspension }, ran && old?.mode === 'stop') }
 }
 
-/**
- * Plans the end of a suspension. A guest that ran before the suspension runs again, unless another reason still blocks
- * it.
- */
+/** Ends a suspension. A guest that ran before the suspension runs again, unless another reason blocks the guest. */
 export function planUnsuspend(record: Suspendable): GuestUpdate {
   const suspension = null
   return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }

@@ -28,7 +28,9 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /** Called once the process has ended and its outputs are closed. After a kill it does not wait for the outputs. */
+  /**
+   * Called once the process has ended and its outputs are closed. After a kill, the launcher does not wait for outputs.
+   */
   readonly onEnd: (end: LaunchEnd) => void
 }
 

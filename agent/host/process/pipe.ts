@@ -35,8 +35,8 @@ const idleMs = 10_000
 /** Maximum output to store, by stream. On stderr, nft repeats a failed line, which may have megabytes. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
- * Matches the message that ip and tc print if interfaces were added or removed during a listing. It is not a failure,
- * because the next listing is complete.
+ * Matches the message that ip and tc print if interfaces were added or removed during a listing. An interruption is not
+ * a failure, because the next listing is complete.
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 

@@ -23,10 +23,7 @@ export function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
-/**
- * Buffer that all reads share. `readFileSync` would allocate a buffer for each read, and query the size, which these
- * files do not report.
- */
+/** Buffer that all reads share. `readFileSync` would allocate one per read, and ask for the size, which is unknown. */
 const scratch = Buffer.allocUnsafeSlow(64 * 1024)
 
 /** Reads a kernel file; `undefined` if the file or its process no longer exists. */
@@ -78,10 +75,7 @@ export function findLiveProcess(pid: number): ProcessStat | undefined {
   return stat && stat.state !== 'Z' && stat.state !== 'X' ? stat : undefined
 }
 
-/**
- * True if a process with that pid exists, even as a zombie. The check is one system call, much faster than reading the
- * process's state.
- */
+/** True if a process with that pid exists, even as a zombie. This is much faster than reading the process's state. */
 export function isThere(pid: number): boolean {
   try {
     return process.kill(pid, 0)

@@ -160,10 +160,7 @@ class Output {
   }
 }
 
-/**
- * A HOME that is not a directory, so that nft does not write its commands to `.nft.history` and read them at each
- * start.
- */
+/** A HOME that is not a directory, so that nft neither writes its commands to `.nft.history` nor reads them. */
 const noHome = '/dev/null'
 
 /** Starts a long-lived child with pipes, such as nft, ip and tc in batch mode. It is killed with the agent. */

@@ -188,10 +188,7 @@ export function addInput(waiting: Buffer[], bytes: Buffer): void {
   else waiting.push(bytes)
 }
 
-/**
- * Writes input to a terminal. While the terminal is full, input waits in memory, so that a guest that reads nothing
- * blocks nobody.
- */
+/** Writes input to a terminal. Input waits in memory while the terminal is full, so that it blocks nobody. */
 class PtyInput {
   #waiting: Buffer[] = []
   #closed = false

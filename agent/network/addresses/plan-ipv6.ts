@@ -105,7 +105,7 @@ function planFound(addresses: readonly InterfaceIpv6[], facts: Ipv6Facts): Ipv6P
   }
 }
 
-/** Returns the reasons why prefixes on virtual interfaces are not used, although an operator may expect that. */
+/** Returns the reasons why prefixes on virtual interfaces are not used, for operators who expect their use. */
 function describeVirtual(facts: Ipv6Facts): string[] {
   const there = findPrefix({ ...facts, uplink: facts.defaultRoute })
   if (!there) return []

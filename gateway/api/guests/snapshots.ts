@@ -201,7 +201,7 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/** Returns the snapshot that this request took. Its id is that of the operation. It may have been deleted since. */
+/** Returns the snapshot that this request took. Its id is that of the operation. The snapshot may be deleted by now. */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)

@@ -64,7 +64,6 @@ interface Parts {
 
 const common = { bound: 'refused', tag: 'Gateways' } as const
 
-/** Routes for the gateways of the fleet. */
 export function gatewayRoutes(parts: Parts): Route[] {
   return [listRoute(parts), inviteRoute(parts), removeRoute(parts)]
 }

@@ -8,7 +8,7 @@ export interface AgentLinkParts {
   readonly host: HostState
   /** Condition that is notified, by host id, when the host's connection or state changes. */
   readonly hostChanged: KeyedCondition
-  /** Time in ms for which a host without a connection stays online. */
+  /** Time in ms for which a host that has lost its connection still counts as online. */
   readonly reconnectMs: number
   /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }

@@ -60,9 +60,10 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
 }
 
 /**
- * Chooses a host to which a guest can move. It needs no template.
+ * Chooses a host to which a guest can move. A move needs no template.
  * @param candidates all hosts except the present one
- * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`, `resource_exhausted`
+ * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`,
+ * `resource_exhausted`
  */
 export function planMoveTarget(
   guest: Pick<GuestSpec, 'virtualization' | 'limits'>,

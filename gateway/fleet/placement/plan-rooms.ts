@@ -8,10 +8,7 @@ export interface ReservedRoom {
   readonly uuid?: string
   /** Steady time in ms since 1970 at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
-  /**
-   * Longest time in ms from now to `untilMs`, which may come from a gateway whose clock is ahead. Default:
-   * `roomLifetimeMs`.
-   */
+  /** Longest time in ms from now to `untilMs`, since other gateways' clocks may be ahead. Default: `roomLifetimeMs`. */
   readonly lifetimeMs?: number
 }
 

@@ -18,7 +18,6 @@ import wrap from 'svelte-spa-router/wrap'
 import type { Key } from '../i18n/text.svelte.ts'
 import { loadComponent } from '../ui/load-component.ts'
 
-/** A page in the navigation. */
 export interface NavPage {
   readonly path: string
   readonly label: Key

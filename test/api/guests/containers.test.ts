@@ -176,7 +176,8 @@ describe('the API of containers', () => {
       const seen = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
       await gateway.request('PUT', `/containers/${guest.id}/expiry`, { body: { expires_at: '2040-01-01' } })
       const now = (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
-      // The gateway waits long for a revision that the guest may still reach, so only one method is tested with it.
+      // The gateway waits long for a revision that the guest may still reach, so only one method is tested with this
+      // revision.
       const toCome = method === 'DELETE' ? ['"999999999.x"'] : []
       for (const stale of [seen, `W/${seen}`, '"x"', ...toCome, `${seen}, "1.x"`]) {
         const { status, body } = await act(stale)

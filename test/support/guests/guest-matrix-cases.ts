@@ -46,7 +46,6 @@ export const powerCases: readonly MatrixCase[] = [
   { action: 'delete', before: 'running', steps: ['remove'], undone: [], forwardOnly: true },
 ]
 
-/** Operations on the disk of a guest. */
 export const diskCases: readonly MatrixCase[] = [
   ...(['running', 'stopped'] as const).map((before): MatrixCase => ({
     action: 'reinstall',

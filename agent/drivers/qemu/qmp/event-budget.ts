@@ -4,7 +4,7 @@ const windowMs = 1000
 
 /**
  * Limits the events that the agent reads from a virtual machine. A guest can cause some events, such as panic reports,
- * by writes to a device, at any rate. They must not delay other guests.
+ * by writes to a device, at any rate. Such events must not delay other guests.
  */
 export class EventBudget {
   #sinceMs = 0

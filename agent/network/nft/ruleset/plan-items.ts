@@ -80,8 +80,8 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 
 /**
  * Returns commands that create a set to which packets add elements. A new set takes 2 MB, for its maximum size, and the
- * kernel scans it every second (0.13 ms). This ends when an element is first removed. So the commands add an element
- * and remove it at once.
+ * kernel scans it every second (0.13 ms). These scans end when an element is first removed. So the commands add an
+ * element and remove it at once.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

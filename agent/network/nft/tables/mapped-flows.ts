@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** True if `flows` may contain flows to a host port of `mapping` that reach another guest than `mapping` does. */
+/** True if `flows` may contain flows to a host port of `mapping`, but with another guest than that of `mapping`. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&

@@ -81,8 +81,8 @@ export class Tables {
   }
 
   /**
-   * Creates the note chains (observed.ts) of the firewalls that `change` has set. This takes as long as `change`
-   * itself, so it is a separate method. If it is not called, the firewalls count as changed and are set again.
+   * Creates the note chains (observed.ts) of the firewalls that `change` has set. Their creation takes as long as
+   * `change` itself, so it is a separate method. Without this call, the firewalls count as changed and are set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
