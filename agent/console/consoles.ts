@@ -124,7 +124,7 @@ function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<
       try {
         reader.push(chunk, take)
       } catch {
-        socket.destroy() // the other process has another protocol version; the event `close` follows
+        socket.destroy() // the console process has another protocol version; the event `close` follows
       }
     })
     socket.on('error', () => undefined) // the event `close` follows

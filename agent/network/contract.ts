@@ -55,7 +55,8 @@ export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
  * The host's network for guests. Callers pass the desired state, and the network orders the steps: rules are added
- * before anything that delivers packets, and removed after it. Every call is idempotent. `parts` defaults to all parts.
+ * before anything that delivers packets, and removed after it. Every call is idempotent. By default, a call concerns
+ * all parts (`NetworkPart`).
  */
 export interface Network {
   /**

@@ -58,7 +58,9 @@ export async function readCapacity(pool: Pool, config: StorageConfig): Promise<P
   return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
 }
 
-/** Returns how many bytes of a sparse file's holes fit on its disk. Infinity if all of them fit, or without a file. */
+/**
+ * Returns how many bytes of a sparse file's holes fit on its disk. Infinity if all of them fit, or if it is missing.
+ */
 async function growableBytes(file: string): Promise<number> {
   try {
     const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])

@@ -5,7 +5,7 @@ import type { TimeFormat } from '../../shared/time.js'
  * The first day is the reset day, 1 to 31, or the last day of a shorter month.
  */
 
-/** The period to which a count belongs. */
+/** The period to which a traffic count belongs. */
 export interface CountedPeriod {
   readonly periodStart: string
   /** First day of the period that was current before the clock was set back by over a month. Empty: it never was. */

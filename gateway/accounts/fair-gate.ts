@@ -1,4 +1,4 @@
-/** The origin of a piece of work, which decides when it runs. */
+/** The account and the address for which a piece of work runs. They and its kind decide when it starts. */
 export interface GateClaim {
   /** Logins run before other work, for example before hashing new passwords. */
   readonly lane: 'login' | 'other'

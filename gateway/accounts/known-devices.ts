@@ -12,7 +12,7 @@ import type { Account } from './account-record.js'
 const maxAccounts = 8
 const form = /^[A-Za-z0-9_-]{22}(\.[A-Za-z0-9_-]{22}){1,8}$/
 
-/** An account, and its `generation`. A proof is only valid for this generation of the account. */
+/** An account, and its `generation`. A device's proof is only valid for this generation. */
 type KnownAccount = Pick<Account, 'id' | 'generation'>
 
 export class KnownDevices {

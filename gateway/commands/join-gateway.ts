@@ -158,7 +158,7 @@ class GatewayJoin {
     const incoming = JSON.parse(await readFile(join(this.#stateDir, joinMarker), 'utf8')) as string[]
     await mkdir(former, { recursive: true, mode: 0o700 })
     const isFormer = (name: string): boolean => name !== joiningDirectory && !name.startsWith(formerPrefix)
-    // After an interruption, entries that are no longer prepared have been moved to their place already.
+    // After an interruption, entries that are missing in `#prepared` were already moved to their final place.
     const isMoved = (name: string): boolean => incoming.includes(name) && !existsSync(join(this.#prepared, name))
     for (const name of (await readdir(this.#stateDir)).filter((entry) => isFormer(entry) && !isMoved(entry)))
       await rename(join(this.#stateDir, name), join(former, name))

@@ -153,7 +153,7 @@ export class ConsoleSocket {
     if (socket.bufferedAmount > fullBytes) stream.pause()
   }
 
-  /** Reports to the agent how much output the client has received. The agent sends more only after that. */
+  /** Reports to the agent how much output the client has received. The agent sends more only after this report. */
   #report(): void {
     if (this.#state !== 'open') return
     const received = this.parts.voice.acknowledges ? Math.min(this.#acknowledged, this.#written) : this.#written

@@ -246,15 +246,15 @@ export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
   readonly upgrades: HostUpgrades
-  /** True if the list of hosts was read from the store. Before that, guests may be missing in the view. */
+  /** True if the list of hosts was read from the store. Before that, guests may be missing in the fleet view. */
   readonly isComplete: boolean
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**
    * Waits for hosts that are not connected yet, but are expected soon after the start of this gateway. Later calls
    * resolve at once.
-   * @param guestRef id, uuid or name of a guest. If the view has the guest, this only waits for the guest's host.
-   * Otherwise this waits for all hosts; from 10 s after the start, one connected host is enough.
+   * @param guestRef id, uuid or name of a guest. If the fleet view has the guest, the call only waits for the guest's
+   * host. Otherwise it waits for all hosts; from 10 s after the start, one connected host is enough.
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**
@@ -291,7 +291,7 @@ export interface Fleet {
   /** Finds an operation in the view, or in the agents' journals if the view no longer contains it. */
   findOperation(id: string): Promise<OperationView | undefined>
   /**
-   * Waits until the view shows that the operation has ended, its host goes offline, or `timeoutMs` have passed.
+   * Waits until the fleet view shows that the operation has ended, its host goes offline, or `timeoutMs` have passed.
    * @returns the operation as the view shows it at this moment; undefined: the view does not contain it
    */
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>

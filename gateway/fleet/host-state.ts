@@ -6,7 +6,7 @@ import type { HostRecord } from './host-record.js'
 import { planPublicAddress, type PublicAddress } from './public-address.js'
 import { HostTotals } from './host-totals.js'
 
-/** The view's data about one host. The maps use the uuid or id as key, and are ordered by age. */
+/** The fleet view's data about one host. The maps use the uuid or id as key, and are ordered by age. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
   readonly totals = new HostTotals()

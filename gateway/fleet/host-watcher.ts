@@ -32,8 +32,8 @@ export interface WatcherOptions {
 }
 
 /**
- * A live stream keeps the view of one host up to date. If it breaks, the watcher connects again. When certificates
- * change, a new stream replaces the old one without a gap.
+ * A live stream keeps one host in the fleet view up to date. If it breaks, the watcher connects again. When
+ * certificates change, a new stream replaces the old one without a gap.
  */
 export class HostWatcher {
   #live: WatchSession | undefined

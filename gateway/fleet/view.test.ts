@@ -92,10 +92,7 @@ function run(view: FleetState, model: Model, step: StepOf): void {
   }
 }
 
-/**
- * Checks that all indexes contain the shown guests, that all shown guests were reported, and that hidden guests
- * conflict with shown ones.
- */
+/** Checks that all shown guests were reported and are in all indexes, and that hidden guests conflict with these. */
 function check(view: FleetState, model: Model): void {
   const shown = [...view.guests()]
   const keys = (guest: Guest): string[] => [guest.uuid, String(guest.id), guest.name.toLowerCase()]

@@ -132,7 +132,7 @@ export interface Route<
   readonly statuses?: readonly number[]
   /** Fields that may be used in `sort`. */
   readonly sortable?: readonly string[]
-  /** Error codes in addition to the common ones (see `failuresOf`), for the document. */
+  /** Error codes in addition to the common ones (see `failuresOf`), for the OpenAPI document. */
   readonly errors?: readonly string[]
   handle(
     context: RequestContext<Static<P>, Static<Q>, Static<B>> & Subjects[R],

@@ -70,7 +70,8 @@ export class AofRepair {
   }
 
   /**
-   * Cuts off the torn end of the last file, of which a copy is stored. Call it after a server could not load its files.
+   * Cuts off the torn end of the last file, after storing a copy of this file. Call it after a server could not load
+   * its files.
    * @throws {BerthError} `store_damaged` if a power cut does not explain the damage
    */
   async repair(): Promise<void> {

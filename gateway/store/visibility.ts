@@ -18,7 +18,7 @@ export interface VisibilityOptions {
 
 /**
  * Finds out when a write is visible at all gateways on the store: each one has applied it, or has been silent for so
- * long that it may no longer use its caches. See docs/design/several-gateways.md.
+ * long that it no longer uses its caches. See docs/design/several-gateways.md.
  */
 export class Visibility {
   readonly #id = randomUUID()
@@ -66,8 +66,8 @@ export class Visibility {
   }
 
   /**
-   * Sets the function for questions of other gateways. It must resolve when this gateway shows the revision of the
-   * host, or cannot receive data of the host, or after `distrustMs`.
+   * Sets the function that handles questions of other gateways. Its promise must resolve when this gateway shows the
+   * revision of the host, or cannot receive data of the host, or after `distrustMs`.
    */
   onShowing(shows: (revision: HostRevision) => Promise<void>): void {
     this.#shows = shows

@@ -45,7 +45,7 @@ export class Listeners {
     return this.converge()
   }
 
-  /** Address at which clients on the gateway's server reach TLS. `undefined`: this gateway does not listen for TLS. */
+  /** Address at which clients on the gateway's machine reach TLS. `undefined`: this gateway does not listen for TLS. */
   get tlsAddress(): ListenAddress | undefined {
     return this.#tls?.reachedAt
   }

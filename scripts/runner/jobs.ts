@@ -48,7 +48,7 @@ const groups: readonly Group[] = [
  */
 const inOwnNetwork = /^test\/(host\/netlink-watch|network\/load-balancing)/
 
-/** This file fills the image cache, which all other files with guests use. */
+/** The test file that fills the image cache, which all other files with guests use. */
 const first = 'test/host/images.test.ts'
 
 /** Duration that is assumed for a file without a recorded duration. */

@@ -17,7 +17,7 @@ export function isOtherRunActive(): boolean {
 }
 
 export interface LeftoverNames {
-  /** Prefix of the names of everything to remove, except clocks. */
+  /** Prefix of the names of everything to remove, except the clocks of libfaketime. */
   readonly prefix: string
   /** Text in the names of the shared clocks that libfaketime creates. */
   readonly clocks: string

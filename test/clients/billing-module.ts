@@ -93,7 +93,7 @@ const order = {
   host_id: '',
 }
 
-/** The requests that the module sends from the creation of a service to its end. */
+/** Tests the requests of a billing system's module, from the creation of a service to its end. */
 export function describeBillingModule(host: ClientsHost): void {
   const module = new BillingModule(host)
   const of = (path = ''): string => `/containers/${container}${path}`

@@ -112,7 +112,7 @@ describe('interrupted upgrades and rollbacks', function () {
   /**
    * Runs the upgrade or rollback, and kills it at a command.
    * @param at number of the command, or its beginning
-   * @returns that command; "" if the order ended before
+   * @returns that command; "" if the upgrade or rollback ended before
    */
   function killAt(action: Action, at: number | string): string {
     const isNumber = typeof at === 'number'
@@ -144,7 +144,7 @@ describe('interrupted upgrades and rollbacks', function () {
   const statusOf = (name: string): string =>
     machine.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', name).output.trim()
 
-  /** Runs the order again, and expects that it succeeds. */
+  /** Runs the upgrade or rollback again, and expects that it succeeds. */
   async function repeat(action: Action): Promise<void> {
     const { code, output, error } = machine.try('sh', '-c', orderCommand(action))
     expect(code, output + error).to.equal(0)

@@ -115,7 +115,7 @@ export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** Returns a hash of the limits and filter of new guests. A monitor shows the hash with which its guest was started. */
+/** Returns a hash of the namespace limits and system call filter of new guests. A guest's monitor shows its hash. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }

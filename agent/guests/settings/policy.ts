@@ -29,7 +29,7 @@ export class PolicySettings {
 
   /**
    * Restarts the count of traffic at 0. If the counters cannot be read now, this is only logged, because a blocked
-   * guest must become free in any case. The new count then includes the traffic since the last reading.
+   * guest must be unblocked in any case. The new count then includes the traffic since the last reading.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {

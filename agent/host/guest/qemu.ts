@@ -95,10 +95,7 @@ const probe = {
 
 /** Time in ms that a probe may take to end after its timeout. A probe that hangs in the kernel never ends. */
 const graceMs = 2000
-/**
- * Reason why a probe hangs. Until this probe ends, all other probes fail with this reason, because they would hang,
- * too.
- */
+/** Reason why a probe hangs. Until its end, all other probes fail with this reason: they would hang, too. */
 let stuck: string | undefined
 
 /**

@@ -16,7 +16,7 @@ export interface Qdisc {
   readonly parent?: string
 }
 
-/** Matches the output of the command that marks the end of an answer, which is tc's usage text. */
+/** Matches tc's usage text: the output of the command that marks the end of an answer. */
 const markerOutput = /Usage: tc chain [^\n]*\n[^\n]*BLOCK_INDEX[^\n]*\n$/
 
 /** Runs tc(8) in batch mode with JSON output, except for classes, which it prints as text. */

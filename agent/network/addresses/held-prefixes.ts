@@ -10,7 +10,7 @@ import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-
  * loses it, guests keep their addresses. If an operator sets prefixes through the API, held prefixes end.
  */
 
-/** Records the found prefixes that contain one of `addresses` as held. Runs inside the caller's transaction. */
+/** Records as held the found prefixes that contain one of `addresses`. Runs inside the caller's transaction. */
 export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: readonly string[]): void {
   const held = readHeldPrefixes(db)
   const chosen = new Set(addresses.map((address) => findSource(sources, address)))

@@ -29,7 +29,7 @@ import { waitFor } from '../wait.js'
 
 const caDays = 30
 const leafMs = 24 * 3_600_000
-/** Version of the gateway. */
+/** Version that gateways of tests report. */
 export const labVersion = '0.0.0'
 
 export interface LabFleetOptions {

@@ -3,8 +3,7 @@ export const families = ['bridge', 'inet', 'ip', 'ip6'] as const
 export type Family = (typeof families)[number]
 
 /**
- * Sets and maps whose elements belong to guests, each with the family of its table. Everything else in a table is the
- * same for all guests.
+ * Sets and maps with elements of guests, and the family of their table. The rest of a table is equal for all guests.
  */
 export const guestSets = {
   /** Set of `device . mac . ipv4`: sources that a guest may use. */
