@@ -58,9 +58,7 @@ export async function readCapacity(pool: Pool, config: StorageConfig): Promise<P
   return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
 }
 
-/**
- * Returns how many bytes of a sparse file's holes fit on its disk. Infinity if all of them fit, or if it is missing.
- */
+/** Returns how many bytes of a sparse file's holes fit on its disk. Infinity if all fit, or without such a file. */
 async function growableBytes(file: string): Promise<number> {
   try {
     const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])

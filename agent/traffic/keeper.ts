@@ -74,9 +74,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return this.#look(() => this.#countAll())
   }
 
-  /**
-   * Checks expiries. Reads the traffic counters at each tick while any guest has a quota, otherwise only at some ticks.
-   */
+  /** Checks expiries. Reads the traffic counters at each tick if any guest has a quota, otherwise only sometimes. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++

@@ -1,4 +1,4 @@
-/** The account and the address for which a piece of work runs. They and its kind decide when it starts. */
+/** Account, address and kind of a piece of work. They decide when it starts. */
 export interface GateClaim {
   /** Logins run before other work, for example before hashing new passwords. */
   readonly lane: 'login' | 'other'

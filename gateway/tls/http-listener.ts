@@ -19,7 +19,7 @@ export interface HttpListenerOptions {
   redirectHost(host: string): { readonly host: string; readonly port: number } | undefined
 }
 
-/** Server on port 80: only challenges of certificate authorities and redirects to TLS, without the access policy. */
+/** Server on port 80 for challenges of certificate authorities and redirects to TLS. It ignores the access policy. */
 export class HttpListener {
   private constructor(readonly connections: Pick<Connections, 'drain' | 'close'>) {}
 

@@ -98,8 +98,8 @@ describe('the shared address of two machines with keepalived', () => {
 })
 
 /**
- * The example configuration of one of two machines. A machine loses the address after 15 s of silence instead of 3 s, since
- * a busy machine could be silent for so long.
+ * The example configuration of one of two machines. A machine loses the address after 15 s of silence instead of 3 s,
+ * since a busy machine may be silent for more than 3 s.
  */
 function keepalivedConfig(machine: Machine): string {
   return readFileSync('docs/examples/keepalived.conf', 'utf8')

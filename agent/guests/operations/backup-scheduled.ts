@@ -50,7 +50,7 @@ export function scheduledBackups(context: Pick<GuestContext, 'store' | 'now'>): 
   }
 }
 
-/** Returns the order for the scheduled backup. If the guest's quota is used up, its task fails with the reason. */
+/** Returns the order for the scheduled backup. If the guest's quota is used up, the task of the order fails. */
 function scheduledBackupOrder(
   context: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,

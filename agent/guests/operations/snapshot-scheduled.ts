@@ -56,7 +56,7 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * Returns the order for a guest's scheduled snapshot. If the guest's quota is used up, its task fails with the reason.
+ * Returns the order for a guest's scheduled snapshot. If the guest's quota is used up, the task of the order fails.
  * @param run `nextRunMs`, the time of the following run, is stored together with the order
  */
 function scheduledSnapshotOrder(

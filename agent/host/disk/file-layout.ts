@@ -31,8 +31,8 @@ export interface LayoutSpace {
 
 /**
  * Records which data the files of a tree share, where they have holes, and which data is compressed. A file for which
- * the memory or the length of the layout (`LayoutBounds`) is too small is left out. But if it has large holes, the
- * layout only says so, and a restore makes holes from its zeros.
+ * the memory or the length of the layout (`LayoutBounds`) is too small is left out. If such a file has large holes, the
+ * layout records only this fact, and a restore makes holes from its zeros.
  * @param tree tree on btrfs, which must not change meanwhile
  * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}

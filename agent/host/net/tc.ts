@@ -24,7 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // The marker ends an answer. `qdisc show` cannot do this: it lists all devices, or in iproute2 6.1 the last one
+    // The marker ends an answer. It is not `qdisc show`, which lists all devices, or in iproute2 6.1 the last one
     // queried.
     marker: 'chain help',
     markerOn: 'stderr',

@@ -23,7 +23,7 @@ export function isGone(error: unknown): boolean {
   return goneCodes.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
-/** Buffer that all reads share. `readFileSync` would allocate one per read, and ask for the size, which is unknown. */
+/** Buffer that all reads share. `readFileSync` would allocate one per read, and query a size that these files lack. */
 const scratch = Buffer.allocUnsafeSlow(64 * 1024)
 
 /** Reads a kernel file; `undefined` if the file or its process no longer exists. */

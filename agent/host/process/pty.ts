@@ -188,7 +188,7 @@ export function addInput(waiting: Buffer[], bytes: Buffer): void {
   else waiting.push(bytes)
 }
 
-/** Writes input to a terminal. Input waits in memory while the terminal is full, so that it blocks nobody. */
+/** Writes input to a terminal. Input for a full terminal waits in memory, so that such a terminal blocks nobody. */
 class PtyInput {
   #waiting: Buffer[] = []
   #closed = false
