@@ -85,7 +85,7 @@ describe('changes in the journal', () => {
   it('are rejected outside of transactions', () => {
     expect(() => changes.record('guest', 'a')).to.throw('outside a transaction')
     expect(() => db.transaction(() => changes.record('guest', 'a'))()).to.throw('outside a transaction')
-    expect(() => db.transaction(() => remove('a'))()).to.throw('a transaction without Changes is already open')
+    expect(() => db.transaction(() => remove('a'))()).to.throw('that Changes.transaction() has not begun')
   })
 
   it('include a limited number of removals; a reader that needs older removals learns that they are no longer known', () => {

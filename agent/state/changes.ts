@@ -71,7 +71,10 @@ export class Changes {
    */
   transaction<T>(work: () => T): T {
     if (this.#open) return work()
-    if (this.db.inTransaction) throw new Error('transaction(): a transaction without Changes is already open')
+    if (this.db.inTransaction)
+      throw new Error(
+        'transaction(): the database is already in a transaction that Changes.transaction() has not begun',
+      )
     const result = this.#commit(work)
     this.#tell()
     return result

@@ -11,7 +11,7 @@ const workloads = fileURLToPath(new URL('../support/attacks/workloads.py', impor
 const measureMs = 60_000
 /** Number of guests that request web pages. The abuse watch can sample all of them. */
 const busy = 10
-/** Number of guests that send more packets of each kind than the abuse watch samples (plan-watch-table.ts). */
+/** Number of attacking guests. Each sends more packets of each kind than the abuse watch may sample (plan-watch-table.ts). */
 const wild = 65
 const mostSampled = 3000
 

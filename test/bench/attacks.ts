@@ -70,7 +70,7 @@ function attack(kind: string, port: number, key: string): ChildProcess {
   return spawn(process.execPath, ['--import', 'tsx', file, kind, String(port), key], { stdio: 'inherit' })
 }
 
-/** Sends requests one after another, with pauses, from an address of its own. @returns their durations in ms */
+/** Sends the requests of an honest client, one after another, with pauses. @returns the durations of the requests in ms */
 async function askFor(gateway: GatewayProcess): Promise<Latencies> {
   const client = createClient()
   const measured: Latencies = { read: [], login: [] }

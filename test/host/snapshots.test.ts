@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('leave the new volume in place if the agent was killed after the exchange of volumes and before the deletion of the old one', async () => {
+  it('survive if the agent was killed after it had replaced the volume by a new one, but before it deleted the old one', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // These renames simulate an agent that was killed when it had exchanged the volumes, but not deleted the old one.

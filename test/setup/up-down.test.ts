@@ -263,7 +263,7 @@ describe('scripts/up and scripts/down', function () {
     expect(output).to.match(/^1 /).and.include(`port ${port} is in use by node`)
   })
 
-  it('control the guests again when Berth is started again', async () => {
+  it('let Berth control the guests again that kept running while it was stopped', async () => {
     script('scripts/up')
     expect(guestInits()).to.deep.equal(inits)
     expect(await statusOf('survivor')).to.equal('running')

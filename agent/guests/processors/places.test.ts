@@ -55,7 +55,7 @@ describe('processors of guests', () => {
     expect(places.balance()).to.deep.equal([])
   })
 
-  it('have loads that differ by at most one processor after any sequence of changes', () => {
+  it('are chosen so that the vCPU limits on each processor add up to about the same, after any sequence of changes', () => {
     const places = new ProcessorPlaces(() => four)
     let seed = 7
     const random = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below

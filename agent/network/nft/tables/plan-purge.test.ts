@@ -19,7 +19,7 @@ describe('stale connections', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('do not result from a change that adds or removes no nft set elements', () => {
+  it('are not found after a change that leaves all nft set elements the same', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
