@@ -213,7 +213,9 @@ class Exchange {
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /** Fails a body of which no more bytes arrive. Waits as long as the caller leaves arrived bytes unread. */
+  /**
+   * Fails a body of which no more bytes arrive. Time in which the caller leaves arrived bytes unread does not count.
+   */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {

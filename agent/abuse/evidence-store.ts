@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of recorded flows of all guests together. Beyond it, the guests with the most lose half of theirs. */
+/** Maximum number of recorded flows of all guests. Beyond it, the guests with the most flows lose half of them. */
 const mostRows = 300_000
 
 export class EvidenceStore {

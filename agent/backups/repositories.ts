@@ -128,7 +128,7 @@ export class ResticRepositories implements BackupRepositories {
   }
 }
 
-/** Throws if a target's folder does not exist. The folder must not be created: its disk may just not be mounted. */
+/** Throws if a target's folder does not exist. Does not create the folder, because its disk may not be mounted yet. */
 async function checkFolder({ place }: BackupTarget): Promise<void> {
   if (place?.$case !== 'local') return
   const found = await stat(place.value.path).catch(() => undefined)

@@ -130,7 +130,7 @@ export class Restic {
     }
   }
 
-  /** Returns the error for the user. Only logs the output of restic, because it contains names of hosts and files. */
+  /** Returns the error for the user. The output of restic names hosts and files, so it is only logged. */
   async #failureOf(error: unknown, complaint: string): Promise<unknown> {
     if (!(error instanceof CommandError)) return error
     const ssh = await readFile(join(this.place, sshLog), 'utf8').catch(() => '') // exists only if ssh was used

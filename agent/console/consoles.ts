@@ -97,7 +97,7 @@ function checkText(field: string, text: string, maxLength: number): string {
   throw invalidField(field, `${field}: must be at most ${maxLength} ASCII characters without spaces`)
 }
 
-/** Opens a console in the process at the other end of the socket. */
+/** Opens a console in the console process, which is at the other end of the socket. */
 function hold(socket: Socket, request: HoldRequest, user: ConsoleUser): Promise<OpenConsole> {
   return new Promise((resolve, reject) => {
     const reader = new FrameReader()

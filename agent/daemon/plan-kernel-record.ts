@@ -23,7 +23,7 @@ function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Records a change. The value before it is recorded as the original one, unless an agent wrote that value. */
+/** Records a change. `before` is recorded as the original value, unless an agent has written it. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,

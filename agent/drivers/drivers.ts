@@ -65,7 +65,7 @@ export class Drivers {
   }
 
   /**
-   * Shuts down every guest, including unknown guests and those of disabled drivers. Removes nothing.
+   * Shuts down every running guest with this agent's name prefix, even those of disabled drivers. Removes nothing.
    * @throws the first error, after all guests were handled
    */
   static async stopAll(config: AgentConfig, log: Logger): Promise<void> {

@@ -170,8 +170,8 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Adds to a copy of the file the ended hours and days that are not written yet, and the present hour and day until now.
- * Each added hour or day replaces the oldest one in its ring, which no longer belongs to the range.
+ * Completes a copy of the series file: adds hours and days that have ended but are not written yet, and the present
+ * hour and day. Each added hour or day replaces the oldest one in its ring, which no longer belongs to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {

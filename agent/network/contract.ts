@@ -131,7 +131,7 @@ export interface AddressBook {
   detach(guest: GuestNetwork): Promise<void>
   /** Warnings about interfaces and addresses that pools name but the host does not have. */
   readonly warnings: readonly string[]
-  /** Plans the sources of guests' IPv6 addresses. Starts no processes (see `Network.readIpv6`). */
+  /** Plans from which networks guests get IPv6 addresses. Starts no processes (see `Network.readIpv6`). */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends the ip process and background work; the host keeps its addresses. */
   close(): Promise<void>

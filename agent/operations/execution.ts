@@ -173,7 +173,7 @@ export class Execution {
     canceled: AbortSignal,
   ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    // `AbortSignal.any` leaves a registration at the agent's signal. So it is only used if the step can be canceled.
+    // `AbortSignal.any` registers a listener on the agent's signal forever. So only steps that can be canceled use it.
     const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,

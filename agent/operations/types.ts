@@ -114,7 +114,7 @@ export interface StepEvent {
   phase: 'before-run' | 'after-run' | 'before-undo' | 'after-undo'
 }
 
-/** Only for tests. The engine waits for the function at each `StepEvent`. Its error makes the step or its undo fail. */
+/** Only for tests. The engine waits for the function at each `StepEvent`. If it throws, the step or its undo fails. */
 export type StepObserver = (event: StepEvent) => void | Promise<void>
 
 /** A source of time, replaceable in tests. */

@@ -56,7 +56,7 @@ export interface AgentTls {
   reload(): AgentIdentity
   /**
    * Registers a listener. It is called when the host has joined another gateway or has another host id. Connections
-   * that are open then belong to the former gateway.
+   * that were opened before belong to the former gateway.
    */
   onMoved(listener: (identity: AgentIdentity) => void): void
 }

@@ -304,7 +304,7 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Stores the oldest version whose programs can use this database. The note is valid until the next migration. */
+/** Stores the oldest version whose programs can use this database. The stored value ends with the next migration. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)

@@ -4,8 +4,8 @@ import { commitTransaction } from '../host/disk/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
 /**
- * Tracks whether the kernel has freed the space of guests' deleted subvolumes. It does so some time after a deletion.
- * Until then, the space counts towards the guest's limit.
+ * Tracks whether the kernel has freed the space of guests' deleted subvolumes. The kernel frees it some time after the
+ * deletion. Until then, the space counts towards the guest's limit.
  */
 export class Deletions {
   readonly #pool: Pool

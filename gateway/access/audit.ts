@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** Only actions of the caller with this `Principal.ref`. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Only entries about these guests. If it is not `all`, failures of other callers show only their error code. */
+  /** Guests whose entries are found. Unless this is `all`, failures of other callers show only their error code. */
   readonly guests: Guests
   /** True: `guests` excludes no entries, but only hides error texts. Used for the list of a caller's own actions. */
   readonly all?: boolean

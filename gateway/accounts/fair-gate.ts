@@ -66,7 +66,10 @@ export class FairGate {
 
   constructor(private readonly limits: GateLimits) {}
 
-  /** Runs work when it is its turn. @returns `undefined` if it is rejected: the queue is full, or it waited too long */
+  /**
+   * Runs work when its turn comes. @returns `undefined` if the work was rejected: the queue is full, or the wait too
+   * long
+   */
   async run<T>(claim: GateClaim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
     if (!(await this.#turn(claim))) return undefined
     try {

@@ -124,7 +124,7 @@ class GatewayJoin {
     if (id !== this.id)
       throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another gateway')
     await writeSharedState(this.#prepared, this.#stateDir, state)
-    // With this file, the package does not create an API key of an administrator, which would be valid for the fleet.
+    // With this file, the package berth-gateway creates no admin API key, which would be valid for the whole fleet.
     await writeFileAtomic(join(this.#prepared, 'admin-key-created'), '')
     await writeOwnGateway(this.#prepared, { id, name })
   }

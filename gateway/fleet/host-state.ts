@@ -18,8 +18,8 @@ export class HostState {
   /** Guests that this host reports although the store says that other hosts own them: uuid → reason. */
   readonly disowned = new Map<string, string>()
   /**
-   * Guests that this host may run from an old copy although other hosts own them now: uuid → ownership generation that
-   * the present owner has. This host knows only an older generation.
+   * Guests that now belong to other hosts, but of which this host may still run an old copy: uuid → ownership
+   * generation of the present owner. This host knows only an older generation.
    */
   readonly outdated = new Map<string, number>()
   /** Number of port mappings of all guests of the host. */

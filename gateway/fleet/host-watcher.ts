@@ -170,7 +170,7 @@ export class HostWatcher {
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('the agent sent the event "reset" in the middle of a stream')
     const sampled = event.$case === 'host' || event.$case === 'metrics'
-    // Skips changes that are in the view already: the former stream or the complete state contained them.
+    // Skips changes that the fleet view contains already, from the former stream or the complete state.
     if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
@@ -268,7 +268,7 @@ export class HostWatcher {
   }
 }
 
-/** Finds guests that the host no longer has. Returns [] if the view is newer: it may have guests that `state` lacks. */
+/** Finds guests that the host no longer has. Returns [] if the fleet view is newer than `state`. */
 function findGone(host: HostState, state: SyncedState): string[] {
   if (state.kind !== 'all' || (state.epoch === host.epoch && state.revision < host.revision)) return []
   const { snapshot } = state

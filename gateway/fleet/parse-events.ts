@@ -113,7 +113,7 @@ export function parseAlert(alert: Alert): Alert | undefined {
   return type && severity ? { ...bounded(alert), type, severity, action } : undefined
 }
 
-/** Cuts long texts and lists of a description. `undefined`: it describes another host than the agent's own. */
+/** Cuts long texts and lists in an agent's description of its host. `undefined`: the description names another host. */
 export function parseDescription(host: HostDescription, hostId: string): HostDescription | undefined {
   return host.hostId === hostId ? bounded(host) : undefined
 }

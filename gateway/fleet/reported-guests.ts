@@ -4,7 +4,7 @@ import type { HostState } from './host-state.js'
 import { parseGuest } from './parse-events.js'
 import { UnsavedGuests } from './unsaved-guests.js'
 
-/** Maximum numbers of guests and port mappings that one host may add to the view. */
+/** Maximum numbers of guests and port mappings that the gateway records for one host. */
 const hostLimits = { guests: 10_000, mappings: 2 * 65_535 } as const
 
 /** Adds reported guests to the fleet view, within limits for each host. */

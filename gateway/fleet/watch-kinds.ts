@@ -106,7 +106,7 @@ function isSingle(event: WatchEvent): event is SingleEvent {
   return Object.hasOwn(singleKinds, event.$case)
 }
 
-/** Finds how the view stores a kind of item, if the type of the items is not known statically. */
+/** Finds how the fleet view stores items of a kind that is only known at run time. */
 export function placeOf(kind: EntityKind): EntityPlace<unknown> {
   return entityKinds[kind] as EntityPlace<unknown>
 }

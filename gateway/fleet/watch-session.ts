@@ -104,7 +104,7 @@ export class WatchSession {
     )
   }
 
-  /** Ends the session if the agent is silent for a while before `synced`. Later, a keepalive checks the agent. */
+  /** Ends the session if the agent is silent for too long before `synced`. After `synced`, keepalive pings do this. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

@@ -184,7 +184,9 @@ export class WatchedHosts {
     return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
   }
 
-  /** Applies all records of a new Redis server, even older versions. Records that changed since `before` stay. */
+  /**
+   * Applies records of another Redis server, even of lower versions. Keeps records that have changed since `before`.
+   */
   #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
     for (const record of records) {
       const known = this.options.view.findState(record.id)?.record

@@ -22,7 +22,7 @@ export interface SharedState {
   /** Content of each of the shared files. */
   readonly files: Readonly<Record<string, string>>
   readonly redis: RedisSettings
-  /** Content of the files that the settings of the store name, by key of the setting. */
+  /** Contents of the files to which settings of the store refer, by key of the setting. */
   readonly redisFiles: Readonly<Record<string, string>>
 }
 

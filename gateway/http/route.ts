@@ -58,7 +58,7 @@ export interface RequestContext<Params, Query, Body> {
   readonly log: Logger
   /**
    * Sets target and detail of the audit entry, without secrets. An entry about a container needs `containerUuid`,
-   * because callers restricted to guests see only entries about these. In `guest` and `task` routes it is already set.
+   * because callers restricted to guests see only entries about these. It is already set in `guest` and `task` routes.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }

@@ -19,7 +19,7 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
 
 /**
  * True if the client's connection is encrypted with TLS. If a trusted proxy sends X-Forwarded-Proto, all hops in this
- * header must be encrypted. Without the header, the connection to this gateway must be.
+ * header must be encrypted, otherwise the connection to this gateway.
  * @param trusted trusted proxies; undefined if no proxy is trusted
  */
 export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {

@@ -123,7 +123,7 @@ async function checkMaster(client: StoreClient): Promise<void> {
   if (role !== 'master') throw new Error(`the Redis server has the role ${role} instead of master`)
 }
 
-/** Number of turns of the event loop that `withTimeout` waits at least before it gives up. */
+/** Minimum number of turns of the event loop for which `withTimeout` waits. */
 const turns = 24
 
 /**

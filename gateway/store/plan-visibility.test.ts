@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { distrustMs, isVisible, planAnswers } from './plan-visibility.js'
 
 const nowMs = 10_000
-/** Monotonic time of the connection, so long ago that every other gateway has sent a message since. */
+/** Monotonic time of the connection to the store. Every other gateway has sent a message since then. */
 const long = 0
 
 describe('planAnswers, which decides whose answers make a write visible at all gateways,', () => {

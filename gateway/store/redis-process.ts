@@ -103,7 +103,7 @@ export class RedisProcess {
   async stop(): Promise<void> {
     this.#stopping.abort()
     const guardEnded = Promise.resolve(this.#guard).then(() => true)
-    // When a server ends, a waiting one may take the lock and start. The loop ends this one, too.
+    // When a server ends, another one that waits for the lock may start. The loop also ends that server.
     do await this.#end(await this.findPid())
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }
@@ -135,7 +135,7 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair true if the last server ended early: its files may be torn @returns why this server ended */
+  /** @param repair true if the previous server ended early: its files may be torn @returns why the new server ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
     // The files may be repaired only if nobody holds the lock: otherwise a running server uses them.

@@ -11,7 +11,7 @@ export interface VisibilityOptions {
    * @returns the number of receivers
    */
   readonly publish: (message: string) => Promise<number>
-  /** Resolves when all changes of keys that were reported to this gateway are in force. */
+  /** Resolves when this gateway has applied all changes of keys that were reported to it. */
   readonly applied: () => Promise<void>
   readonly log: Logger
 }
@@ -53,7 +53,7 @@ export class Visibility {
 
   /**
    * Resolves when all writes that the store has acknowledged before this call are visible at all gateways. Calls in one
-   * turn of the event loop share a question. Never rejects.
+   * turn of the event loop share one request to the other gateways. Never rejects.
    */
   everywhere(): Promise<void> {
     this.#next ??= nextTurn().then(() => {

@@ -109,7 +109,7 @@ export class Tls {
     await this.#listeners.close()
   }
 
-  /** Address at which clients on the gateway's server reach TLS. `undefined`: this gateway does not listen for TLS. */
+  /** Address and port at which this gateway listens for TLS. `undefined`: it does not listen for TLS. */
   get address(): ListenAddress | undefined {
     return this.#listeners.tlsAddress
   }

@@ -32,7 +32,7 @@ export function planRun(run: FleetRun, facts: RunFacts): FleetRun {
   return end(beginNext(stopped, facts), nowMs)
 }
 
-/** Records that a host refused to begin. */
+/** Records that a host refused to begin its upgrade. */
 export function refuseHost(run: FleetRun, refused: RunHost, message: string): FleetRun {
   return replaceHosts(run, (host) =>
     host.upgradeId === refused.upgradeId ? { ...host, state: 'failed', message } : host,

@@ -55,7 +55,7 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  /** @returns changes that were not queued and have no revision: the next deliverer cannot find them in the view */
+  /** @returns changes without a revision that were not queued: the next deliverer cannot find them in the fleet view */
   async stop(): Promise<News[]> {
     this.#stopped = true
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -129,7 +129,7 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // Marks these hosts, so that the next round stores their revisions. The webhook receives all later changes.
+    // Marks hosts without a cursor, so that the next round stores their revisions and the webhook gets later changes.
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 

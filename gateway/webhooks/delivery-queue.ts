@@ -15,7 +15,7 @@ export interface InboxEntry {
   readonly delivery: Omit<QueuedDelivery, 'number'>
 }
 
-/** Revisions up to which the changes of hosts have become deliveries, by host id. */
+/** By host id: revision up to which the changes of the host have been turned into deliveries. */
 export type Cursors = ReadonlyMap<string, number>
 
 /** Maximum number of ended deliveries in the log of a webhook. */
@@ -115,7 +115,7 @@ export class DeliveryQueue {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids from `noteRemoved`. Some of these webhooks may still exist, because their removal failed later. */
+  /** Reads the ids that `noteRemoved` has stored. A webhook may still exist if its removal failed later. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }

@@ -215,7 +215,7 @@ describe('several gateways', function () {
     third.start()
     expect(await third.ended()).to.equal(1)
     expect(third.logTail()).to.contain('run berth-gateway join again')
-    // Only these two files are still in the join's directory. The token is used, but the gateway is not asked again.
+    // Only these two files are still in the join's directory. The used token suffices, as no gateway needs to be asked.
     expect(runJoin(third, thirdToken)).to.include({ code: 0 })
     expect(existsSync(joining)).to.equal(false)
     for (const name of ['secret', 'pki/authority.pem'])

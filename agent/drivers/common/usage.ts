@@ -10,8 +10,8 @@ interface LastCpu {
 
 const interfacesKeptMs = 500
 /**
- * Maximum numbers of cgroups and processes that are read for a guest, since it may create any number. One takes about
- * 10 µs to read. A guest with systemd has about 50 cgroups. 256 runnable processes are many times a guest's processors.
+ * Maximum numbers of cgroups and processes that are read for a guest, since a guest can create any number. Reading one
+ * takes about 10 µs. A guest with systemd has about 50 cgroups, and far fewer than 256 processors.
  */
 const bounds = { groups: 256, pids: 256 }
 

@@ -19,8 +19,8 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
 }
 
 /**
- * Decides whether to change the disk's scheduler. Loop devices other than the agent's own and stacked devices keep
- * theirs, because only the scheduler of the disk below them matters.
+ * Decides whether to change the disk's scheduler. Stacked devices and other programs' loop devices keep their
+ * scheduler, because only the scheduler of the disk below them matters.
  */
 export function planFairDisk(
   { scheduler, path, backingFile }: Pick<Disk, 'scheduler' | 'path' | 'backingFile'>,

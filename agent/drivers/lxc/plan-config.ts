@@ -22,7 +22,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Cgroup that all monitors of ended guests enter, because each must leave its own cgroup before it removes it. */
+  /** Cgroup that monitors of ended guests enter, because a monitor can only remove its own cgroup after leaving it. */
   readonly pivotGroup: string
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string

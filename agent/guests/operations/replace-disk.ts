@@ -89,7 +89,7 @@ function exchangeStep(context: DiskContext): Step<unknown> {
   }
 }
 
-/** Makes the step run only for a guest that should and may run. */
+/** Makes the step run only for a guest whose desired state is "running" and that no policy blocks. */
 export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(store.get(at.subject.id))) await step.run(at)

@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * Returns the time in ms to wait before an ended guest is started (0: no wait). It doubles with each start in the
-   * last ten minutes. Until the cause of the end is known, it lasts at least until the driver should report it.
+   * Returns the time in ms to wait before an ended guest is started (0: no wait). The time doubles with each start in
+   * the last ten minutes. If the driver has not reported the cause of the end, the wait lasts until it should have.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

@@ -62,7 +62,7 @@ export interface SpaceMeasurement {
   readonly snapshotsCount: boolean
 }
 
-/** Plans the upper bound of the bytes that snapshots retain after the space of deleted snapshots was freed. */
+/** Computes the bytes that the guest's snapshots retain at most, once the space of deleted snapshots has been freed. */
 export function planSettled(
   record: GuestRecord,
   { present, usageBytes, snapshotsCount }: SpaceMeasurement,

@@ -50,11 +50,11 @@ export async function readLayout(
 }
 
 export interface LayoutSource {
-  /** Path of the layout that `readLayout` wrote. Undefined: makes holes from all zeros, and equal files share data. */
+  /** Path of the layout that `readLayout` wrote. Undefined: zeros become holes, and only equal files share data. */
   readonly layout: string | undefined
   /** Directory of an unpacked image on the same file system. Equal files of the tree and the image share their data. */
   readonly image: string | undefined
-  /** Indexes in the layout of large files that `applyToFetched` has already handled. */
+  /** Large files that `applyToFetched` has already handled, by their indexes in the layout. */
   readonly apart: readonly number[]
 }
 

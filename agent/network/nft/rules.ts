@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** List that `ensure` got last. If it gets the same object again, it plans nothing. Undefined after other changes. */
+  /** List that the last `ensure` got. `ensure` plans nothing for the same object. Undefined after other changes. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined

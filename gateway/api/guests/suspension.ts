@@ -58,7 +58,7 @@ const common = {
   errors: ['invalid_state', 'host_offline', 'agent_timeout'],
 } as const
 
-/** Routes that suspend containers. Callers that are restricted to some containers may not use them. */
+/** Routes that suspend containers. They are closed to callers that are restricted to some containers. */
 export function suspensionRoutes(parts: SuspensionParts): Route[] {
   return [
     route({

@@ -22,7 +22,7 @@ export interface GuestClaim {
   readonly name: string
   /** Ownership generation of the guest that the host knows (see `Reservation`). Absent: 0. */
   readonly generation?: number
-  /** False if the host has a copy of the guest, but may not start it. Absent: true. */
+  /** False if the host has a copy of the guest, but must not start it. Absent: true. */
   readonly isOwner?: boolean
 }
 

@@ -96,7 +96,7 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
   return findExceeded(addAllocation(allocated, wanted), host.description?.capacity, ratios) === undefined
 }
 
-/** Highest allocated share of a resource after adding the guest, divided by its ratio (16 if there is no limit). */
+/** Highest allocated share of a resource with the guest, divided by its overcommit ratio (16 if there is no limit). */
 function spread({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   const shares = planShares(addAllocation(allocated, wanted), host.description?.capacity)
   return Math.max(...shares.map(({ share, kind }) => share / (ratios[kind] || 16)))

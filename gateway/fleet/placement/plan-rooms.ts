@@ -33,7 +33,7 @@ export interface RoomFacts {
 }
 
 export interface RoomPlan {
-  /** Reservations that count as used resources of their hosts, in addition to the guests in the view. */
+  /** Reservations that count as used resources of their hosts, in addition to the guests in the fleet view. */
   readonly counted: readonly ReservedRoom[]
   /**
    * Changes to store: reservations of guests in the view end soon, and expired reservations are removed. A reservation

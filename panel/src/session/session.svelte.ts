@@ -61,7 +61,7 @@ class CurrentSession {
     location.assign('/login')
   }
 
-  /** Closes the prompt for the password or code, and ends the wait for it. @param proven true if it was correct */
+  /** Closes the prompt for the password or code. @param proven true if the user has entered the right one */
   prove(proven: boolean): void {
     this.wantsProof = false
     this.#proof?.answer(proven)

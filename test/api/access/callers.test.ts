@@ -112,7 +112,7 @@ describe('the access check of every route', function () {
     keyWith.set(scopes.join(), found)
     return found
   }
-  /** Makes callers with one shared session, except for routes about sessions: each call of these gets a new one. */
+  /** Makes callers with one shared session. Each call of a route about sessions gets a new session instead. */
   const bySession = (begin: () => () => Promise<Caller>) => {
     const [shared, own] = [begin(), begin()]
     let made: Promise<Caller> | undefined

@@ -226,7 +226,7 @@ function hasAnswered({ owners, hosts }: World, generation: number): boolean {
 export function received(world: World, rules: Rules, host: number, event: OwnershipEvent): Step[] {
   const before = world.hosts[host]!
   if (before.isRemoved) return []
-  // A target without a copy refuses to become the owner. Only an incident may lead to this case.
+  // The target of a move refuses to become the owner if it has no copy of the disk. Only an incident can lead to this.
   const hasNothing = world.incidents > 0 && before.ownership.role === 'arriving' && before.copy === 'none'
   if (event.kind === 'appoint' && event.isOwner && hasNothing) return []
   const change = rules.planOwnership(before.ownership, event)

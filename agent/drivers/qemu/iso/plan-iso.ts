@@ -145,7 +145,7 @@ function planDescriptor(volume: Volume, { label, sectors, isJoliet }: Descriptor
   )
 }
 
-/** Plans the fields with the sectors of the path tables. Optional copies of the tables do not exist. */
+/** Plans the fields with the sectors of the path tables. The CD has no optional copies of the tables. */
 function planTablePlaces({ tablesAt }: Volume): Buffer {
   const places = Buffer.alloc(16)
   places.writeUInt32LE(tablesAt, 0)

@@ -226,7 +226,6 @@ function isSameMapping(a: NatMapping, b: NatMapping): boolean {
   )
 }
 
-/** Reads a sample. @param disk `major:minor` of the disk that holds the volume; undefined if it is on several disks */
 function isSource(id: ElementId): boolean {
   return setOf(id) === 'guests' || setOf(id) === 'guests6'
 }

@@ -96,7 +96,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** Finds the firewall of each device. `planned` is '' if the firewall's chains differ from the hash in the note. */
+/** Finds the firewall of each device. `planned` is '' if the firewall's chains do not have the hashes in its note. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

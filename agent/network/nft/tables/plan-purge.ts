@@ -47,8 +47,8 @@ export function findStaleFlows(
 }
 
 /**
- * Finds flows to addresses that no guest has. They exist if an earlier agent ended after it removed a guest's elements,
- * but before it purged the guest's flows.
+ * Finds flows to addresses that no guest has. Such flows exist if an earlier agent ended after it removed a guest's
+ * elements, but before it purged the guest's flows.
  */
 export function findAbandoned(
   flows: readonly TrackedFlow[],

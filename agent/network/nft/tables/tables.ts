@@ -21,7 +21,7 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the stored fingerprint may be wrong: another program may have changed the tables before it was stored. */
+  /** True if the fingerprint may be wrong, because another program may have changed the tables before it was stored. */
   #doubted = false
   #index: ElementIndex | undefined
   /** Bytes that each element had counted at the last read. Rebuilt tables continue to count from these values. */

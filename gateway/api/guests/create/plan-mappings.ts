@@ -56,7 +56,7 @@ export function planMappings(body: CreateBody, os: Os = 'linux'): PortMapping[] 
   const explicit = explicitMappings(body)
   const login = loginPorts[os]
   const ssh = explicit.filter((mapping) => leadsTo(login, mapping))
-  // Clients send 0 for an omitted count, so that 0 counts as omitted.
+  // Some clients send 0 instead of omitting a count, so 0 counts as omitted.
   const picked = pickedMappings(body.port_mapping_count || (ssh.length > 0 ? 0 : 1), ssh.length > 0 ? 0 : login)
   const extra = withoutMapped(extraPorts(body.extra_ports), [...picked, ...explicit])
   const mappings = [
@@ -136,7 +136,7 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
-/** Used if `assign_nat` is false: rejects lists of mappings, and ignores fields with a number of mappings. */
+/** Used if `assign_nat` is false: rejects a request that lists mappings, but ignores a requested number of mappings. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
