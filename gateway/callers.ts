@@ -39,7 +39,7 @@ export const noLimits: LimitOptions = {
 }
 
 export interface AccessOptions {
-  /** The store. It must not be started earlier, because the cache would then miss changes. */
+  /** The store. Start it only after the access control was created: the cache would otherwise miss changes. */
   store: Store
   /** 32 secret bytes from `readOrCreateKey`, the same in all gateways on one store. */
   secret: Buffer

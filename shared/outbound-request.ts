@@ -213,9 +213,7 @@ class Exchange {
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /**
-   * Fails a body of which no more bytes arrive. Time in which the caller leaves arrived bytes unread does not count.
-   */
+  /** Fails a body of which no more bytes arrive. Does not count time in which the caller leaves bytes unread. */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {

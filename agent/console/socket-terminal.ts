@@ -102,8 +102,8 @@ class SocketInput {
 }
 
 /**
- * Ends the sending side of a connection, and closes the connection after a timeout. QEMU reads all data that was sent
- * before an end, but drops unread data at a close.
+ * Half-closes a connection, and closes it after a timeout. After a half-close, QEMU still reads all data that was sent
+ * before; at a close, it drops unread data.
  */
 export function hangUp(socket: Socket): void {
   socket.removeAllListeners('data').resume().end()

@@ -13,7 +13,7 @@ export function createPrivateKeyPem(): string {
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** Creates a request in PEM (PKCS #10) that proves possession of the key. The gateway chooses the names. */
+/** Creates a request in PEM (PKCS #10) that proves possession of the key. The gateway sets the certificate's names. */
 export async function createCsrPem(privateKeyPem: string): Promise<string> {
   const key = createPrivateKey(privateKeyPem)
   const request = await Pkcs10CertificateRequestGenerator.create(

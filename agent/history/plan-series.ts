@@ -75,7 +75,7 @@ function encode({ index, figures }: Point): Buffer {
   return record
 }
 
-/** Finds the offset of a step in the file; undefined if the file does not contain the step. */
+/** Finds the offset of a minute, hour or day in the series file; undefined if the file does not contain it. */
 function findOffset(series: Buffer, tier: Tier, index: number): number | undefined {
   const offset = tier.offset + (index % tier.size) * recordBytes
   return index > 0 && series.readUInt32LE(offset) === index ? offset : undefined
@@ -91,11 +91,11 @@ function figuresAt(valueAt: (at: number) => number): Figures {
   return Object.fromEntries(figureNames.map((name, at) => [name, valueAt(at)])) as Record<FigureName, number>
 }
 
-/** Returns the mean of each figure. Steps in which the figure is unknown do not count. */
+/** Returns the mean of each figure over the elements in which the figure is known. */
 export function meanOf(all: readonly Figures[]): Figures {
   return figuresAt((at) => {
     const known = all.map((figures) => figures[figureNames[at]!]).filter((value) => !Number.isNaN(value))
-    return known.reduce((sum, value) => sum + value, 0) / known.length // NaN if the figure is unknown in all steps
+    return known.reduce((sum, value) => sum + value, 0) / known.length // NaN if the figure is never known
   })
 }
 

@@ -160,7 +160,7 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Ignores kills without an earlier sample of the same process: they may have been before this agent's start.
+      // Ignores kills without an earlier sample of the process: they may have happened before this agent's start.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
       // The guest may just have ended. The agent notices this at its next comparison of the host with its database.

@@ -71,7 +71,7 @@ export class Scheduler {
   }
 
   drop(task: Task): void {
-    this.#dropped.add(task) // the task stays in its queue, which skips it later
+    this.#dropped.add(task) // it stays in its queue, but is skipped later
     this.#waiting -= 1
     this.#advance(task)
   }

@@ -59,7 +59,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.#timer = setInterval(() => void this.#tick(), intervalMs)
   }
 
-  /** Stops the timer and counts for the last time. */
+  /** Stops the timer, and counts the traffic one last time. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#counting.settled()

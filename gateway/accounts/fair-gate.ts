@@ -66,10 +66,7 @@ export class FairGate {
 
   constructor(private readonly limits: GateLimits) {}
 
-  /**
-   * Runs work when its turn comes. @returns `undefined` if the work was rejected: the queue is full, or the wait too
-   * long
-   */
+  /** Runs work when its turn comes. @returns `undefined` if rejected: the queue is full, or the work waited too long */
   async run<T>(claim: GateClaim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
     if (!(await this.#turn(claim))) return undefined
     try {

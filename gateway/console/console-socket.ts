@@ -19,7 +19,7 @@ const pingEveryMs = 25_000
 const stalledInputMs = 60_000
 /** Minimum number of bytes that a frame counts towards the client's limit of input. */
 const frameCostBytes = 32
-/** Number of bytes of input that a resize of the terminal counts as, because it makes guest programs work. */
+/** A resize of the terminal counts as this many bytes of input, because it makes guest programs work. */
 const resizeCostBytes = 1024
 
 export interface ConsoleSocketParts {

@@ -296,9 +296,9 @@ export interface Fleet {
    */
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**
-   * Waits until the view contains this revision of the host's journal, the host goes offline, or the call timeout has
-   * passed. Then waits, about a second at most, until the views of other gateways contain it too. After that, a caller
-   * can read the result of its own change at any gateway.
+   * Waits until the fleet view contains this revision of the host's journal, the host goes offline, or the call timeout
+   * has passed. Then waits, about a second at most, until the views of other gateways contain it too. After that, a
+   * caller can read the result of its own change at any gateway.
    */
   reached(hostId: string, revision: number): Promise<void>
 }

@@ -53,7 +53,7 @@ function record(id: string) {
   }
 }
 
-/** Stores the last report of each host, for the comparison with the view. */
+/** Stores the last report of each host, for the comparison with the fleet view. */
 class Model {
   readonly said = new Map<string, Map<string, Guest>>(hostIds.map((id) => [id, new Map()]))
   readonly online = new Map<string, boolean>(hostIds.map((id) => [id, false]))

@@ -46,7 +46,7 @@ export interface StoreConnection {
   readonly main: StoreClient
   /** Connection for WATCH, used by one caller at a time. */
   readonly exclusive: StoreClient
-  /** Connection for `Confirmations`, if the server has replicas that confirm. */
+  /** Connection for `Confirmations`, if replicas of the server must confirm writes. */
   readonly confirming: StoreClient | undefined
   /**
    * Connection that receives changes of keys and messages of other gateways. Redis closes a connection with a

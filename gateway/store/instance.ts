@@ -30,7 +30,7 @@ export class GatewayInstance {
 
   /** Starts to renew the key of this process in the store. */
   start(): void {
-    const renew = () => void this.#renew().catch(() => undefined) // a failure is harmless: without the store, nobody can read the key
+    const renew = () => void this.#renew().catch(() => undefined) // harmless failure: nobody can read the key then
     this.store.on('up', renew)
     if (this.store.ready()) renew()
     this.#timer ??= setInterval(renew, renewEveryMs).unref()

@@ -16,7 +16,7 @@ export interface KnownGateways {
   readonly connectedMs: number
 }
 
-/** Answers for which a gateway waits until its writes count as visible everywhere. */
+/** Answers that a gateway needs before its writes count as visible everywhere. */
 export interface AnswersNeeded {
   /** Ids of gateways that must answer. */
   readonly from: readonly string[]

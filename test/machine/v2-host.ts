@@ -117,7 +117,7 @@ describe('a host with only cgroup v2', function () {
   it('runs Berth after scripts/up, without a warning about cgroups', async () => {
     const config = `sed -E 's/^  pids_max: .*/  pids_max: ${pidsMax}/' ${checkout}/systemd/agent.example.yaml`
     sh(`mkdir -p /etc/berth && ${config} >/etc/berth/agent.yaml`)
-    // With emulated processors, scripts/up may reach a timeout. This runs it again, and it continues.
+    // With emulated processors, scripts/up may reach a timeout. A repeated run continues where the last one ended.
     const up = (): string => host().try('bash', `${checkout}/scripts/up`, '--no-kvm').output
     const isUp = (text: string): string | undefined => (text.includes('Berth is up') ? text : undefined)
     const output = await waitFor(() => isUp(up()), { ...patience, timeoutMs: 60 * 60_000 })

@@ -38,7 +38,7 @@ const refusing = '198.19.1.1'
 const silent = '198.19.200.1'
 const refusing6 = '2001:db8:99::1'
 const silent6 = '2001:db8:98::1'
-/** An idle machine raises each alert within this time. The test prints the actual time. */
+/** An alert is raised within this time if the machine is idle. The test prints the actual time. */
 const promisedMs = 30_000
 const deadlineMs = 120_000
 

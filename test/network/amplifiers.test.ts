@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const victim = '198.19.200.9'
 const victim6 = '2001:db8:98::9'
 const seconds = 40
-/** An idle machine raises the alert within this time. The test prints the actual time. */
+/** The alert is raised within this time if the machine is idle. The test prints the actual time. */
 const promisedMs = 30_000
 const alertMs = 3 * promisedMs
 

@@ -27,7 +27,7 @@ interface Outcome {
   left: string[]
 }
 
-/** Runs the purge in a network namespace with interfaces and tables of the first instance and of this one. */
+/** Runs the purge in a network namespace with interfaces and tables of the first instance and of `btestn`. */
 function purge({ root = '.', instance = name } = {}): Outcome {
   const lines = `
     for bridge in berth0 btestnbr; do ip link add $bridge type bridge; done

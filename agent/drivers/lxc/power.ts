@@ -74,7 +74,7 @@ export class LxcPower {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }
 
-  /** Ends a guest. Does nothing if another guest uses its name, because the guest itself is then not on the host. */
+  /** Calls `act`, which ends the guest. If another guest has its name, the guest is not on the host: does nothing. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const { names, events, runtime, usage } = this.context
     if (names.isForeign(machine)) return

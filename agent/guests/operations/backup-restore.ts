@@ -63,7 +63,7 @@ export function backupRestoreKind(
   }
 }
 
-/** Checks the order and encrypts its target. @throws {BerthError} `invalid_field`, `missing_field` */
+/** Checks the order and encrypts its backup target. @throws {BerthError} `invalid_field`, `missing_field` */
 function parseRestore(targets: TargetVault, order: OrderOf<'backupRestore'>): RestoreInput {
   return {
     ...parseBackupTarget(targets, parseUuid('uuid', order.uuid), order.target),

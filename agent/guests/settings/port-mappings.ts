@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // host ports are still free: they were reserved meanwhile
+    store.putMapping(uuid, position, mapping) // the ports are free: nobody else could reserve them meanwhile
   }
 }
 

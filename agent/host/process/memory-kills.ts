@@ -1,6 +1,6 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 
-/** Buffer for a record of the kernel's log. Records are shorter (CONSOLE_EXT_LOG_MAX in kernel/printk/internal.h). */
+/** Longer than any record of the kernel's log (CONSOLE_EXT_LOG_MAX in kernel/printk/internal.h). */
 const record = Buffer.allocUnsafe(16 * 1024)
 /** Time in ms for which kills are remembered. In practice the kernel does not reuse a pid within this time. */
 const rememberedMs = 60_000

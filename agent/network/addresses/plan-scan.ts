@@ -18,13 +18,13 @@ export interface ScanFacts {
   readonly segment: Omit<PoolAddress, 'address'>
   /** The host's own addresses, which a guest can never get (`PoolRules.ownAddresses`), each with its interface. */
   readonly own: ReadonlyMap<string, string>
-  /** All other addresses on the host's interfaces, each with its interface. */
+  /** Addresses on the host's interfaces that are not in `own`, each with its interface. */
   readonly configured: ReadonlyMap<string, string>
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>
   /** Descriptions of the network and broadcast addresses of the host's segments, by address. */
   readonly edges: ReadonlyMap<string, string>
-  /** True if the address is in a network of the probed interface. Other addresses may be in use without an answer. */
+  /** True if the address is in a network of the probed interface. Other addresses may be in use but not answer. */
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>

@@ -145,7 +145,7 @@ async function check(
   return { guests: guest ? 1 : sum('guests'), alerts: sum('alerts') }
 }
 
-/** Returns the named host, otherwise all online hosts. @throws {BerthError} `host_offline` if no host is online */
+/** Returns the requested host; undefined: all online hosts. @throws {BerthError} `host_offline` if none is online */
 function hostsOf(fleet: Fleet, hostId: string | undefined): string[] {
   if (hostId !== undefined) return [chooseHost(fleet.view, hostId).id]
   const online = fleet.view.hosts().filter(({ state }) => state === 'online')

@@ -13,7 +13,7 @@ export interface GuestOwner {
   readonly hostId: string
   /** Number of decisions about the owner. Each end of a move increases it, also if the move is canceled. */
   readonly generation: number
-  /** Undecided move of the guest. */
+  /** Move of the guest that the gateways have not decided yet. */
   readonly move?: PendingMove
 }
 

@@ -26,7 +26,7 @@ export interface TestRedis {
   pid(): Promise<number>
   /** Returns the content of the append-only files as Latin-1 text. */
   readAof(): Promise<string>
-  /** Kills the server and restarts it without data. Resolves when its stores have reconnected. */
+  /** Kills the server and restarts it without data. Resolves when the `Store`s of the test have reconnected. */
   wipe(): Promise<void>
   /** Stops the server and removes its directory. */
   stop(): Promise<void>

@@ -79,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** Creates the host and mounts its pool here, because tests would not see the agent's mount. Call `remove` first. */
+  /** Creates the host. Mounts its pool for the tests too, which do not see the agent's mount. Call `remove` first. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)

@@ -171,7 +171,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     // The kernel sends redirects for packets that leave by the interface on which they arrived, as between guests.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches addresses, not devices: if a mapping has changed a packet, this hook still shows its former device.
+    // Matches addresses, not devices: if a mapping has redirected a packet, this hook still sees its former device.
     rule('output', 'jump firewall_to'),
   ]
 }
