@@ -176,8 +176,8 @@ export interface Driver {
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /**
-   * Returns `UsageSample.diskBytes` of a running guest, at most a few seconds old. It takes a fraction of a second,
-   * even if the guest does not answer. The method is missing if the driver's samples have no such figure.
+   * Returns `UsageSample.diskBytes` of a running guest, at most a few seconds old. Each call takes a fraction of a
+   * second, even if the guest does not answer. The method is missing if the driver's samples have no such figure.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
   /** Sets all limits except the volume's, in the running guest and for its next start. Cheap if nothing changes. */

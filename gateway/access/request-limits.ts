@@ -38,8 +38,8 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request. It is in progress until its answer has been sent.
-   * @throws {BerthError} `rate_limited`; in this case, too, `exchange.rate` is set
+   * Counts a request, which is in progress until its answer has been sent. Sets `exchange.rate`, even if it throws.
+   * @throws {BerthError} `rate_limited`
    */
   enter(caller: string, exchange: CountedRequest): void {
     try {

@@ -288,7 +288,7 @@ export interface Fleet {
   ): Promise<HeldRoom>
   /** True if the operation is a creation for which an id and a name of the guest have already been reserved. */
   isCreation(operationId: string): Promise<boolean>
-  /** Finds an operation in the view, or in the agents' journals if the view no longer contains it. */
+  /** Finds an operation in the fleet view, or in the agents' journals if the fleet view no longer contains it. */
   findOperation(id: string): Promise<OperationView | undefined>
   /**
    * Waits until the fleet view shows that the operation has ended, its host goes offline, or `timeoutMs` have passed.

@@ -87,7 +87,7 @@ export class HostState {
 
 /** A guest in the view. `online` is read from the host, so that guests need no update when the host connects. */
 export class GuestEntry implements GuestView {
-  /** Data that readers of the view derived from the guest. A separate map would use more memory. */
+  /** Data that readers of the fleet view have derived from the guest. A separate map would use more memory. */
   shown: unknown = undefined
 
   constructor(

@@ -19,7 +19,7 @@ const operationId = new RegExp(uuidPattern)
 /** Maximum number of concurrent searches. Each search calls all agents. */
 const maxSearches = 16
 
-/** Searches the journals of the agents for operations that are too old for the view. */
+/** Searches the journals of the agents for operations that are too old for the fleet view. */
 export class UnlistedOperations {
   readonly #searches = new KeyedSingleFlight<string, OperationView | undefined>()
 

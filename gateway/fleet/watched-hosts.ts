@@ -44,7 +44,7 @@ export class WatchedHosts {
   readonly #restores = new Coalescer(() => this.#quietly('writing hosts to the store again', () => this.#restoreLost()))
   /** The list of hosts that was applied last. */
   #list: HostList | undefined
-  /** True from `onNewServer` until the next list of hosts is applied: the list may come from another server. */
+  /** True from `onNewServer` until a list of hosts from the new server is applied. */
   #isNewServer = false
   /** Monotonic time in ms at which this gateway began to serve clients. It limits how long callers wait for hosts. */
   #startedMs: number | undefined

@@ -34,7 +34,7 @@ export interface TableOptions<Item, Name extends string> {
 /** Maximum number of selections that are kept up to date. Beyond it, the least recently used one is dropped. */
 export const maxSelections = 32
 
-/** Maximum number of selections that are filled at once. Further ones wait. It must be lower than `maxSelections`. */
+/** Maximum number of selections that are filled at once. Further selections wait. Lower than `maxSelections`. */
 const maxFillings = 4
 
 /** Items by key, with the sort orders and filters of recent queries. */

@@ -30,7 +30,7 @@ export interface AccessOptions {
 }
 
 /**
- * Reads the files. They are read for each connection, so that a changed password or certificate needs no restart.
+ * Reads the files. Each connection reads them again, so that a changed password or certificate needs no restart.
  * @throws {ConfigError} if a file cannot be read
  */
 export async function readAccess({ username, passwordFile, tls }: RedisAccess): Promise<AccessOptions> {

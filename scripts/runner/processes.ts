@@ -94,7 +94,7 @@ function namespaces({ inOwnNetwork }: Job): string[] {
   return ['unshare', '--mount', '--propagation', 'private', ...(inOwnNetwork ? ['--net'] : [])]
 }
 
-/** Returns the arguments for Mocha's cli.js. It runs directly, because the command `mocha` starts a second Node.js. */
+/** Returns the arguments for Mocha's cli.js, which runs directly: the command `mocha` would start a second Node.js. */
 function mochaArguments({ files }: Job, directory: string, scratch: string): string[] {
   const compiled = (file: string): string => join(scratch, 'compiled', file.replace(/\.ts$/, '.js'))
   const reporter = ['--reporter', compiled('scripts/runner/reporter.ts')]

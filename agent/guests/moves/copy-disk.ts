@@ -24,7 +24,7 @@ const lastMs = 30 * 60_000
 /** Minimum time in ms for which the move's ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs
 
-/** Returns the id of a hidden snapshot of a move. It contains the move's id, so no other move uses the snapshot. */
+/** Returns the id of a hidden snapshot of a move. Other moves do not use it, since it begins with this move's id. */
 function sentId(operationId: string, round: number | 'last'): string {
   return `${sentPrefix(operationId)}${round}`
 }

@@ -23,7 +23,7 @@ interface ScheduledInput extends BackupInput {
 
 /**
  * Defines scheduled backups, which only the agent submits. The old backups that a new one will replace are hidden when
- * the new one is submitted. If it fails, they are shown again.
+ * the new one is submitted. If the new backup fails, the old ones are shown again.
  */
 export function scheduledBackupDefinition(context: BackupContext): OperationDefinition<ScheduledInput> {
   const { store } = context

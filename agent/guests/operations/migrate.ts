@@ -44,7 +44,7 @@ export function migrateKind(
             )
         },
       })
-      // The hash identifies repeated orders. It excludes the ticket, which is new in each repetition by a gateway.
+      // The hash identifies repeated orders. It excludes the ticket: gateways repeat an order with a new ticket.
       return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
     },
     steps: [

@@ -114,7 +114,7 @@ export interface BootChoice {
 }
 
 export interface GuestBoot extends BootChoice {
-  /** Boot source that an unfinished operation is replacing. It is restored if the operation fails. */
+  /** Boot source that an unfinished operation is replacing, and that is restored if the operation fails. */
   before?: BootChoice
 }
 

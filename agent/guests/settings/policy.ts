@@ -6,8 +6,8 @@ import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } fro
 import { parseTime, parseTrafficLimit, type TrafficChange } from '../parse-settings.js'
 
 /**
- * Changes a guest's quota, expiry and suspension, which decide whether the guest may run. The change is in force when
- * the call returns.
+ * Changes a guest's quota, expiry and suspension, which decide whether the guest may run. Each call returns once the
+ * change has taken effect.
  */
 export class PolicySettings {
   constructor(

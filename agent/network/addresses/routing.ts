@@ -119,7 +119,7 @@ export class Routing {
   }
 
   /**
-   * Replaces the lists in `change`. Returns once all of them are in force. On failure, restores the old lists.
+   * Replaces the lists in `change`. Returns once the new lists have taken effect. On failure, restores the old lists.
    * @throws {BerthError} `invalid_field`, `address_in_use` if a guest would lose an address, `port_conflict`
    */
   setRouting(change: RoutingChange): Promise<RoutingState> {

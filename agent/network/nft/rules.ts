@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Creates the note chains of firewalls (observed.ts) in the background. It queues for the mutex at once, so it runs
-   * before any later call. If it fails, the next read of the tables treats these firewalls as changed.
+   * Creates the note chains of firewalls (observed.ts) in the background. Queues for the mutex at once, and so runs
+   * before any later call. After a failure, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)

@@ -60,7 +60,7 @@ const MigrationSchema = Type.Object(
 type Migration = Static<typeof MigrationSchema>
 type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & { readonly guest: GuestView }
 
-/** Data about a guest that the former host keeps when the guest moves. */
+/** Data about a guest that stays on the former host when the guest moves. */
 const staysBehind = ['usage_history', 'tasks', 'alerts']
 
 export function migrateRoute(fleet: Fleet): Route {

@@ -10,7 +10,7 @@ import { InterfaceSchema, OptionalIpv4Schema, OptionalIpv6Schema } from '../gues
 const optional = Type.Optional
 const prefixLength = (maximum: number) => Type.Integer({ minimum: 0, maximum })
 
-/** Maximum number of addresses in a pool. More would not fit into one answer of an agent. */
+/** Maximum number of addresses in a pool. A larger pool would not fit into one answer of an agent. */
 const maxPool = 4096
 
 const PoolSchema = Type.Array(

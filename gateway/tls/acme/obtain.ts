@@ -80,7 +80,7 @@ interface Attempt {
   readonly order: AcmeOrder
 }
 
-/** Creates an account for the key. If the key already has one, the authority's answer names it (RFC 8555, 7.3). */
+/** Creates an account for the key. If the key already has an account, the answer names it (RFC 8555, 7.3). */
 async function register(server: AcmeServer, { account, email }: AcmeOrder): Promise<Signer> {
   const { newAccount } = await server.directory()
   const contact = email === '' ? {} : { contact: [`mailto:${email}`] }

@@ -63,7 +63,7 @@ describe('request limits', () => {
     }
     const status = async () => (await gateway.request('GET', '/containers')).status
     let slow = begin()
-    // Requests of `status` also count towards the limit, so the slow request may be rejected. It is then sent again.
+    // Requests of `status` also count towards the limit, so the slow request may be rejected: then it is sent again.
     const isHeld = async () => {
       if (!slow.closed) return (await status()) === 429
       slow = begin()

@@ -148,7 +148,7 @@ export function crash(world: World, host: number): World {
   return world.hosts[host]?.isRunning ? withHost(world, host, { isRunning: false }) : world
 }
 
-/** True if a move may begin. In a search with incidents, both hosts of each earlier move must know its decision. */
+/** True if a move may begin. In a search with incidents, both hosts of each earlier move must know its outcome. */
 function mayBegin({ moves }: World, limits: Limits): boolean {
   return moves.length < limits.moves && (limits.incidents === 0 || moves.every(({ isForgotten }) => isForgotten))
 }

@@ -72,8 +72,8 @@ export class ElementIndex {
   }
 
   /**
-   * Plans the change that gives a guest exactly its elements. If nft already has all of them, the plan adds them again.
-   * This has no effect, but its failure shows that another program has removed the tables.
+   * Plans the change that gives a guest exactly its elements. If nft already has all of them, the plan adds them again:
+   * this changes nothing, but fails if another program has removed the tables.
    */
   planAttach(guest: GuestNetwork): TableChange {
     const { want, mine } = this.#compare(guest)
