@@ -53,7 +53,7 @@ export interface CountRow extends PacketCounts {
   readonly seconds: number
 }
 
-/** All input of an evaluation of a guest for abuse. Rows are in chronological order. */
+/** All data from which a guest is evaluated for abuse. Rows are in chronological order. */
 export interface Evidence {
   readonly nowMs: number
   readonly rows: readonly FlowRow[]

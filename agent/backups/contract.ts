@@ -24,7 +24,7 @@ export interface WorkContext {
   report(fraction: number, stage?: string): void
 }
 
-/** Information about a backup that users see. The target stores it with the backup. */
+/** Information about a backup that users see. The backup target stores this information with the backup. */
 export interface BackupNote {
   readonly createdBy: string
   readonly description: string

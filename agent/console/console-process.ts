@@ -19,7 +19,7 @@ const startTimeoutMs = 10_000
 const retryMs = 20
 const errorFile = 'console.log'
 
-/** Connects to the process that holds a host's consoles. */
+/** Connects to the console process, which holds the consoles of a host. */
 export interface ConsoleConnections {
   /** Connects, after starting the process if it is not running. @throws {BerthError} `agent_error` */
   connect(): Promise<Socket>

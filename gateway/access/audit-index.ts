@@ -64,7 +64,7 @@ export class AuditIndex {
     multi.sAdd(this.#callers, JSON.stringify([root || by, by]))
   }
 
-  /** Adds an outcome. An entry that was removed in the meantime is not created again. */
+  /** Adds the outcome to an audit entry. An entry that was removed in the meantime is not created again. */
   async end(id: string, outcome: AuditFields): Promise<void> {
     await this.store.run('write an audit entry', async (client) => {
       if (await client.hExists(this.#entries, id)) await this.#commitEnd(id, outcome)
@@ -102,7 +102,7 @@ export class AuditIndex {
     )
   }
 
-  /** Yields ids of entries in pages, newest first. */
+  /** Yields ids of audit entries in pages, newest first. */
   async *pages(scope: Scope, span: Span): AsyncGenerator<string[]> {
     if (scope !== 'all' && 'guests' in scope) {
       yield* this.#pagesOfGuests([...scope.guests], span)
@@ -249,7 +249,7 @@ export function timeOf(id: string): number {
   return Number(id.slice(0, id.indexOf('-')))
 }
 
-/** Sorts ids of entries in the same order as Redis. */
+/** Sorts ids of audit entries in the same order as Redis. */
 function newestFirst(a: string, b: string): number {
   return timeOf(b) - timeOf(a) || (a < b ? 1 : -1)
 }

@@ -24,7 +24,7 @@ export interface AuditRecord {
   readonly lastMs: number
 }
 
-/** Detail of an entry whose outcome is not known, for example because the action still runs. */
+/** Detail of an audit entry whose outcome is not known, for example because the action still runs. */
 export const outcomeUnknown = 'outcome unknown'
 
 export function parseEntry({ id, start, outcome, repeats, repeatedAtMs }: StoredEntry): AuditRecord {

@@ -65,7 +65,7 @@ export class BackupTargets {
     return parse(text)
   }
 
-  /** Returns a target with its secrets, for an agent. @throws {BerthError} `not_found` */
+  /** Returns a backup target with its secrets, for an agent. @throws {BerthError} `not_found` */
   async open(id: string): Promise<BackupTarget> {
     return this.#open(await this.get(id))
   }

@@ -6,7 +6,7 @@ export interface ConsoleOffer {
   /** The ticket. `undefined`: the request contains no ticket, or two different tickets. */
   readonly ticket: string | undefined
   readonly mode: 'shell' | 'serial' | 'vnc'
-  /** True if the client uses the protocol `berth.console.v1`. */
+  /** True if the client uses the subprotocol `berth.console.v1`. */
   readonly isOwn: boolean
   /** The subprotocol to use. `undefined`: the client has offered none. */
   readonly protocol: string | undefined

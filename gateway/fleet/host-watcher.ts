@@ -13,7 +13,7 @@ import type { FleetState } from './view.js'
 
 /** Delays in ms between attempts to connect to a host. `maxAwaited`: instead of `max` while calls may wait. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
-/** If a timer is late by this time in ms, this process was paused. */
+/** If a timer is late by at least this time in ms, this process was paused. */
 const lateMs = 1000
 
 export interface WatcherOptions {

@@ -10,7 +10,7 @@ import {
   type WatchEvent,
 } from './watch-kinds.js'
 
-/** Collects the complete state of an agent, which then becomes visible at once. */
+/** Collects the complete state of an agent, so that all of it becomes visible at the same moment. */
 export class WatchSnapshot {
   readonly #entities = new Map<EntityKind, Map<string, WatchEvent>>()
   readonly #singles = new Map<WatchEvent['$case'], WatchEvent>()

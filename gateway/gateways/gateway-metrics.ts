@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client'
 import { gatewayStates, type Gateways } from './gateways.js'
 
-/** Adds the number of gateways by state. The gauge has no values while the store is down. */
+/** Adds a gauge with the number of gateways by state. It has no values while the store is down. */
 export function addGatewayGauge(registry: Registry, gateways: Pick<Gateways, 'list'>): void {
   new Gauge({
     name: 'berth_gateways',

@@ -89,8 +89,8 @@ async function runAudited(
   const entry = await access.audit.begin({ action, caller, address, requestId, target })
   const handled = await handle()
   const visible = access.shared.visibleEverywhere()
-  // The answer may contain the only copy of a password, so it is sent even if `finish` fails. The audit log then adds
-  // the outcome to the entry later.
+  // The answer may contain the only copy of a password, so it is sent even if `finish` fails. In this case, the audit
+  // log adds the outcome to the entry later.
   await access.audit.finish(entry, outcomeOf(handled)).catch(report)
   await visible
   return handled

@@ -108,7 +108,7 @@ export class Installer {
     }
   }
 
-  /** Stores a step of the installation. @throws {BerthError} `join_token_invalid`, `invalid_field` */
+  /** Stores the step that an installation script reports. @throws {BerthError} `join_token_invalid`, `invalid_field` */
   async report({ token, step, message = '' }: Readonly<Record<string, unknown>>): Promise<InstallAnswer> {
     const { hostId, upgradeId } = this.options.hosts.checkJoinToken(String(token))
     if (typeof message !== 'string') throw invalidField('message', 'message: must be a string')

@@ -82,7 +82,7 @@ export class Webhooks {
     clearInterval(this.#timer)
     await this.#holding.settled()
     await this.#stopDelivering()
-    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+    await this.lease.release().catch(() => undefined) // after a failure, the lease expires by itself
     this.#sender.close()
   }
 

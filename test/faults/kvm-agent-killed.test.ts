@@ -129,7 +129,7 @@ describe('an agent that was killed and started again', function () {
       const operations = agent.operations()
       const { operation } = await submit(operations, powerOrder(action, guest.uuid))
       operations.close()
-      await new Promise((resolve) => setTimeout(resolve, round * 60)) // so that each kill is at a different step
+      await new Promise((resolve) => setTimeout(resolve, round * 60)) // each round kills the agent at another step
       await again()
       const after = agent.operations()
       await operationEnded(after, operation!.id)

@@ -266,7 +266,7 @@ describe('backups of guests', function () {
       })
       expect([failed.status, failed.errorCode], failed.error).to.deep.equal(['failed', code])
       const checked = await first.carryOut({ $case: 'backupTargetCheck', value: { target: wrong } })
-      // The check of a target does not read backups, so it succeeds despite a wrong password.
+      // The check of a backup target does not read backups, so it succeeds despite a wrong password.
       if (code !== 'backup_password_wrong') expect(checked.errorCode).to.equal(code)
       expect(backupIds()).to.deep.equal([usual])
     }

@@ -27,7 +27,7 @@ import {
 
 const gib = 1024 ** 3
 
-/** Details of a move on its target, stored as JSON without secrets in clear text. */
+/** Details of a move that the target host stores as JSON, without secrets in clear text. */
 interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]

@@ -10,7 +10,7 @@ import { transferProtocol } from './frame-stream.js'
 /** The agent of the target, and the ticket for the transfer. */
 export interface TransferTarget {
   readonly hostId: string
-  /** host:port of the target's agent. */
+  /** host:port of the agent on the target host. */
   readonly address: string
   /** Serial numbers of the target agent's valid certificates. */
   readonly serials: readonly string[]

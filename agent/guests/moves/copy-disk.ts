@@ -135,7 +135,7 @@ function roundOf(id: string): number {
   return Number(id.slice(id.lastIndexOf('-') + 1))
 }
 
-/** Connects to the target for some requests, until `deadline` aborts. The task shows the sent bytes and the rate. */
+/** Connects to the target host for some requests, until `deadline` aborts. The task shows sent bytes and rate. */
 async function withSender(
   context: BackupContext,
   step: Move,

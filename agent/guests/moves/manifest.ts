@@ -25,7 +25,7 @@ export interface Manifest {
   readonly publicIpv4s: readonly string[]
   readonly ipv6Addresses: readonly string[]
   readonly trafficCount: MovedTraffic | null
-  /** True if the guest runs again on the target. */
+  /** True if the guest must run again on the target host. */
   readonly isWanted: boolean
 }
 

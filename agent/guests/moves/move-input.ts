@@ -3,7 +3,7 @@ export interface MoveInput {
   /** Ownership generation (a number, see `Ownership`) of the guest when the move was ordered. */
   readonly generation: number
   readonly toHostId: string
-  /** host:port of the target's agent. */
+  /** host:port of the agent on the target host. */
   readonly toAddress: string
   /** Serial numbers of the target's valid certificates. */
   readonly toSerials: readonly string[]

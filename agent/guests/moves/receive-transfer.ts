@@ -122,7 +122,7 @@ export class TransferReceiver {
     await this.#listComplete() // deletes all received snapshots that are not complete
   }
 
-  /** Passes received data to the process, and waits until the process has ended. @returns the number of bytes */
+  /** Passes received data to `process`, and waits until it has ended. @returns the number of bytes */
   async #readInto(process: ReceiveProcess, maxBytes: number): Promise<number> {
     const { stream, ended } = process
     const take = (data: Buffer): Promise<void> =>

@@ -6,8 +6,8 @@ import { planSpaceLimit } from '../snapshots/plan-snapshot-space.js'
 import { readDetails, writeDetails } from './change-ownership.js'
 
 /*
- * The target's journal of received snapshots. Only snapshots in this journal are complete. A read-only subvolume may be
- * incomplete: btrfs-receive(8) also makes it read-only when its stream ends too early between two commands.
+ * The target host's journal of received snapshots. Only snapshots in this journal are complete. A read-only subvolume
+ * may be incomplete: btrfs-receive(8) also makes it read-only when its stream ends too early between two commands.
  */
 
 const gib = 1024 ** 3

@@ -107,7 +107,7 @@ function roomStep({ store }: Pick<BackupContext, 'store'>): Step<unknown> {
   }
 }
 
-/** Deletes old backups. If the target cannot delete a backup now, this is only logged: the next run deletes it. */
+/** Deletes old backups. A failure of the backup target is only logged: the next run deletes the backup. */
 function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'>): Step<ScheduledInput> {
   const { store, backups } = context
   return {
@@ -132,8 +132,8 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
 }
 
 /**
- * Returns the scheduled backups that exceed the retention.
- * @param kept backups that the target lists, oldest first; the agent's own list lacks those that it failed to delete
+ * Returns the scheduled backups that exceed the retention. @param kept backups that the backup target lists, oldest
+ * first; the agent's own list lacks those that it failed to delete
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {
   const scheduled = kept.filter((backup) => backup.scheduled)

@@ -62,7 +62,7 @@ export class PacketLog {
   #closed = false
   #samples: PacketSample[] = []
   #ready: () => void = () => undefined
-  /** Resolves once the process listens, or once the first attempt has failed. */
+  /** Resolves once the process that logs packets listens, or once the first attempt has failed. */
   readonly ready = new Promise<void>((done) => (this.#ready = done))
 
   constructor(private readonly options: PacketLogOptions) {

@@ -53,7 +53,7 @@ export class Tc {
     return JSON.parse((await this.#send(['qdisc show'])).stdout) as Qdisc[]
   }
 
-  /** Ends the process. The settings stay in force. */
+  /** Ends the tc process. The host keeps its settings. */
   close(): Promise<void> {
     return this.#pipe.close()
   }

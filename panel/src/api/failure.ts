@@ -36,7 +36,7 @@ export function failureOf(response: Response, body: unknown): ApiFailure {
   })
 }
 
-/** Converts any value that a request threw to a failure. */
+/** Returns the failure for any value that a request threw. */
 export function asFailure(thrown: unknown): ApiFailure {
   return thrown instanceof ApiFailure ? thrown : new ApiFailure('network', String(thrown))
 }

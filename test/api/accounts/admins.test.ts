@@ -120,7 +120,7 @@ describe('administrators', () => {
 
     it('cannot be removed if no other administrator can log in, even by concurrent requests', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
-      await admins().invite('carol') // does not count, because she cannot log in yet
+      await admins().invite('carol') // carol does not count, because she cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))
       const statuses = (await Promise.all(removals)).map(({ status }) => status)
       expect(statuses.sort()).to.deep.equal([200, 409])

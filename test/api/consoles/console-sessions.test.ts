@@ -149,7 +149,7 @@ describe('consoles of logged-in users', function () {
 
       it('when the account is disabled', () =>
         thrownOut(as, async () => {
-          await makeAdmin() // the last administrator could not be disabled
+          await makeAdmin() // a second administrator, because the last one cannot be disabled
           await lab.gateway.access.accounts.admins.setDisabled(account.id, true)
         }))
 

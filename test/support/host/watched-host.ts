@@ -11,7 +11,7 @@ export class WatchedHost {
 
   constructor(private readonly client: WatchServiceClient) {
     this.#stream = client.watch({ epoch: '', revision: 0 })
-    this.#stream.on('error', () => undefined) // fails when a test kills the agent
+    this.#stream.on('error', () => undefined) // the stream fails when a test kills the agent
     this.#stream.on('data', ({ event }: WatchResponse) => {
       if (event?.$case === 'reset') this.#guests.clear()
       if (event?.$case === 'guest') this.#guests.set(event.value.uuid, event.value)

@@ -17,7 +17,7 @@ export interface ConnectionOptions {
   readonly onClose?: () => void
 }
 
-/** Time in ms for which reading pauses after too many events. */
+/** Time in ms for which the socket is not read after too many events. */
 const restMs = 1000
 
 interface Pending {

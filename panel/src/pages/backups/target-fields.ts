@@ -15,7 +15,7 @@ const longFields: readonly TargetField[] = ['private_key', 'ca_certificate']
 export const isRequired = (field: TargetField): boolean => !optionalFields.includes(field)
 export const isLong = (field: TargetField): boolean => longFields.includes(field)
 
-/** Returns the fields of the type that have a value. The port becomes a number. */
+/** Returns those fields of a type of backup target that have a value. The port becomes a number. */
 export function placeOf(
   type: TargetType,
   form: Readonly<Partial<Record<TargetField, string>>>,

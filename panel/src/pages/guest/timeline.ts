@@ -15,7 +15,7 @@ export function entryDetail({ detail }: TimelineEntry): string {
   return detail.replace(/^id \d+(, |$)/, '')
 }
 
-/** Returns the status of an entry as the name of a badge. */
+/** Returns the status of a timeline entry as the name of a badge. */
 export function entryStatus({ kind, status, task_id: task }: TimelineEntry): string {
   return kind !== 'change' && task !== '' ? `task_${status}` : status
 }
