@@ -34,8 +34,8 @@ const patterns = {
 const pathLength = 500
 
 /**
- * Checks every field of a backup target. Errors name the field as the API spells it. @throws {BerthError}
- * `invalid_field`, `missing_field`
+ * Checks every field of a backup target. Errors name the field as the API spells it.
+ * @throws {BerthError} `invalid_field`, `missing_field`
  */
 export function checkBackupTarget(target: BackupTarget): void {
   const { place } = target

@@ -72,9 +72,9 @@ interface Leave {
 }
 
 /**
- * Plans the settings that a removed agent restores: network settings if no other agent uses its network namespace, and
- * host-wide settings if the machine has no other agent. Changes are undone in reverse order, so that `accept_ra` stays
- * 2 until forwarding is off (see `planIpv6Settings`).
+ * Plans which settings an agent restores when it is removed: network settings if no other agent uses its network
+ * namespace, and host-wide settings if the machine has no other agent. Changes are undone in reverse order, so that
+ * `accept_ra` stays 2 until forwarding is off (see `planIpv6Settings`).
  * @param isThere whether another agent's state directory still exists
  */
 export function planLeave(

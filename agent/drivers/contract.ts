@@ -144,8 +144,8 @@ export interface Driver {
   configure(machine: Machine): Promise<void>
   /**
    * Starts the guest and returns once its first process runs. Does nothing for a running guest.
-   * @param connected called when the guest's interface exists, possibly before the guest runs. `start` awaits it, and
-   * throws its error after the guest has started.
+   * @param connected called when the guest's interface exists, possibly before the guest runs. `start` awaits
+   * `connected`, and throws its error after the guest has started.
    */
   start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void>
   /** Asks the guest to shut down, and kills it after `timeoutMs`. Does nothing for a stopped guest. */

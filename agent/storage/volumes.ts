@@ -114,7 +114,7 @@ export class Volumes extends VolumePlaces {
   /**
    * Replaces the guest's volume with the prepared one and moves the old one to the trash. The exchange is atomic and
    * synced: if the agent or the power fails, the guest has either the old or the new volume. The guest must be stopped.
-   * @returns `done` if an earlier call exchanged them; `nothing` if no volume is prepared
+   * @returns `done` if an earlier call exchanged the volumes; `nothing` if no volume is prepared
    */
   async exchange(guest: string): Promise<ExchangeResult> {
     return this.#working(guest, `replace the disk of the guest ${guest}`, async () => {

@@ -33,9 +33,9 @@ export interface KeeperParts {
 }
 
 /**
- * Counts guests' traffic and enforces quota and expiry. The host's counters continue while no agent runs. Their
- * increase since the last reading is stored in one transaction with their values. So a kill of the agent loses no
- * traffic, and a power loss only the traffic since the last reading.
+ * Counts guests' traffic and enforces quota and expiry. The host's counters continue while no agent runs. The increase
+ * of the counters since the last reading is stored in one transaction with their values. So a kill of the agent loses
+ * no traffic, and a power loss only the traffic since the last reading.
  */
 export class TrafficKeeper implements PolicyKeeper {
   readonly #counts: TrafficStore

@@ -48,8 +48,8 @@ export function rightsOf(keys: Keys, record: KeyRecord): Rights {
 }
 
 /**
- * Plans a new key. Limits that the request omits are copied from the creator. If it omits the scopes, the key gets the
- * default scopes, except those that the creator does not have.
+ * Plans a new key. Limits that the request omits are copied from the creator. If the request omits the scopes, the key
+ * gets the default scopes, except those that the creator does not have.
  * @throws {BerthError} `insufficient_scope` if the request exceeds the rights of the creator
  */
 export function planNewKey(fields: KeyFields, maker: Rights): Grant {

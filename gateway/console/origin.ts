@@ -11,8 +11,8 @@ const usualPort = { http: '80', https: '443' } as const
 
 /**
  * True if a page with this Origin header may open a console. The page must belong to this server or to an allowed
- * origin. Similar origins do not match, because complete texts are compared. Clients that are not browsers must send an
- * origin, too. @param allowed origins like `https://panel.example`
+ * origin. Similar origins do not match, because complete texts are compared. Other clients must send an origin, too.
+ * @param allowed origins like `https://panel.example`
  */
 export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly string[]): boolean {
   if (origin === undefined || host === undefined) return false

@@ -119,8 +119,8 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
 }
 
 /**
- * Decides whether a request is permitted. Programs on the gateway's server always are, so that nobody is locked out for
- * good. Requests forwarded by an untrusted proxy on this server are rejected: their clients are unknown.
+ * Decides whether a request is permitted. Programs on the gateway's server are always permitted, so that nobody is
+ * locked out for good. Requests forwarded by an untrusted proxy on this server are rejected: their clients are unknown.
  */
 function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judgement, 'secure'> {
   const { peer, headers } = origin

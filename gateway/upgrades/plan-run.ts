@@ -22,8 +22,8 @@ export interface RunFacts {
 }
 
 /**
- * Plans the next state of a run: records the results of hosts, and lets further hosts begin. A host that begins gets
- * the state `upgrading` and the id with which the caller starts its upgrade. Returns the same run if nothing changes.
+ * Plans the next state of a run: records the results of hosts, and lets further hosts begin. A host that begins its
+ * upgrade gets the state `upgrading` and the id of the upgrade. Returns the same run if nothing changes.
  */
 export function planRun(run: FleetRun, facts: RunFacts): FleetRun {
   const { factsOf, nowMs } = facts

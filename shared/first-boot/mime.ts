@@ -4,8 +4,8 @@ import { checkContent, findForm, isKnownType } from './forms.js'
 
 /*
  * This module checks a MIME message as cloud-init's parser, Python's email package, reads it. Each part must have a
- * type that cloud-init handles and content that it can decode. The parts are passed on as base64: cloud-init damages
- * other non-ASCII text and gzip data.
+ * type that cloud-init handles and content that it can decode. The parts are passed on as base64, because cloud-init
+ * damages non-ASCII text and gzip data in other encodings.
  */
 
 interface Entity {

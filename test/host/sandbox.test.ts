@@ -61,7 +61,7 @@ describe('the sandbox of a program', function () {
     await said(`sleep ${mark} >/dev/null 2>&1 &`)
     await waitFor(() => findProcess(`sleep\0${mark}`) === undefined, { what: 'the child to end' })
     const command = ['/bin/sh', '-c', 'kill -9 $$; exit 3']
-    expect(await refusal(runInSandbox(order, command, {}))).to.match(/exit code 3/) // `kill` cannot end the command, which is process 1
+    expect(await refusal(runInSandbox(order, command, {}))).to.match(/exit code 3/) // `kill` cannot end process 1
   })
 
   it('inherits no open file from the shell that started the agent, and has its own namespaces', async () => {

@@ -10,7 +10,7 @@ import type { LxcPaths } from './paths.js'
 
 /**
  * Hook that sets the guest's IPv6 addresses. Each argument is an ip(8) command for the guest's network namespace. lxc
- * runs it as root on the host, before the guest's first process. If it fails, the guest does not start.
+ * runs the hook as root on the host, before the guest's first process. If the hook fails, the guest does not start.
  */
 const addressesHook = `#!/bin/sh
 # command...

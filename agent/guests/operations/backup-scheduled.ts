@@ -132,8 +132,9 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
 }
 
 /**
- * Returns the scheduled backups that exceed the retention. @param kept backups that the backup target lists, oldest
- * first; the agent's own list lacks those that it failed to delete
+ * Returns the scheduled backups that exceed the retention.
+ * @param kept backups that the backup target lists, oldest first; the agent's own list lacks those that it failed to
+ * delete
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {
   const scheduled = kept.filter((backup) => backup.scheduled)

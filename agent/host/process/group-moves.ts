@@ -3,7 +3,7 @@ import { readGroupPids, type CgroupLayout } from './cgroup.js'
 import { readKernelFile } from './proc.js'
 
 /**
- * Triggers a wait of the kernel in advance. The first move of a process into a cgroup takes 5 to 20 ms, because every
+ * Makes the kernel do a slow wait in advance. The first move of a process into a cgroup takes 5 to 20 ms, because every
  * processor must pass the scheduler. Another move soon after does not wait (kernel/rcu/sync.c, cgroup_attach_lock()).
  * So a caller that is about to start a guest can let the wait run in parallel with other work.
  */

@@ -76,7 +76,7 @@ const zipMagic = '504b0304'
 const bounded = ['prlimit', `--data=${memoryBytes}`]
 
 /**
- * Returns the command of unzip. It preserves owners and special modes if the archive contains them. unzip needs the
+ * Returns the command of unzip, which preserves owners and special modes if the archive contains them. unzip needs the
  * path of the file, because it first reads the directory at the end of the file.
  */
 function planUnzip(): string[] {

@@ -57,8 +57,9 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
 }
 
 /**
- * Plans the state of a guest's host-side interface. The interface is down while the guest is cut off, because the guest
- * cannot undo that. @returns commands of ip(8)
+ * Plans the state of a guest's host-side interface. It is down while the guest is cut off, and the guest cannot undo
+ * that.
+ * @returns commands of ip(8)
  */
 export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {
   return isUp === !cut ? [] : [`link set dev ${device} ${cut ? 'down' : 'up'}`]

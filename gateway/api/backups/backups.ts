@@ -253,7 +253,8 @@ interface BackupLocation {
 
 /**
  * Finds a backup at the target that the request names. If it names no target, searches the backups of the container in
- * the path, and then of other containers that the caller may see. @throws {BerthError} `not_found`
+ * the path, and then of other containers that the caller may see.
+ * @throws {BerthError} `not_found`
  */
 function locate(view: FleetView, context: Context<BackupParams, RestoreBody | undefined>): BackupLocation {
   const { guest, caller, params, body } = context

@@ -43,8 +43,8 @@ const families = [
 /*
  * Plans the table that counts and samples guests' traffic. It accepts every packet. It runs before any filter, so it
  * also counts connections that the connection limit or a firewall drops later. A guest's first packet adds the guest's
- * elements, which expire after an hour, so that the start of a guest needs no change. A packet's source is always the
- * guest's own address, because anti-spoofing runs before.
+ * elements, which expire after an hour, so that the agent need not add them. A packet's source is always the guest's
+ * own address, because anti-spoofing runs before this table.
  */
 export function planWatchTable(plan: WatchTablePlan): string[] {
   return inTable('inet', watchTable(plan.table), [

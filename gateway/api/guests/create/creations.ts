@@ -69,8 +69,8 @@ export async function orderCreation(
 }
 
 /**
- * Checks that the template exists and is enabled. If the fleet view has no templates at all, the choice of a host fails
- * later. @throws {BerthError} `invalid_field`, `image_disabled`
+ * Checks that the template exists and is enabled. If the fleet view has no templates, the choice of a host fails later.
+ * @throws {BerthError} `invalid_field`, `image_disabled`
  */
 export function checkTemplate(view: FleetView, id: string): void {
   const known = [...view.templates()].map(({ template }) => template)
