@@ -184,9 +184,7 @@ export class WatchedHosts {
     return new Map([...this.options.view.states()].map(({ record }) => [record.id, record]))
   }
 
-  /**
-   * Applies records of another Redis server, even of lower versions. Keeps records that have changed since `before`.
-   */
+  /** Applies records of another Redis server, even older versions. Keeps records that have changed since `before`. */
   #replace({ records }: HostList, before: ReadonlyMap<string, HostRecord>): void {
     for (const record of records) {
       const known = this.options.view.findState(record.id)?.record

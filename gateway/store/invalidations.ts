@@ -1,4 +1,4 @@
-/** Called with a changed key; `null`: any key may have changed. A returned promise resolves once this is applied. */
+/** Called with a changed key; `null`: any key may have changed. A returned promise resolves when it is applied. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */

@@ -11,7 +11,7 @@ interface LastCpu {
 const interfacesKeptMs = 500
 /**
  * Maximum numbers of cgroups and processes that are read for a guest, since a guest can create any number. Reading one
- * takes about 10 µs. A guest with systemd has about 50 cgroups, and far fewer than 256 processors.
+ * takes about 10 µs. A guest with systemd has about 50 cgroups, and no guest has nearly 256 processors.
  */
 const bounds = { groups: 256, pids: 256 }
 

@@ -29,7 +29,7 @@ export class RestartPolicy {
 
   /**
    * Returns the time in ms to wait before an ended guest is started (0: no wait). The time doubles with each start in
-   * the last ten minutes. If the driver has not reported the cause of the end, the wait lasts until it should have.
+   * the last ten minutes. While the cause of the end is unknown, it lasts at least until the driver should report it.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

@@ -168,7 +168,7 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
-      // Answers at once. The default delay of 0.8 s is for other machines with the address, and guests have none.
+      // Answers at once. The default delay of 0.8 s lets other machines answer first, but no other serves these guests.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]

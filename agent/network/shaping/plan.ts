@@ -57,8 +57,7 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
 }
 
 /**
- * Plans the state of a guest's host-side interface. It is down while the guest is cut off, and the guest cannot undo
- * that.
+ * Plans the state of a guest's host-side interface: down while the guest is cut off, which it cannot undo.
  * @returns commands of ip(8)
  */
 export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {
