@@ -38,8 +38,8 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request, which is in progress until its answer has been sent. Sets `exchange.rate`, even if it throws.
-   * @throws {BerthError} `rate_limited`
+   * Counts a request, which is in progress until its answer has been sent.
+   * @throws {BerthError} `rate_limited`, after setting `exchange.rate`
    */
   enter(caller: string, exchange: CountedRequest): void {
     try {
