@@ -90,7 +90,7 @@ export const GatewayConfigSchema = Type.Object(
         /** Limits (keys, sub-users) of each key with limited rights, and of all unlimited callers together. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
-        /** Limits of a caller that may access only some containers. Objects of its keys count towards them, too. */
+        /** Limits of a caller that may access only some containers. Objects that its keys create count, too. */
         bound_api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 100 }),
         bound_sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 500 }),
       },

@@ -40,7 +40,7 @@ function addCounter(registry: Registry, name: string, help: string, read: () => 
   })
 }
 
-/** Adds gauges of the master's replicas. Both are absent while the store is down. */
+/** Adds gauges for the master's replicas: their number and the lag. Both are absent while the store is down. */
 function addReplication(registry: Registry, store: StoreMetricSources['store']): void {
   const lag = new Gauge({
     name: 'berth_store_replication_lag_bytes',

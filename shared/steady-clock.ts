@@ -70,7 +70,7 @@ export class SteadyClock {
     return { bootId, offsetMs: this.#offsetMs }
   }
 
-  /** Treats the clock as settled at once if an earlier process of this boot saw the same offset between both clocks. */
+  /** Treats the clock as settled if an earlier process of this boot saw the same offset of wall and monotonic clock. */
   resume(mark: ClockMark, bootId: string): void {
     const sameOffset = Math.abs(mark.offsetMs - this.#offsetMs) <= toleranceMs
     if (mark.bootId === bootId && sameOffset) this.trust()

@@ -12,7 +12,7 @@ export interface FetchedBackup {
   readonly tree: string
   /** Directory of an image, on the file system of `tree`. Restored files share data with equal files of the image. */
   readonly image?: string
-  /** Called before the first write if the holes of the files are not known. Each file then takes its full length. */
+  /** Called before the first write if the files' holes are unknown. Makes room for all files at their full length. */
   readonly makeWholeRoom?: () => Promise<void>
 }
 

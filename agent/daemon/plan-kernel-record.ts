@@ -38,7 +38,7 @@ export function planSettingChange(
   }
 }
 
-/** After a reboot, keeps only the agents: the kernel has reset all settings, and namespaces have new numbers. */
+/** After a reboot, keeps only the list of agents: the kernel reset all settings, and namespaces have new numbers. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {

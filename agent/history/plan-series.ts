@@ -81,7 +81,7 @@ function findOffset(series: Buffer, tier: Tier, index: number): number | undefin
   return index > 0 && series.readUInt32LE(offset) === index ? offset : undefined
 }
 
-/** Finds the figures of a step in the file; undefined if the file does not contain the step. */
+/** Finds the figures of a minute, hour or day in the file; undefined if the file does not contain it. */
 export function findPoint(series: Buffer, tier: Tier, index: number): Figures | undefined {
   const offset = findOffset(series, tier, index)
   return offset === undefined ? undefined : figuresAt((at) => series.readFloatLE(offset + 4 + at * 4))

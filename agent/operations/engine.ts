@@ -160,7 +160,7 @@ export class OperationEngine {
     return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)
   }
 
-  /** True if an operation of the subject is pending or running that excludes users' orders until its end. */
+  /** True if a pending or running operation of the subject excludes users' orders until it ends. */
   isExclusive(subject: SubjectRef): boolean {
     const actions = this.openOperations(subject).map((id) => this.store.get(id).action)
     return actions.some((action) => this.#definitions.get(action)?.exclusive)

@@ -102,7 +102,7 @@ function cleanStep(swap: HostSwap): SwapStep {
     },
     undo: async (step) => {
       const { from } = changeOf(step)
-      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // needed if `run` removed it
+      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // `run` may have deleted this file
     },
   }
 }

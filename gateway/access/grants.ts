@@ -19,8 +19,8 @@ export interface Grants {
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * True if the sender of this request may use an object, such as a ticket, that was created with `credential`. Objects
-   * of an API key need nothing else. Objects of a session need the session's cookie in the request.
+   * True if the sender of this request may use an object (such as a ticket) created with `credential`: always for an
+   * object of an API key, only with the session's cookie for an object of a session.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

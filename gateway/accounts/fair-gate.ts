@@ -149,8 +149,8 @@ export class FairGate {
   }
 
   /**
-   * Selects the work to reject: of the account with the most waiting work, and of this account's address with the most
-   * waiting work. From this, the piece whose turn would come last is selected.
+   * Selects the entry to reject: of the account with the most entries, those of its address with the most entries, and
+   * of these the entry whose turn would come last.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)

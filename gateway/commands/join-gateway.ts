@@ -129,7 +129,7 @@ class GatewayJoin {
     await writeOwnGateway(this.#prepared, { id, name })
   }
 
-  /** Returns the key for which the answer is encrypted. A token works only with the key of its first use. */
+  /** Returns this gateway's key for the encrypted answer. The join token works only with the key of its first use. */
   async #ensureKey(): Promise<KeyObject> {
     const path = join(this.#prepared, 'key.pem')
     if (existsSync(path)) return createPrivateKey(await readFile(path, 'utf8'))
@@ -146,7 +146,7 @@ class GatewayJoin {
     if (mounted !== undefined) throw conflict('state_mounted', `${mounted} is a mount point: unmount it first`)
   }
 
-  /** Stores a mark that the change has begun, with the names of the new entries. The gateway then does not start. */
+  /** Writes a marker with the names of the prepared files. The gateway does not start while the marker exists. */
   async #begin(): Promise<void> {
     await rm(join(this.#prepared, 'key.pem'), { force: true })
     const incoming = (await readdir(this.#prepared)).sort((a, b) => order(a) - order(b))

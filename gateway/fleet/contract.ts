@@ -219,7 +219,7 @@ export interface UpgradeRequest {
   readonly fence?: Fence
 }
 
-/** Upgrades of agents. Their progress is in the view. */
+/** Upgrades of agents. The fleet view shows their progress. */
 export interface HostUpgrades {
   /** The version to which hosts are upgraded by default. It is the version of this gateway. */
   readonly version: string

@@ -115,7 +115,7 @@ export class GuestIndex {
     this.#byName.set(entry.guest.name.toLowerCase(), slot)
   }
 
-  /** Adds a guest, or replaces it if its uuid, id and name have not changed. */
+  /** Adds a guest, or replaces its entry, which must have the same uuid, id and name. */
   #put(host: HostState, entry: GuestEntry, formerly?: GuestEntry): TableSlot<GuestEntry> {
     const { uuid } = entry.guest
     const own = host.guests.get(uuid)

@@ -109,7 +109,7 @@ export class HostUpgrader implements HostUpgrades {
     })
   }
 
-  /** Ends an upgrade, unless its host has reported in the meantime. */
+  /** Stores the end of an upgrade, unless the host has reported about its upgrade in the meantime. */
   async #end(hostId: string, upgrade: HostUpgrade, end: Pick<HostUpgrade, 'step' | 'message'>): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       if (record.upgrade?.id !== upgrade.id || record.upgrade.atMs !== upgrade.atMs) return record

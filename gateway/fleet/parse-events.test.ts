@@ -12,7 +12,7 @@ describe('the check of data from agents', () => {
     ['raises a negative time to 0', { given: Number.MIN_SAFE_INTEGER, taken: 0 }],
     ['does not change the time 0', { given: 0, taken: 0 }],
     ['does not change a valid time', { given: 1_800_000_000_000, taken: 1_800_000_000_000 }],
-    // `taken` is the end of the year 9999 in the westernmost time zone.
+    // The expected time (`taken`) is the end of the year 9999 in the westernmost time zone.
     [
       'lowers a time after the year 9999 to the end of that year',
       { given: Number.MAX_SAFE_INTEGER, taken: Date.UTC(10_000, 0, 1, 23, 59, 59) },

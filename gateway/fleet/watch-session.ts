@@ -38,7 +38,7 @@ export class WatchSession {
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param from last revision that was received. If the agent cannot continue after it, it sends the whole state. */
+  /** @param from last received revision. If the agent cannot send the changes since then, it sends its whole state. */
   constructor(
     readonly connection: AgentConnection,
     from: Pick<HostState, 'epoch' | 'revision'>,

@@ -99,8 +99,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Waits at most `timeoutMs` until each joined host has reported or an attempt to connect has failed. Later calls to a
-   * host that cannot be reached still wait some time for a connection.
+   * Waits at most `timeoutMs` until each joined host has reported its state or an attempt to connect to it has failed.
+   * Even afterwards, calls to a host without a connection wait some time for one.
    */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {

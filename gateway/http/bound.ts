@@ -56,7 +56,7 @@ const untold: Readonly<Record<string, string>> = {
   resource_exhausted: 'not enough resources are available',
 }
 
-/** For callers restricted to guests, replaces the message of an error by the one in `untold`, if its code is there. */
+/** If the caller is restricted to guests, replaces the message of an error whose code is in `untold`. */
 export function toldTo(caller: Principal, error: unknown): unknown {
   if (!isBound(caller) || !(error instanceof BerthError)) return error
   const message = untold[error.code]

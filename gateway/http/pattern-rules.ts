@@ -3,7 +3,7 @@ import { descriptionPattern, templateIdPattern, timeOfDayPattern, uuidPattern } 
 import { imageNamePattern, imageUrlPattern, imageWordPattern, sha256Pattern } from '../../shared/image-rules.js'
 import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 
-/** Pattern of an id of a template that may also be empty. */
+/** Pattern of a template's id, or of an empty text. */
 export const optionalTemplateIdPattern = `${templateIdPattern}|^$`
 /** Pattern of names of API keys: at least one visible character, no control characters or line breaks. */
 export const keyNamePattern = '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$'

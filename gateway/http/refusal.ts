@@ -49,7 +49,7 @@ type Describe = (params: Readonly<Record<string, unknown>>, schema: Rules) => st
 
 const entriesText = (count: unknown): string => `${String(count)} ${count === 1 ? 'entry' : 'entries'}`
 
-/** Descriptions of rules by the keyword of the schema. */
+/** Describes a violated rule, by its keyword in JSON Schema. */
 const rules: Readonly<Record<string, Describe>> = {
   enum: ({ allowedValues }) => `must be one of ${(allowedValues as unknown[]).join(', ')}`,
   type: ({ type }) => types[String(type)] ?? 'has the wrong type',

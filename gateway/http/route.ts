@@ -50,7 +50,7 @@ export interface RequestContext<Params, Query, Body> {
   readonly secure: boolean
   /**
    * Returns the caller with its present rights, for answers that take long, such as streams.
-   * @throws {BerthError} if the caller may no longer use the route, or `store_unavailable` if that is not known
+   * @throws {BerthError} if the caller may no longer use the route, or `store_unavailable` if this cannot be checked
    */
   readonly recheck: () => Promise<Principal>
   /** A uuid, the same in all repetitions of a request with an Idempotency-Key. */

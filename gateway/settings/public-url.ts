@@ -48,7 +48,7 @@ function refused(why: string) {
   return invalidField('public_url', `public_url: ${why}`)
 }
 
-/** Facts about TLS: its settings and its address. */
+/** The settings of TLS, and the address of the TLS listener. */
 interface TlsFacts {
   readonly documents: { readonly settings: Pick<StoredDocument<TlsSettings>, 'value'> }
   readonly address: { readonly port: number } | undefined

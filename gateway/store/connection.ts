@@ -8,7 +8,7 @@ export interface StoreServer {
   readonly at: string | RedisAddress
   readonly access: AccessOptions
   readonly connectTimeoutMs: number
-  /** True if the server must be a master: another server may have replaced it. */
+  /** True if only a master is acceptable. After a failover, the server may no longer be the master. */
   readonly mustBeMaster: boolean
   /** True if the store also needs a connection for `Confirmations`. */
   readonly confirms: boolean

@@ -5,7 +5,7 @@ const reads: ReadonlySet<string> = new Set([
   ...['get', 'mGet', 'exists', 'pTTL', 'scanIterator', 'time', 'ping', 'info', 'role'],
   ...['hGet', 'hmGet', 'hGetAll', 'hVals', 'hKeys', 'hExists', 'hScan'],
   ...['lRange', 'sMembers', 'zRange', 'zCard', 'zScore', 'zCount', 'xRange', 'xRevRange'],
-  // These only begin or end a transaction. The commands within the transaction are checked one by one.
+  // These methods only begin or end a transaction. The commands within it are checked one by one.
   ...['multi', 'exec', 'watch', 'unwatch'],
 ])
 

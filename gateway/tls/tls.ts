@@ -138,7 +138,7 @@ export class Tls {
   /**
    * Changes the settings. The certificate is checked and tested, and then stored, which activates it at all gateways. A
    * change that fails at this gateway is rolled back.
-   * @param detectedHost host of the request
+   * @param detectedHost name or address at which the request reached the gateway
    * @throws {BerthError} errors of the route `updateSsl`; nothing is changed in this case
    */
   async change(wanted: WantedTls, detectedHost: string): Promise<TlsSettings> {

@@ -186,7 +186,7 @@ async function killFamily({ pid }: ChildProcess): Promise<void> {
   signal(familyOf(pid, family), 'SIGKILL')
 }
 
-/** @param known members found earlier. They and their children still belong to the family if their parent has ended. */
+/** @param known members found earlier. They and their children belong to the family even if their parent has ended. */
 function familyOf(leader: number, known: readonly ProcessEntry[] = []): ProcessEntry[] {
   const entries = readProcesses()
   const sessions = new Set([leader, ...known.map(({ session }) => session)])

@@ -134,7 +134,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
   }
 }
 
-/** The browser of all files of this process. It is closed after the last test. */
+/** Browser that all test files of this process share. It is closed after the last test. */
 let launched: Promise<Browser> | undefined
 const launch = (): Promise<Browser> =>
   chromium.launch({ executablePath: join(import.meta.dirname, 'chromium'), args: flags })

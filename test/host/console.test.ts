@@ -211,7 +211,7 @@ describe('a console of a real guest', function () {
   it('leaves no process on the host if the host process that holds the console open is killed', async () => {
     const { client: first } = await shell('two')
     await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
-    const { client } = await shell('two') // in a session of its own: a hang-up of this shell ends nothing on the host
+    const { client } = await shell('two') // setsid lets the shell lead a session: a hang-up ends nothing on the host
     client.type(`trap '' HUP; echo re""ady; exec busybox sleep 600\r`)
     await client.shows(/ready/)
     const attached = () => processes().filter(({ command }) => /^\/usr\/bin\/lxc-attach .*fcn/.test(command))

@@ -83,7 +83,7 @@ describe('the processors that a guest sees', function () {
   })
 })
 
-/** Uses the operations and settings of the agent. */
+/** Unlike the tests above, these tests use the agent's operations and settings. */
 describe('processors that guests share', function () {
   const real = new RealDomain('gpr')
   const online = readOnlineCpus(undefined)

@@ -56,7 +56,7 @@ describe('ICMP errors about connections of guests', function () {
 
   before(async () => {
     lab.build()
-    // Turned off, because the bridge itself would otherwise drop some of the forged errors.
+    // The bridge must not use br_netfilter, which would drop some of the forged errors.
     for (const family of ['ip', 'ip6'])
       lab.in(lab.host, 'sysctl', '-eqw', `net.bridge.bridge-nf-call-${family}tables=0`)
     agent = lab.agent()

@@ -295,7 +295,7 @@ describe('the systemd units', function () {
     run('sh', '-c', 'rm -f /var/lib/berth/pool/guests/*/root/ended')
     const before = guestInits()
     await host().reboot()
-    await waitForHost('online') // the agent mounts the pool, which is read below, before this
+    await waitForHost('online') // by then, the agent has mounted the pool, which is read below
     expect(run('sh', '-c', 'cat /var/lib/berth/pool/guests/*/root/ended')).to.equal('clean\n')
     await waitFor(() => guestStatus() === 'running', { what: journal })
     expect(guestInits()).to.have.length(1).and.not.deep.equal(before)

@@ -1,9 +1,7 @@
 import { writeGroupFile, type CgroupLayout } from '../../host/process/cgroup.js'
 import { isGone } from '../../host/process/proc.js'
 
-/**
- * Removes the cgroup's processor limit: a throttled guest would take long to die. The cgroup is deleted with the guest.
- */
+/** Removes the cgroup's processor limit, because a throttled guest dies slowly. The cgroup is deleted afterwards. */
 export function liftQuota(cgroups: CgroupLayout, name: string): void {
   const group = `${cgroups.controllers.get('cpu') ?? ''}/${name}`
   try {

@@ -84,7 +84,7 @@ export class UsageReader {
     return memoryKills === undefined ? {} : { memoryKills }
   }
 
-  /** Reads only the I/O of the pool's disk. It includes requests to a loop device on this disk. */
+  /** Reads the I/O of the pool's disk only. Requests to a loop device on this disk are included. */
   #readIo(name: string, disk: string): Pick<UsageSample, 'readBytes' | 'writeBytes'> {
     const v1 = this.cgroups.version === 1
     const file = v1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'

@@ -40,7 +40,7 @@ export class AccelerationWatch {
     return this.current
   }
 
-  /** Checks again. Calls during a check share its result. The promise never rejects. */
+  /** Checks the acceleration again. Calls during a check share its result. The promise never rejects. */
   look(): Promise<void> {
     return this.#looking.run(() => this.#look())
   }

@@ -30,7 +30,7 @@ export function parseLogin(wire: WireLogin): LoginRequest {
   }
 }
 
-/** Returns the request. Windows does not support SSH keys, so a generated password replaces a key. */
+/** Returns the login request. Windows does not support SSH keys, so a generated password replaces a key. */
 export function loginFor(os: 'linux' | 'windows', request: LoginRequest): LoginRequest {
   return os === 'windows' && request.kind === 'key' ? { kind: 'auto' } : request
 }

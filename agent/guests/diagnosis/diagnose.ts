@@ -28,7 +28,7 @@ export interface Diagnosis {
   readonly steps: readonly ConnectionStep[]
   /** Address at which the port is reachable from outside; empty means every address of the host. */
   readonly address: string
-  /** Port at that address; 0 means that the guest's port is not reachable. */
+  /** Port at `address`; 0 means that the guest's port is not reachable. */
   readonly outsidePort: number
   /** Ports that the guest listens on, if nothing listens on the requested one. */
   readonly listeningPorts: readonly number[]

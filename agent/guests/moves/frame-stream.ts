@@ -5,7 +5,7 @@ import { FrameReader, frameOf } from '../../../shared/framing.js'
 /** ALPN name of transfers on an agent's port. */
 export const transferProtocol = 'berth-transfer/1'
 
-/** Size of parts of data. A frame has at most 96 KiB. */
+/** Size in bytes of the parts in which data is sent. A frame has at most 96 KiB. */
 const partBytes = 64 * 1024
 
 export interface Frame {

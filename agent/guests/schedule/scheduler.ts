@@ -138,7 +138,7 @@ function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }
 
-/** Returns the delay in ms with which a guest makes up for missed runs: constant, and spread evenly over guests. */
+/** Returns a guest's constant delay in ms for the run that makes up for missed runs. It differs between guests. */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }

@@ -31,7 +31,7 @@ export interface FlowFilter {
 
 /**
  * Roles of addresses in a flow. `opener`: opened the flow. `asked`: the address to which it was opened. `answerer`: the
- * address that answers (another one if a mapping applies). `answered`: the address that gets the answers.
+ * address that answers (not `asked` if a mapping applies). `answered`: the address that gets the answers.
  */
 export type FlowPlace = 'opener' | 'asked' | 'answerer' | 'answered'
 

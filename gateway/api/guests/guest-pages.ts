@@ -41,7 +41,7 @@ export interface GuestPages {
   detail(caller: Principal, view: GuestView): Promise<Answer<never>>
 }
 
-/** A cached row of a guest. The view stores it in its object of the guest, so that both are dropped together. */
+/** A cached row of a guest. It is stored in the fleet view's object of the guest, so that both are dropped together. */
 interface CachedRow {
   readonly online: boolean
   readonly hostAddress: string

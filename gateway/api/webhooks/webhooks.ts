@@ -117,7 +117,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
         const { body, params, caller } = context
         const before = records.get(params.id)
         context.audit({ target: before.name, detail: detailOf(body) })
-        // The previous events need permission, too: their pending deliveries would be sent to the new URL.
+        // The caller must be allowed to read the previous events, too: pending deliveries would go to the new URL.
         refuseUnreadable(caller, [...before.events, ...checkEvents(body.events ?? before.events)])
         const rotates = body.rotate_secret === true
         const record = await records.update(params.id, fieldsIn(body), rotates)

@@ -24,7 +24,7 @@ type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership'>
 export class GuestOwners {
   constructor(private readonly parts: GuestOwnersParts) {}
 
-  /** Claims ids and names for guests of a host. The view hides guests whose id or name belongs to another guest. */
+  /** Claims ids and names for guests of a host. The fleet view hides guests whose id or name another guest has. */
   async check(host: HostState, guests: readonly ReportedGuest[]): Promise<void> {
     const { registry, view, log } = this.parts
     const claims = guests.map(claimOf)

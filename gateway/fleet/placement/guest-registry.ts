@@ -169,7 +169,7 @@ export class GuestRegistry {
     return uuids.filter((_, index) => !found[index])
   }
 
-  /** Calls the listener after changes of reservations, and if the store connects again. Call before `store.start()`. */
+  /** Calls the listener after changes of reservations and when the store is back. Call before `store.start()`. */
   onChange(listener: () => void): void {
     this.store.onInvalidate(this.#guests, listener)
     this.store.on('up', listener)

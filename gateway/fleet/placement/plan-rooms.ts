@@ -24,9 +24,9 @@ export const roomLifetimeMs = 120_000
 export const roomSettleMs = 5000
 
 export interface RoomFacts {
-  /** Present time in ms since 1970. If the clock has jumped, it may be too early. */
+  /** Present time in ms since 1970. If the clock has jumped, this may be earlier than the real time. */
   readonly nowMs: number
-  /** Present time in ms since 1970. If the clock has jumped, it may be too late. */
+  /** Present time in ms since 1970. If the clock has jumped, this may be later than the real time. */
   readonly latestMs: number
   /** True if this gateway's view counts the guest among those of the host. */
   readonly isShown: (hostId: string, uuid: string) => boolean
@@ -36,15 +36,15 @@ export interface RoomPlan {
   /** Reservations that count as used resources of their hosts, in addition to the guests in the fleet view. */
   readonly counted: readonly ReservedRoom[]
   /**
-   * Changes to store: reservations of guests in the view end soon, and expired reservations are removed. A reservation
-   * whose end is later than its lifetime permits is shortened: the gateway that made it has a clock that is ahead.
+   * Changes to store: reservations of guests that hosts report end soon, and expired reservations are removed. A
+   * reservation that would end too late is shortened: the clock of the gateway that made it is ahead.
    */
   readonly changes: RoomChanges
 }
 
 /**
- * Decides which reservations this gateway counts. A guest in its view counts already, so the guest's reservation does
- * not count here. It still counts at gateways that wait for the host's report.
+ * Decides which reservations this gateway counts. If the host of a guest has reported the guest to this gateway, the
+ * guest itself counts instead of its reservation. At gateways without the report, the reservation counts.
  */
 export function planRooms(rooms: ReservedRooms, { nowMs, latestMs, isShown }: RoomFacts): RoomPlan {
   const counted: ReservedRoom[] = []

@@ -31,7 +31,7 @@ describe('the history of usage', () => {
   })
   after(() => gateway.close())
 
-  /** Writes figures into the history. `ago` maps the age of each value, in steps of the range, to the value. */
+  /** Writes figures into the history. The keys of `ago` are ages, in minutes, hours or days depending on the range. */
   function record(key: string, range: keyof typeof tiers, ago: Record<number, Partial<Figures>>): void {
     const now = indexAt(tiers[range], Date.now())
     const points = Object.entries(ago).map(([steps, known]) => ({

@@ -27,7 +27,7 @@ export interface TestFleet {
   addHost(name: string, options?: AddHostOptions): Promise<{ hostId: string; agent: LabAgent }>
   /** Like `addHost`, but with an agent that misbehaves. */
   addRogue(name: string, options?: RogueOptions): Promise<{ hostId: string; agent: RogueAgent }>
-  /** Starts another gateway on the same store and CA. @param own its own connection to the store */
+  /** Starts another gateway on the same store and CA. @param own the gateway's own connection to the store */
   startGateway(own?: Store, settleMs?: number): Promise<GatewayFleet>
   close(): Promise<void>
 }

@@ -114,7 +114,7 @@ export class AgentProcess {
     closeSync(log)
   }
 
-  /** Resolves when the agent serves and has recovered. @throws with the log's end if the agent exits instead */
+  /** Waits until the agent has recovered and answers. @throws with the end of the log if the agent exits instead */
   async ready(timeoutMs = 120_000): Promise<void> {
     const client = this.operations()
     try {

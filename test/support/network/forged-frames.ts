@@ -157,7 +157,7 @@ export const forgeries: Readonly<Record<string, Forge>> = {
       : udp6Frame({ from: own.mac, to: neighbour.mac }, { from: own.ipv6, to: neighbour.ipv6 }, [4000, 9], marker),
 }
 
-/** Makes a frame that a guest may send: to a machine behind the host, with the guest's own source. */
+/** Makes a valid frame of a guest: from its own address to a machine outside. */
 export function right(scene: Scene, marker: string, n = 0): string {
   const { own, outside } = scene
   return n % 2

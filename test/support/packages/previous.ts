@@ -33,7 +33,7 @@ function extractCommit(checkout: string): void {
   shareModules(checkout)
 }
 
-/** Links the npm packages into an older checkout that needs the same ones. Otherwise that checkout installs them. */
+/** Links the npm packages into an older checkout if it needs the same ones. Otherwise it must install its own. */
 function shareModules(checkout: string): void {
   const textOf = (path: string): string =>
     ['package.json', 'package-lock.json'].map((name) => readFileSync(join(path, name), 'utf8')).join()

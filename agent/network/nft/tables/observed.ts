@@ -7,8 +7,9 @@ import { planRuleset, type RulesetPlan } from './plan-ruleset.js'
 import { countingSets, families } from '../ruleset/guest-sets.js'
 
 /*
- * nft prints rules in its own form, which changes between versions. So the agent detects changes by a hash of nft's
- * output right after it created the rules. The hash is stored as the name of an empty chain in nft: the note chain.
+ * nft prints rules in its own form, which changes between versions. So the agent hashes nft's output right after it has
+ * created the rules. Output with another hash shows a change. The hash is the name of an empty chain in nft: the note
+ * chain.
  */
 
 export interface ObservedTables extends HeldGuests {

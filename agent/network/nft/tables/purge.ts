@@ -65,7 +65,7 @@ export class StaleFlowQueue {
     if (Object.values(stale).some((list: readonly unknown[]) => list.length > 0)) this.#waiting.add(stale)
   }
 
-  /** True if packets to these mappings could still follow a queued flow that leads them to the wrong guest. */
+  /** True if packets to one of these mappings could match a queued flow, and so reach the wrong guest. */
   leadsAstray(mappings: readonly MappedFlows[]): boolean {
     return [...this.#waiting].some((stale) => leadAstray(stale, mappings))
   }
