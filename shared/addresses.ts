@@ -13,7 +13,10 @@ export interface AddressRange {
   readonly family: AddressFamily
   readonly first: bigint
   readonly last: bigint
-  /** Canonical text (RFC 5952) in the form of the input, without host bits. A range of one address is that address. */
+  /**
+   * Canonical text (RFC 5952) in the form of the input, without host bits. A range of one address becomes a single
+   * address.
+   */
   readonly text: string
 }
 

@@ -70,7 +70,7 @@ export function planBuckets(attempt: AttemptSource, step: LoginStep, failures: n
   return step === 'code' ? [own, source, codes] : [own, source]
 }
 
-/** The counter of this account and this source (or known device). A complete login from there resets the counter. */
+/** The counter for this account and source (or known device). A complete login from the source resets the counter. */
 export function ownBucket({ account, source, device }: AttemptSource, step: LoginStep, failures = 0): Bucket {
   const prefix = step === 'password' ? '' : `${step}-`
   const name = device === undefined ? `${prefix}pair:${account}:${source}` : `${prefix}device:${device}`

@@ -29,7 +29,10 @@ export class WatchSnapshot {
     return [...this.#of(kind).values()].map(({ value }) => value as ValueOf<Kind>)
   }
 
-  /** Removes from the view the host's data that is missing in the snapshot, and then sets all data of the snapshot. */
+  /**
+   * Removes from the fleet view the host's data that is missing in the snapshot, and then sets all data of the
+   * snapshot.
+   */
   apply(host: HostState, fleet: ReportedState): void {
     const kinds = Object.keys(entityKinds) as EntityKind[]
     for (const kind of kinds)

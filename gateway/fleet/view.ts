@@ -189,7 +189,7 @@ export class FleetState implements FleetView {
     host.newsAfter = undefined
   }
 
-  /** Sets the revisions of hosts that the previous gateway process has passed on. Listeners only get later changes. */
+  /** Sets, for each host, the last revision that the previous process passed on. Listeners only get later changes. */
   resume(positions: Iterable<HostPosition>): void {
     for (const { id, epoch, revision, online } of positions) {
       if (epoch !== '') this.#former.set(id, { epoch, revision })

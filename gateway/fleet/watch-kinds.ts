@@ -22,7 +22,7 @@ export interface ReportedState {
 
 interface EntityPlace<Value> {
   readonly keyOf: (value: Value) => string
-  /** Keys of the items of this kind that the view has of the host. */
+  /** Keys of the host's items of this kind in the fleet view. */
   readonly keys: (host: HostState) => Iterable<string>
   /** Adds or replaces an item. Long texts and lists are cut. An invalid item is rejected: see `host.refused`. */
   readonly set: (host: HostState, value: Value, fleet: ReportedState) => void

@@ -175,7 +175,7 @@ export class WatchedHosts {
   }
 
   /**
-   * Forgets which hosts were removed. The new Redis server may not know a removal, if it was never acknowledged.
+   * Forgets which hosts were removed. The new Redis server may not contain a removal that was never acknowledged.
    * @returns the known records, by host id
    */
   #beginReplacement(): ReadonlyMap<string, HostRecord> {

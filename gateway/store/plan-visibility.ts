@@ -28,7 +28,7 @@ export interface AnswersNeeded {
 
 /**
  * Decides which gateways must answer: those that sent a message within `distrustMs`, because they may use their caches.
- * A gateway that has just connected may not know all of them, and counts the channel's other subscribers instead.
+ * A gateway that has just connected may not know all others, and counts the channel's other subscribers instead.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)

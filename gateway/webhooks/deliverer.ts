@@ -209,7 +209,7 @@ export class Deliverer {
     return first ? Math.min(newest, first.revision - 1) : newest
   }
 
-  /** True if the host has reported. Before that, the view contains its stored containers, but no tasks. */
+  /** True if the host has reported its state. Before, the fleet view has only its stored containers, and no tasks. */
   #isSeen(hostId: string): boolean {
     return (this.parts.view.findHost(hostId)?.lastSeenMs ?? 0) > 0
   }

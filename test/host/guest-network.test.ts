@@ -189,7 +189,7 @@ describe('the network API', function () {
         expect((await send('GET', '/routing')).data).to.deep.equal(before)
         const { data: all } = await send('PUT', '/routing', setPorts(1024, 65_535))
         expect(all.nat4).to.deep.equal({ used: 2, remaining: '64510', total: '64512' })
-        // The agent's own port is now inside the range. A mapping must still not use it.
+        // The agent's own port is now inside the range. Even then, a mapping must not use it.
         const own = Number(host.address.split(':')[1])
         expect(await refused('POST', path, { container_port: 1, host_port: own })).to.deep.equal([409, 'port_conflict'])
         const { data: narrow } = await send('PUT', '/routing', setPorts(low, high))

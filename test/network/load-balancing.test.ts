@@ -114,7 +114,7 @@ describe('gateways behind HAProxy', function () {
     expect(seconds('tunnel')).to.be.above(2 * 25)
   })
 
-  /** Waits until further requests of both kinds have succeeded. */
+  /** Waits until at least 50 further requests of each method (GET, POST) have succeeded. */
   async function waitForMore(load: BalancedLoad): Promise<void> {
     const before = ['GET', 'POST'].map((method) => load.count(method))
     await waitFor(() => ['GET', 'POST'].every((method, at) => load.count(method) > before[at]! + 50), {

@@ -39,7 +39,7 @@ describe('a gateway that delivers webhooks again after another gateway did', () 
   /** Acts as another gateway: takes over the lease, queues an event, and releases the lease. */
   const queueElsewhere = async (eventId: string): Promise<void> => {
     const other = await redis.openStore()
-    await other.client.del('btest:webhook-lease') // simulates the end of the lease by time
+    await other.client.del('btest:webhook-lease') // simulates that the lease expires
     const lease = new Lease(other, 'webhook-lease', 600_000)
     expect(await lease.take()).to.equal(true)
     const about = { id: 'delivery', number: 2, eventId, type: 'webhook.test', key: 'k', guestUuid: '' }

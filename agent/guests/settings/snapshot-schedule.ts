@@ -10,7 +10,7 @@ import { changeGuest, type ChangeContext, type Target } from './change.js'
 const timeOfDay = new RegExp(timeOfDayPattern)
 
 /**
- * Sets the guest's snapshot schedule. Existing snapshots stay until the next run.
+ * Sets the guest's snapshot schedule. The change itself deletes no snapshots.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setSnapshotSchedule(

@@ -11,7 +11,7 @@ const room = (changes: Partial<ReservedRoom> = {}): ReservedRoom => ({
   untilMs: nowMs + 60_000,
   ...changes,
 })
-/** The view shows the guest `shown` on the host `a`. */
+/** As if the host `a` had reported the guest `shown`. */
 const isShown = (hostId: string, uuid: string): boolean => hostId === 'a' && uuid === 'shown'
 
 describe('the plan of reserved resources', () => {

@@ -64,7 +64,7 @@ function limitLifetime(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + (room.lifetimeMs ?? roomLifetimeMs)) }
 }
 
-/** Shortens the reservation of a guest whose host reports it now: only gateways without the report still need it. */
+/** Shortens the reservation of a guest that its host reports now. Only gateways without the report need it longer. */
 export function planSettled(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + roomSettleMs) }
 }

@@ -5,7 +5,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 const attempts = 1500
 const sources = 150
 const lanes = 32
-/** Limit of the duration of the owner's login, which should take one minute. The host of the test may be busy. */
+/** Time limit in ms for the owner's login, which should take one minute. The host of the test may be busy. */
 const deadlineMs = 180_000
 /** Number of passwords whose check begins before the attack is detected. */
 const unnoticed = 100

@@ -203,7 +203,7 @@ function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }
 
-/** Removes from both lists the mappings that are equal at their beginning and at their end. */
+/** Removes from both lists the mappings that the lists have in common at their beginning and at their end. */
 function withoutSame(
   before: readonly NatMapping[],
   now: readonly NatMapping[],

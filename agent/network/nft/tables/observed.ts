@@ -8,8 +8,7 @@ import { countingSets, families } from '../ruleset/guest-sets.js'
 
 /*
  * nft prints rules in its own form, which changes between versions. So the agent hashes nft's output right after it has
- * created the rules. Output with another hash shows a change. The hash is the name of an empty chain in nft: the note
- * chain.
+ * created the rules; another hash shows a change. The hash is the name of an empty chain, the note chain.
  */
 
 export interface ObservedTables extends HeldGuests {
