@@ -13,10 +13,7 @@ export interface AddressRange {
   readonly family: AddressFamily
   readonly first: bigint
   readonly last: bigint
-  /**
-   * Canonical text (RFC 5952) in the form of the input, without host bits. A range of one address becomes a single
-   * address.
-   */
+  /** Canonical text (RFC 5952) in the form of the input, without host bits. A one-address range becomes an address. */
   readonly text: string
 }
 

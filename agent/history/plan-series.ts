@@ -145,7 +145,7 @@ export function applyWrites(series: Buffer, writes: readonly SeriesWrite[]): voi
 }
 
 export interface History {
-  /** Start of the first step in ms since 1970. 0: no data. */
+  /** Start of the first entry of `steps`, in ms since 1970. 0: no data. */
   readonly startMs: number
   readonly stepSeconds: number
   /** One entry for each minute, hour or day, oldest first. Entries without data exist, too. */

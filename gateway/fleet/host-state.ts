@@ -85,7 +85,7 @@ export class HostState {
   }
 }
 
-/** A guest in the view. `online` is read from the host, so that guests need no update when the host connects. */
+/** A guest in the fleet view. `online` is read from the host, so that guests need no update when the host connects. */
 export class GuestEntry implements GuestView {
   /** Data that readers of the fleet view have derived from the guest. A separate map would use more memory. */
   shown: unknown = undefined

@@ -29,10 +29,7 @@ export class WatchSnapshot {
     return [...this.#of(kind).values()].map(({ value }) => value as ValueOf<Kind>)
   }
 
-  /**
-   * Removes from the fleet view the host's data that is missing in the snapshot, and then sets all data of the
-   * snapshot.
-   */
+  /** Deletes the host's data that the snapshot lacks from the fleet view, and then sets all data of the snapshot. */
   apply(host: HostState, fleet: ReportedState): void {
     const kinds = Object.keys(entityKinds) as EntityKind[]
     for (const kind of kinds)

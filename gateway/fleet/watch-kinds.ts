@@ -31,7 +31,7 @@ interface EntityPlace<Value> {
 
 const maxTemplates = 1000
 
-/** How the view stores each kind of item. */
+/** How the fleet view stores each kind of item. */
 export const entityKinds: { readonly [Kind in EntityKind]: EntityPlace<ValueOf<Kind>> } = {
   guest: {
     keyOf: ({ uuid }) => uuid,
@@ -111,7 +111,7 @@ export function placeOf(kind: EntityKind): EntityPlace<unknown> {
   return entityKinds[kind] as EntityPlace<unknown>
 }
 
-/** Finds how the view stores a kind of item. `undefined`: this gateway does not know the kind. */
+/** Finds how the fleet view stores a kind of item. `undefined`: this gateway does not know the kind. */
 export function findPlace(kind: string): EntityPlace<unknown> | undefined {
   return Object.hasOwn(entityKinds, kind) ? placeOf(kind as EntityKind) : undefined
 }

@@ -46,7 +46,7 @@ export class WatchedHosts {
   #list: HostList | undefined
   /** True from `onNewServer` until a list of hosts from the new server is applied. */
   #isNewServer = false
-  /** Monotonic time in ms at which this gateway began to serve clients. It limits how long callers wait for hosts. */
+  /** Monotonic time in ms when this gateway began to serve clients. For some time after it, callers wait for hosts. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 
@@ -149,7 +149,7 @@ export class WatchedHosts {
     await Promise.race([all, first.then(timeout, () => all)])
   }
 
-  /** Applies the hosts in the store, and writes those again that the store has lost. Never rejects. */
+  /** Reads the hosts from the store, and stores those hosts again that the store has lost. Never rejects. */
   async poll(): Promise<void> {
     await this.#reads.run()
     await this.#restores.run()

@@ -35,7 +35,7 @@ export const noGateways: GatewayList = { gateways: [], removed: [] }
 const keptRemoved = 100
 const mostGateways = 16
 
-/** Adds a gateway that may join until a time. @throws {BerthError} `name_conflict`, `too_many_gateways` */
+/** Adds a gateway that may join until `untilMs`. @throws {BerthError} `name_conflict`, `too_many_gateways` */
 export function invite(list: GatewayList, invitation: { id: string; name: string; untilMs: number }): GatewayList {
   const { id, name, untilMs } = invitation
   if (list.gateways.some((gateway) => gateway.id === id)) return list // a repeated request

@@ -91,7 +91,7 @@ export function wantsWholeList(query: object): boolean {
   return Object.values(query).every((value) => value === undefined)
 }
 
-/** Index of the first row of the requested page, and of the first row after it. */
+/** Index of the first row of the requested page, and of the first row after the page. */
 export function rangeOf(query: PageQuery): [number, number] {
   const page = readPage(query)
   return page ? [(page.page - 1) * page.size, page.page * page.size] : [0, Infinity]

@@ -41,7 +41,7 @@ const streamHeaders = {
   'X-Accel-Buffering': 'no',
 }
 
-/** Converts the answer of a handler to a response. Reads get an ETag, and status 304 if the client has the content. */
+/** Converts a handler's answer to a response. For reads, adds an ETag, and uses 304 if the client has the content. */
 export function answerReply(answer: Answer<unknown>, request: IncomingMessage): Reply {
   if (answer.stream) return { status: 200, headers: streamHeaders, body: '', stream: answer.stream }
   const status = answer.status ?? 200

@@ -25,7 +25,7 @@ export class DescriptorStore {
     return this.#run(['remove', name])
   }
 
-  /** Runs the Perl program. @param passed descriptors that the program inherits under the numbers 3, 4 and so on */
+  /** Runs the Perl program `program`. @param passed descriptors that it inherits under the numbers 3, 4 and so on */
   async #run(words: readonly string[], passed: readonly number[] = []): Promise<void> {
     const child = spawn('/usr/bin/perl', [program, ...words], {
       stdio: ['ignore', 'ignore', 'pipe', ...passed],

@@ -43,7 +43,7 @@ export class Challenges {
   }
 }
 
-/** Creates a certificate with an extension that contains the digest of the answer, as a DER octet string. */
+/** Creates a certificate with an extension: the digest of the key authorization, as a DER octet string. */
 function makeAnswer({ target, keyAuthorization }: OpenChallenge): Promise<KeyedChain> {
   const digest = createHash('sha256').update(keyAuthorization).digest()
   const value = Buffer.concat([Buffer.of(4, digest.length), digest])

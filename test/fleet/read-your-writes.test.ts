@@ -126,7 +126,7 @@ describe('three gateways on one Redis', function () {
     }
   })
 
-  /** Adds a host with a container. Every second connection of a gateway to the host's agent is slow. */
+  /** Adds a host with a container. Connections to the host's agent are alternately fast and slow. */
   async function addAgent(): Promise<{ agent: LabAgent; line: SlowLine }> {
     const made = await writer.request('POST', '/hosts', { body: { name: 'slow', address: '127.0.0.1:2' } })
     const { host, join_token: token } = made.body.data

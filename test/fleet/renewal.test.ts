@@ -17,7 +17,7 @@ describe('the renewal of certificates', function () {
   afterEach(() => test.close())
 
   it('does not interrupt calls or the view of hosts, even if certificates are valid for only a few seconds', async () => {
-    // Certificates are renewed after two thirds of this lifetime. The last third is enough even for a slow machine.
+    // Certificates are renewed after two thirds of this lifetime. The last third is enough for slow renewals.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
     const { view } = test.fleet

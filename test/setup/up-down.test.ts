@@ -235,7 +235,7 @@ describe('scripts/up and scripts/down', function () {
     expect(pidOf('gateway')).to.equal(before.gateway)
     expect(pidOf('agent')).not.to.equal(before.agent)
     expect(guestInits()).to.deep.equal(inits)
-    await api('/routing') // this answer comes from the agent
+    await api('/routing') // fails unless the agent answers
     expect(await statusOf('survivor')).to.equal('running')
   })
 

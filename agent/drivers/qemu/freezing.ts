@@ -96,7 +96,7 @@ export class FileSystemFreezer {
 }
 
 async function freezeInside(run: RunPaths, timeoutMs: number): Promise<boolean> {
-  writeFileSync(run.frozen, '', { mode: 0o600 }) // before the freeze: after a crash, the next agent thaws the guest
+  writeFileSync(run.frozen, '', { mode: 0o600 }) // the mark comes first: after a crash, the next agent thaws the guest
   let sent = false
   const freeze = withGuestAgent(
     run.agent,

@@ -86,7 +86,7 @@ function planExpect(known: Ownership, { moveId, generation }: MoveStep): Ownersh
   return { next: { role: 'arriving', generation, moveId }, effect: isOther ? 'discard' : 'none' }
 }
 
-/** Messages of the gateway may be repeated or late, so only those with a newer generation take effect. */
+/** Messages of the gateway may be repeated or late. Only a generation above the known one takes effect. */
 function planAppoint(
   known: Ownership,
   { generation, isOwner }: { generation: number; isOwner: boolean },

@@ -21,7 +21,7 @@ export class RunningGuests {
   constructor(private readonly context: Pick<GuestContext, 'store' | 'machines' | 'log'>) {}
 
   /**
-   * Checks guests, except those with a setting or an operation in progress. Refusals of the host are logged.
+   * Repairs guests, unless a change of settings or an operation is in progress. Refusals of the host are logged.
    * @param running guests that were just observed
    * @returns the repairs
    */

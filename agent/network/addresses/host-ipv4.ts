@@ -125,7 +125,7 @@ function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** Returns `found`, plus addresses of interfaces that `found` lacks (from `all`), as not added by this agent. */
+/** Adds to `found` the addresses in `all` whose interfaces `found` lacks, marked as not added by this agent. */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

@@ -175,7 +175,7 @@ function repeatableId({ headers, operationId }: AnyContext): string | undefined 
   return headers['idempotency-key'] === undefined ? undefined : operationId
 }
 
-/** Writes the audit entry. Callers restricted to containers see it if their container is the account's only one. */
+/** Writes the audit entry. If the account has one container, callers restricted to this container see the entry. */
 function audit(context: AnyContext, { id, username, containerUuids }: SubUserAccount, detail: string): void {
   const [only, ...others] = containerUuids
   const containerUuid = only !== undefined && others.length === 0 ? { containerUuid: only } : {}

@@ -19,7 +19,7 @@ describe('a gateway whose store dies during a request', function () {
   afterEach(() => gateway.close())
 
   const back = () => waitFor(() => gateway.store.ready(), { what: 'the store is back' })
-  /** Lets the store die after the next call of `step`. The gateway learns of its success only if `tell` is true. */
+  /** Lets the store die after the next call of `step`. The gateway sees the call's success only if `tell` is true. */
   const dieAfter = (step: Step, tell: boolean): void => {
     const { subUsers } = gateway.access
     const work = subUsers[step].bind(subUsers) as (...args: unknown[]) => Promise<unknown>

@@ -79,7 +79,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
   describe(title, function () {
     this.timeout(options.timeoutMs ?? 120_000)
     let subject: MatrixSubject
-    /** State of host and journal before the operation, and after its success. Every case compares with these. */
+    /** States of host and journal before the operation and after its success, with which every case is compared. */
     let [earlier, clean]: unknown[] = []
 
     before(async () => {

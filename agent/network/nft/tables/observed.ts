@@ -20,7 +20,7 @@ export interface ObservedTables extends HeldGuests {
   /** Bytes that each element has counted, in the sets that count traffic. */
   readonly counted: ReadonlyMap<ElementId, number>
   /**
-   * Returns by device the correct name of the chain that identifies its firewall. Leaves out devices without one.
+   * Returns, for each device with a firewall, the correct name of the chain that identifies the firewall.
    * @param planned hashes of the rules from which the firewalls were created, by device
    */
   notesOf(planned: ReadonlyMap<string, string>): Map<string, string>

@@ -53,7 +53,7 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
 
 /**
  * A queue of outdated entries of the connection tracking table (stale flows). They stay until they are purged, even
- * after a failed purge. Purges run one at a time. Each purges all flows that were added before it.
+ * after a failed purge. Purges run one at a time. Each purges all flows that were added before it began.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()
