@@ -87,7 +87,7 @@ export const GatewayConfigSchema = Type.Object(
         address_requests_at_once: requests(512),
         /** Failed authentications per minute of a source address. Further requests get 429. */
         auth_failures_per_minute: Type.Integer({ minimum: 1, maximum: 1000000, default: 30 }),
-        /** Limits (keys, sub-users) of each key with limited rights, and of all unlimited callers together. */
+        /** Maximum numbers of objects that each limited key, or all unlimited callers together, may create. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),
         sub_users: Type.Integer({ minimum: 1, maximum: 1000000, default: 50000 }),
         /** Limits of a caller that may access only some containers. Objects that its keys create count, too. */

@@ -64,7 +64,7 @@ export class Scheduler {
     this.#enqueue({ task, go: () => this.#start(task) })
   }
 
-  /** Returns the tasks of a subject in their order. Only the first task may have begun. */
+  /** Returns the tasks of a subject in the order in which they run. Only the first task may have begun. */
   tasks(subject: SubjectRef): Task[] {
     const lane = this.#lanes.get(keyOf(subject))
     return lane ? [lane.current, ...lane.waiting].filter((task) => !this.#dropped.has(task)) : []

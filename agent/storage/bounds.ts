@@ -114,7 +114,7 @@ export class Bounds {
     return figures
   }
 
-  /** Name of the group in sysfs and btrfs(8), `LEVEL/ID`. */
+  /** Name of the guest's quota group in sysfs and btrfs(8): `LEVEL/ID`. */
   #nameOf(guest: string): string | undefined {
     if (this.#pool.quota === 'simple') return `${groupLevel}/${lowBitsOf(guest)}`
     const id = this.#subvolumeIds.get(guest)

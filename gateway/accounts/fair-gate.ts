@@ -149,8 +149,8 @@ export class FairGate {
   }
 
   /**
-   * Selects the entry to reject: of the account with the most entries, those of its address with the most entries, and
-   * of these the entry whose turn would come last.
+   * Selects the entry to reject. It belongs to the account with the most entries, and there to the address with the
+   * most entries. Of these entries, it is the one whose turn would come last.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)

@@ -24,8 +24,8 @@ interface ReportingHost {
 }
 
 /**
- * Passes each change of the view to the listeners, immediately and in order. From the first report of a host after the
- * gateway's start, listeners do not get changes that the previous gateway process has already passed on.
+ * Passes each change of the fleet view to the listeners, immediately and in order. From the first report of a host
+ * after the gateway's start, listeners do not get changes that the previous gateway process has already passed on.
  */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()

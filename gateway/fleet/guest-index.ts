@@ -93,7 +93,7 @@ export class GuestIndex {
     this.touch(host)
   }
 
-  /** Call this after a change of host data that lists of guests show. */
+  /** Call this after a change of host data that is shown in lists of guests. */
   touch(host: HostState): void {
     for (const { guest } of host.guests.values()) this.blocks.touch(guest.id)
     this.#version++

@@ -12,7 +12,7 @@ const recordOf = (id: string, version = 1): HostRecord => ({
   ...{ serials: [], certificateNotAfterMs: 0 },
 })
 
-/** The store reports changes when a test says so. Its writes of lost hosts never finish. */
+/** The store reports changes when a test says so. It never finishes writing lost hosts again. */
 describe('the hosts of a gateway whose store has lost some of them', () => {
   let list: HostList
   let restored: string[]

@@ -23,7 +23,7 @@ export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHos
   readonly log: Logger
 }
 
-/** Time in ms for requests in progress when a listener is closed. */
+/** Time in ms that requests in progress may take to end when a listener is closed. */
 const graceMs = 10_000
 
 type Part = 'tls' | 'http'

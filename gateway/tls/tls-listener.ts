@@ -66,8 +66,8 @@ export class TlsListener {
 
   /**
    * While a challenge of a certificate authority is open, the gateway must answer the authority with a special
-   * certificate. The first bytes of a connection show whether the authority has opened it. They are read here, because
-   * the TLS library would report them after it has chosen a certificate.
+   * certificate. The first bytes of a connection show whether the authority has opened this connection. The bytes are
+   * read here, because the TLS library would report them after it has chosen a certificate.
    */
   #peekFirst(): void {
     const server = this.#server

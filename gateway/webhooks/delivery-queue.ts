@@ -85,7 +85,7 @@ export class DeliveryQueue {
     await this.#own.write((multi) => this.#put(multi, new Map([[webhookId, [delivery]]])))
   }
 
-  /** Moves a delivery that has ended to the log. */
+  /** Moves an ended delivery to the log. */
   async end(webhookId: string, ended: LoggedDelivery): Promise<void> {
     const log = this.#logKey(webhookId)
     await this.#own.write((multi) => {

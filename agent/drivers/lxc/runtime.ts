@@ -119,10 +119,10 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the processes in the pivot group, a cgroup for cleanup. The monitor of an ended guest moves to it, removes
-   * its own cgroup, runs the stop hook and ends. The hook may leave a process that starts the guest again. A guest's
-   * own processes are never in this group, so its command lines are trustworthy. If a process ends during a read, the
-   * list may lack its new child. The group is then read again.
+   * Lists the processes in the pivot group, a cgroup for cleanup. The monitor of an ended guest moves to this group,
+   * removes its own cgroup, runs the stop hook and ends. The hook may leave a process that starts the guest again. A
+   * guest's own processes are never in this group, so its command lines are trustworthy. If a process ends during a
+   * read, the list may lack its new child. The group is then read again.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {

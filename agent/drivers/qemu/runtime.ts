@@ -13,7 +13,7 @@ const tpmCommand = 'swtpm'
 
 /** Reads guests' state from their cgroups. Only the host's root can move processes into these cgroups. */
 export class QemuRuntimeReader {
-  /** @param hierarchy mount point of the hierarchy that is used to find guests' processes */
+  /** @param hierarchy mount point of the cgroup hierarchy that is used to find guests' processes */
   constructor(private readonly hierarchy: string) {}
 
   /** Lists the names of all guests that have a cgroup, even if they are stopped. */

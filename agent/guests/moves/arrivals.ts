@@ -119,7 +119,7 @@ export class Arrivals {
   }
 
   /**
-   * Removes the remains of an earlier move to this host, whose end was never reported to this host.
+   * Removes the remains of an earlier move to this host. The gateway never reported the end of that move to this host.
    * @throws {BerthError} `guest_moving` if the request is older than that move, or an operation still uses the remains
    */
   async #discardOlder(

@@ -7,7 +7,7 @@ export interface MovedMapping {
   readonly to: PortMapping
 }
 
-/** Facts about the target's addresses and ports. */
+/** Facts about the addresses and ports of the target host. */
 export interface PortFacts {
   /** True if the target has this address and may map ports of it. */
   readonly hasAddress: (hostIp: string) => boolean

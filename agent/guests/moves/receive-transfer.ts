@@ -146,7 +146,10 @@ export class TransferReceiver {
     return Buffer.concat(parts).toString()
   }
 
-  /** Reads data up to its end. @throws {BerthError} `bad_stream` if it is too long or incomplete; `storage_full` */
+  /**
+   * Reads the data of a request up to its end. @throws {BerthError} `bad_stream` if it is too long or incomplete;
+   * `storage_full`
+   */
   async #readData(maxBytes: number, take: (data: Buffer) => Promise<void>): Promise<number> {
     for (let bytes = 0, nextCheck = 0; ;) {
       if (bytes >= nextCheck) {

@@ -100,8 +100,8 @@ function copyStep(parts: CopyParts): MoveStep {
     weight: 8,
     cancelable: true,
     run: async (step) => {
-      // After an update of the agent, this step may run again although this host has begun to stop the guest. It then
-      // does nothing.
+      // After an update of the agent, this step may run again although this host has begun to stop the guest. The step
+      // then does nothing.
       if (isOwned(parts.context, step)) await step.yieldWhile(copyRunning(parts, step))
     },
     undo: async (step) => forgetSent(parts.context, step),

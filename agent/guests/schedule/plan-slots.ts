@@ -2,10 +2,10 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
 
 /*
- * Decides when a schedule is due. The first run is at `time` of the first day. All runs are whole intervals of the
- * host's local time apart. Therefore a daily run keeps its time of day when the clocks change, and a run every six
- * hours keeps its four times. If the clocks skip the time of a run, the run is later by the length of the jump. If the
- * clocks show the time twice, the run is at the first one. Only an hourly schedule runs at both.
+ * Decides when a schedule is due. The first run is at `time` of the first day. The time between two runs is a multiple
+ * of the interval, in the host's local time. Therefore a daily run keeps its time of day when the clocks change, and a
+ * run every six hours keeps its four times. If the clocks skip the time of a run, the run is later by the length of the
+ * jump. If the clocks show the time twice, the run is at the first one. Only an hourly schedule runs at both.
  */
 
 type Grid = Pick<SnapshotSchedule, 'intervalHours' | 'time' | 'firstDay'>

@@ -26,7 +26,7 @@ export interface CountedElement<Name extends string> {
   readonly packets: number
 }
 
-/** A set with a counter for each element. */
+/** An nft set with a counter for each element. */
 export interface CountingSet<Name extends string> {
   readonly table: string
   readonly set: Name

@@ -50,7 +50,7 @@ export interface PacketLogOptions {
   /** Domain names of mining pools. */
   readonly pools: readonly string[]
   readonly onReport: (report: PacketReport) => void
-  /** Called with the reason when the listener has ended. It starts again after a pause. */
+  /** Called with the reason when the listener has ended. The listener starts again after a pause. */
   readonly onEnd?: (reason: string) => void
 }
 

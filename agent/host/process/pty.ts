@@ -10,7 +10,7 @@ export interface TerminalListener {
   readonly onTaken: (bytes: number) => void
 }
 
-/** The other side of a console: a program on a pty, or a socket. */
+/** The guest's side of a console: a program on a pty, or a socket. */
 export interface Terminal {
   /** Queues input in memory until the terminal takes it. Callers use `onTaken` to limit the queue. */
   write(bytes: Buffer): void

@@ -207,7 +207,7 @@ class HostRules implements Rules {
     return done
   }
 
-  /** Finds flows to former addresses of guests. An earlier agent left them if it ended before it purged them. */
+  /** Finds flows to former addresses of guests. They are left if an earlier agent ended before it purged them. */
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet

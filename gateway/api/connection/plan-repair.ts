@@ -28,7 +28,7 @@ export type ConnectionRepair = Static<typeof RepairSchema>
 export interface ConnectionFailure {
   readonly guestId: number
   readonly port: number
-  /** Code of the first step that failed. */
+  /** Code of the first failed step of the diagnosis. */
   readonly code: string
   /** The guest's firewall and its ETag. Absent: the caller may not read it. */
   readonly firewall?: FirewallRow | undefined

@@ -40,7 +40,7 @@ const undocumented = [
   'transfer-encoding',
 ]
 
-/** Compiled checks, by the text of the document. All gateways of a process have the same document and share one. */
+/** Compiled checks, by the text of the document. All gateways of a process have one document and share its check. */
 const checks = new Map<string, ResponseCheck>()
 
 /**

@@ -6,7 +6,7 @@ import { networkCommand, readGuestLimits, readInits, readInterfaces, type Instan
 /* Reads the settings of guests, both those in effect on the host and those in the journal, without the agent's code. */
 
 export interface SettingsInventory {
-  /** Lines `map key : value` for IPv4 and IPv6. */
+  /** Elements of nft's maps of ports, as lines `map key : value`, for IPv4 and IPv6. */
   readonly ports: string[]
   /** Lines `map address : jump chain`, and lines `chain: rule; rule; …`. A rule is `PORTS verdict`, or `verdict` for all ports. */
   readonly firewalls: string[]
