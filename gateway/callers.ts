@@ -59,7 +59,6 @@ export interface Access extends AccessControl {
   readonly accounts: Accounts
   readonly subUsers: SubUsers
   readonly health: StoreHealth
-  /** Number of API keys in the cache. */
   cachedKeys(): number
   /** Starts access control. Call it after `store.start()`. */
   start(): void

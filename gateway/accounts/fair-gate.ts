@@ -150,7 +150,7 @@ export class FairGate {
 
   /**
    * Selects the entry to reject. It belongs to the account with the most entries, and there to the address with the
-   * most entries. Of these entries, it is the one whose turn would come last.
+   * most entries. Its turn would come after all other entries of this address.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)

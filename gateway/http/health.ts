@@ -14,7 +14,6 @@ export interface HealthDeps {
   readonly fleet: Pick<Fleet, 'isComplete'>
   readonly access: Pick<AccessControl, 'authenticator' | 'authorize' | 'callers'>
   readonly metricsFor: MetricsReaders
-  /** True if the gateway has begun to shut down. */
   isClosing(): boolean
 }
 

@@ -92,7 +92,7 @@ function checkKeySize({ publicKey }: X509Certificate): void {
   throw bad('certificate_key_size', 'key_pem', why)
 }
 
-/** Checks a stored certificate again for the present time and target. @throws {BerthError} one of `uploadCodes` */
+/** Checks a stored certificate again for the present time and `target`. @throws {BerthError} one of `uploadCodes` */
 export function checkStored(chainPem: string, context: Pick<UploadContext, 'target' | 'nowMs'>): void {
   for (const leaf of parseChain(chainPem).slice(0, 1)) checkLeaf(leaf, context)
 }

@@ -21,7 +21,7 @@ export interface HandshakeOptions {
 export interface PresentedCertificate {
   /** SHA-256 of the certificate, in hexadecimal with colons. */
   readonly fingerprint: string
-  /** True if a client that trusts only `roots` accepts the certificate for the target. */
+  /** True if a client that trusts only `roots` accepts the certificate for the server's name or address. */
   readonly trusted: boolean
 }
 

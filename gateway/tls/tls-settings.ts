@@ -20,7 +20,7 @@ export interface StoredCertificate {
   readonly sealedKey: string
   /** SHA-256 of the certificate, in hexadecimal with colons. */
   readonly fingerprint: string
-  /** True if clients that trust only the usual authorities accept the certificate for the target. */
+  /** True if clients that trust only the usual authorities accept the certificate for its `target`. */
   readonly trusted: boolean
 }
 

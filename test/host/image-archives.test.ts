@@ -42,7 +42,7 @@ describe('archives of root filesystems', function () {
       () => 'done',
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
-  /** Describes everything outside of the target that an archive could have changed. */
+  /** Describes everything outside of the unpacked tree that an archive could have changed. */
   const outside = (): unknown => ({
     canary: readFileSync(canary, 'utf8'),
     beside: readdirSync(`${scratch.path}/outside`),

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { growDisk, readInstance, writeInstance } from '../../agent/drivers/qemu/disk.js'
 
-/** The volumes contain files from an untrusted backup. */
 describe('a volume of a virtual machine that comes from an untrusted backup', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-kvm-volume-'))
   const canary = join(directory, 'canary')

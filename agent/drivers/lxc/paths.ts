@@ -13,7 +13,7 @@ export interface LxcPaths {
   readonly commandLine: string
   /** Directory at which start-guest.pl mounts a guest's volume, in a mount namespace of its own. */
   readonly mountPoint: string
-  /** Device nodes of the host that guests may use. */
+  /** Directory with nodes of the host's devices that guests may use. */
   readonly devices: string
   readonly marks: string
   readonly pivotGroup: string

@@ -45,7 +45,7 @@ export function writeGroupLimits(facts: GroupFacts, group: string, limits: Group
   return resizeGroups(facts.cgroups, group, { limits, facts: limitFacts(facts) })
 }
 
-/** Returns the mount point of the hierarchy that is used to find a guest's processes. */
+/** Returns the mount point of the cgroup hierarchy that is used to find a guest's processes. */
 export function tellingHierarchy({ controllers, hierarchies }: CgroupLayout): string {
   return controllers.get('pids') ?? hierarchies[0] ?? '/sys/fs/cgroup'
 }

@@ -147,7 +147,7 @@ export class TransferReceiver {
   }
 
   /**
-   * Reads the data of a request up to its end. @throws {BerthError} `bad_stream` if it is too long or incomplete;
+   * Reads a request's data up to the end. @throws {BerthError} `bad_stream` if it is too long or incomplete;
    * `storage_full`
    */
   async #readData(maxBytes: number, take: (data: Buffer) => Promise<void>): Promise<number> {

@@ -47,7 +47,6 @@ export const firstOwnership: Ownership = { role: 'owner', generation: 0, moveId:
 /** Ownership of a guest that this host does not know. */
 export const unknownOwnership: Ownership = { role: 'absent', generation: 0, moveId: '' }
 
-/** True if the host may start the guest. */
 export function mayStart({ role }: Ownership): boolean {
   return role === 'owner'
 }

@@ -48,7 +48,7 @@ const QueuedDeletionSchema = Type.Object(
   { title: 'QueuedBackupDeletion' },
 )
 
-/** Error codes of requests that a target rejects or cannot complete. */
+/** Error codes of requests that a backup target rejects or cannot complete. */
 const targetErrors = [
   'backup_target_unreachable',
   'backup_target_refused',

@@ -77,7 +77,6 @@ interface RepeatableCall extends CallParts {
   readonly link: AgentLink
   /** Sends the call on a connection. */
   readonly send: (connection: AgentConnection, parts: CallParts) => Promise<unknown>
-  /** True if the call can be repeated safely. */
   readonly isIdempotent: boolean
 }
 

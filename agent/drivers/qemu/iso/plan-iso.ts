@@ -3,7 +3,7 @@ import { both16, both32, padded, sectorBytes, sectorsOf, wide } from './fields.j
 import { joliet, planRecord, rockRidge, type Extent, type Naming } from './plan-records.js'
 import { planTree, type IsoDirectory } from './plan-tree.js'
 
-/** Number of sectors at the beginning that are reserved for boot programs. */
+/** Number of sectors at the beginning of the CD that are reserved for boot programs. */
 const systemSectors = 16
 const descriptorSectors = 3
 /** Number of sectors for path tables. Each kind of names has a table in each byte order. */
