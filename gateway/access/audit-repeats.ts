@@ -38,7 +38,7 @@ export class AuditRepeats {
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Makes the entry `id` count further failures under `key`. The entry that counted them before was removed. */
+  /** Makes the entry `id` count further failures under `key`. The entry that counted earlier failures was removed. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))

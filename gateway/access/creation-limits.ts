@@ -39,7 +39,7 @@ export interface LimitedKind {
 
 /**
  * Checks that a caller may create another object of this kind.
- * @param shares `CreationShare.share` of each existing object, the caller whose quota the object uses up
+ * @param shares `CreationShare.share` of each existing object: the caller whose quota this object uses up
  * @throws {BerthError} the code of the kind if the limit is reached
  */
 export function checkCreationLimit(

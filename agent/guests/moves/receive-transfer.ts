@@ -146,10 +146,7 @@ export class TransferReceiver {
     return Buffer.concat(parts).toString()
   }
 
-  /**
-   * Reads a request's data up to the end. @throws {BerthError} `bad_stream` if it is too long or incomplete;
-   * `storage_full`
-   */
+  /** Reads a request's data. @throws {BerthError} `bad_stream` if it is too long or incomplete; `storage_full` */
   async #readData(maxBytes: number, take: (data: Buffer) => Promise<void>): Promise<number> {
     for (let bytes = 0, nextCheck = 0; ;) {
       if (bytes >= nextCheck) {

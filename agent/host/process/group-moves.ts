@@ -16,9 +16,8 @@ export class GroupMoves {
   }
 
   /**
-   * Makes a later move of a process into a cgroup fast: moves the agent into the cgroup that it is already in, so that
-   * the kernel waits now and not later. Returns at once and never fails. Only one move runs at a time: each blocks a
-   * thread.
+   * Makes a later move of a process into a cgroup fast: the kernel waits now, while the agent moves into the cgroup
+   * that it is already in. Returns at once and never fails. Only one move runs at a time: each blocks a thread.
    */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return

@@ -175,7 +175,7 @@ function repeatableId({ headers, operationId }: AnyContext): string | undefined 
   return headers['idempotency-key'] === undefined ? undefined : operationId
 }
 
-/** Writes the audit entry. If the account has one container, callers restricted to this container see the entry. */
+/** Writes the audit entry. If the account has only one container, callers restricted to it see the entry. */
 function audit(context: AnyContext, { id, username, containerUuids }: SubUserAccount, detail: string): void {
   const [only, ...others] = containerUuids
   const containerUuid = only !== undefined && others.length === 0 ? { containerUuid: only } : {}
