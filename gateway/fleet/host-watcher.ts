@@ -11,9 +11,7 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 
-/**
- * Delays in ms between attempts to connect to a host. `maxAwaited` replaces `max` while calls may wait for the host.
- */
+/** Delays in ms between attempts to connect to a host. `maxAwaited` replaces `max` while calls may wait for it. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
 /** If a timer is late by at least this time in ms, this process was paused. */
 const lateMs = 1000
