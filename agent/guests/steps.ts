@@ -51,7 +51,7 @@ export async function ensureImage(images: GuestImages, templateId: string, step:
   await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations run meanwhile
 }
 
-/** Writes the files that a start needs and, in parallel, sets the guest's rules before its first packet. */
+/** Writes the files that a start needs and, in parallel, sets the guest's network rules before its first packet. */
 export function configureStep(context: BootContext, options: { undo: boolean }): GuestStep {
   const configure: GuestStep = {
     name: 'configure',

@@ -64,7 +64,7 @@ async function findKernel(tree: string): Promise<string> {
 }
 
 /**
- * Builds GRUB's core with the tree's own programs, so that program and modules have the same version.
+ * Builds GRUB's core with the tree's own programs, so that the programs and GRUB's modules have the same version.
  * @returns the path of the core outside the tree
  */
 async function makeCore(tree: string, rootUuid: string): Promise<string> {

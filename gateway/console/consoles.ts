@@ -88,7 +88,7 @@ export class Consoles {
   }
 
   /**
-   * Checks that the caller of a ticket still has its rights, and that the guest can have a console.
+   * Checks that the caller who requested a ticket still has the rights, and that the guest can have a console.
    * @throws {BerthError} `unauthorized`, `not_found`, `invalid_state`, `policy_blocked`, `store_unavailable`
    */
   async check(grant: Grant): Promise<{ caller: Principal; guest: GuestView }> {

@@ -39,7 +39,7 @@ export class MachineUsage {
     }
   }
 
-  /** Returns the use of the guest's disk, at most a few seconds old if the guest agent answers in time. */
+  /** Returns the guest's disk usage, at most a few seconds old if the guest agent answers in time. */
   async readDiskUse(machine: Machine, name: string): Promise<number | undefined> {
     if (systemVolumeOf(machine) !== machine.volume) return undefined
     return this.#diskUse.refresh(name, this.paths.runOf(name), machine.limits.diskBytes)

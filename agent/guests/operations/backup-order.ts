@@ -31,7 +31,11 @@ export function parseBackupTarget(targets: TargetVault, about: string, target: B
   return { targetId: target.id, target: targets.seal(about, target) }
 }
 
-/** Decrypts a target. @param about id that it was encrypted for @param guest owner of the backups; default: `about` */
+/**
+ * Decrypts a backup target.
+ * @param about id that the target was encrypted for
+ * @param guest owner of the backups; default: `about`
+ */
 export function repositoryOf(targets: TargetVault, about: string, { target }: TargetInput, guest = about): Repository {
   return { target: targets.open(about, target), guest }
 }

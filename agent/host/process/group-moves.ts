@@ -29,7 +29,7 @@ export class GroupMoves {
 }
 
 /**
- * Finds a group of the process, and checks that the group really contains the process. In a cgroup namespace, the
+ * Finds a cgroup of the process, and checks that the cgroup really contains the process. In a cgroup namespace, the
  * kernel may show a path that is relative to the namespace's root.
  */
 export function findOwnGroup({ controllers, unified }: CgroupLayout, pid: number): string | undefined {

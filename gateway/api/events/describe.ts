@@ -66,7 +66,7 @@ function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time:
   return { type: taskType(before, after), hostId, guestUuid: guestUuidOf(view.operation), data: JSON.stringify(row) }
 }
 
-/** The type contains the task's new status. If the status has not changed, the type is `task.progress`. */
+/** The event type contains the task's new status. If the status has not changed, the type is `task.progress`. */
 function taskType(before: OperationView | undefined, after: OperationView | undefined): EventType {
   if (after === undefined) return 'task.removed'
   const status = operationStatusOf(after.operation)

@@ -40,7 +40,7 @@ export class Placement {
 
   /**
    * Chooses a host for a new guest. The caller stores the reservation in the transaction that read `rooms`.
-   * @param rooms all reservations. A host that is already reserved for the operation is preferred
+   * @param rooms all reservations. A host on which the operation already has a reservation is preferred
    * @param isExcluded true for hosts that have refused the guest
    * @returns undefined if all suitable hosts are excluded
    * @throws {BerthError} as `planPlacement`
