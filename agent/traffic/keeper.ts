@@ -74,7 +74,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return this.#look(() => this.#countAll())
   }
 
-  /** Checks expiries. Reads the traffic counters at each tick if any guest has a quota, otherwise only sometimes. */
+  /** Checks whether guests have expired. Reads the traffic counters, but not at each tick if no guest has a quota. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++

@@ -34,7 +34,7 @@ export interface JoinOptions {
 
 /** Directory, in the state directory, that keeps the former state: this prefix, followed by the id of the gateway. */
 const formerPrefix = 'before-joining-as-'
-/** Position in which an entry of the prepared state is moved. The file with the gateway's identity is the last. */
+/** Sort key of files that are moved into the state directory. The file with the gateway's identity is moved last. */
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
 
 /**

@@ -27,8 +27,8 @@ export interface AnswersNeeded {
 }
 
 /**
- * Decides which gateways must answer: those that sent a message within `distrustMs`, because they may use their caches.
- * A gateway that has just connected may not know all others, and counts the channel's other subscribers instead.
+ * Decides which gateways must confirm a change: those that sent a message within `distrustMs`, because they may use
+ * their caches. A gateway that has just connected may not know all others: it waits for one answer per subscriber.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)

@@ -104,7 +104,7 @@ export class Visibility {
       const receivers = await this.#publish({ kind: 'question', from: this.#id, round, shown })
       await this.#wait(round, answers, receivers - 1)
     } catch {
-      await delay(distrustMs) // after a lost connection, waits until no gateway can use older data
+      await delay(distrustMs) // no answers arrive: after this time, each gateway has applied the change or uses no caches
     } finally {
       this.#answers.delete(round)
     }

@@ -135,8 +135,8 @@ function hasNothing(record: GuestRecord): boolean {
 }
 
 /**
- * True if the record already contains these numbers. If the space of its snapshots was never measured, its numbers are
- * estimates. The function then returns false, unless no bytes are retained.
+ * True if the guest's record already contains these measured numbers. Numbers in the record are only estimates as long
+ * as the space of the guest's snapshots was never measured.
  */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0

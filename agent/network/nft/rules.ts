@@ -218,7 +218,7 @@ class HostRules implements Rules {
   }
 
   /**
-   * Creates the note chains of firewalls (observed.ts) in the background. Queues for the mutex at once, and so runs
+   * Stores hashes of the changed firewalls in the background (observed.ts). Queues for the mutex at once, and so runs
    * before any later call. After a failure, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {

@@ -45,8 +45,8 @@ export class AgentLink {
   }
 
   /**
-   * Waits for a connection: at most `reconnectMs` while the host is online, otherwise as long as the host is expected
-   * to connect after the gateway's start.
+   * Waits for a connection. For an online host, it waits at most `reconnectMs`. For an offline host, it only waits
+   * shortly after the gateway's start, while the host may be about to connect.
    * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */

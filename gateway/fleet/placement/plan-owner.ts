@@ -3,7 +3,7 @@
  * meanwhile and nothing must be written. agent/guests/ownership/plan-ownership.ts shows how agents apply a decision.
  */
 
-/** A move that has begun and is not decided yet. */
+/** A move in progress. The gateways have not decided yet whether its target becomes the owner of the guest. */
 export interface PendingMove {
   readonly id: string
   readonly toHostId: string
@@ -13,7 +13,7 @@ export interface GuestOwner {
   readonly hostId: string
   /** Number of decisions about the owner. Each end of a move increases it, also if the move is canceled. */
   readonly generation: number
-  /** Move of the guest that the gateways have not decided yet. */
+  /** Move in progress of the guest. */
   readonly move?: PendingMove
 }
 

@@ -32,7 +32,7 @@ function forgetSteps(world: World): Step[] {
   })
 }
 
-/** Steps of an operator: take an image of a host, restore a host, or remove a host that shows no guest. */
+/** Steps of an operator: copy a host's disk, restore a host from a copy, or remove a host that reports no guest. */
 function incidentSteps(world: World, host: number): Step[] {
   const at = world.hosts[host]!
   const { role } = at.ownership

@@ -20,8 +20,8 @@ import {
  * so this also covers several gateways and paused gateways. Agents journal each event, so the crash of an agent only
  * delays the event. The crash of a host also ends its guests.
  *
- * Incidents: an operator restores a host from an older image, or removes a host that shows no guest from the fleet. A
- * restored host may run an old copy of the guest, but only until a gateway reaches the host.
+ * Incidents: an operator restores a host from an older copy of its disk, or removes a host that reports no guest from
+ * the fleet. A restored host may run an old copy of the guest, but only until a gateway reaches the host.
  */
 
 /**
