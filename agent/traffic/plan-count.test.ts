@@ -112,7 +112,13 @@ describe('isUsedUp, which checks whether a guest has reached its traffic quota,'
       0,
       false,
     ],
-    ['ignores the total quota in split mode', { mode: 'split', monthlyGb: 1 }, 5 * gb, 5 * gb, false],
+    [
+      'ignores the total quota in split mode, in which each direction has its own quota',
+      { mode: 'split', monthlyGb: 1 },
+      5 * gb,
+      5 * gb,
+      false,
+    ],
   ] as const)
     it(name, () => expect(isUsedUp({ ...unlimitedTraffic, ...limit }, counters(rx, tx))).to.equal(expected))
 })

@@ -264,7 +264,7 @@ describe('the normalization of request values', () => {
       })
     }
 
-    it('never removes an entry with text from a list', () => {
+    it('keeps every list entry that is neither null nor blank', () => {
       const entry = fc.stringMatching(/^[a-z0-9.:]{1,12}$/)
       const noise = fc.constantFrom('', ' ', null)
       fc.assert(

@@ -210,7 +210,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('disconnects a guest whose quota is used up, stops the guest once, and blocks it', async () => {
+  it('cuts off the network of a guest whose quota is used up, stops the guest only once, and prevents its start', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()

@@ -17,7 +17,7 @@ describe('RestartPolicy, which delays the restart of a guest,', () => {
     expect(policy.holdMs('u', false)).to.equal(0)
   })
 
-  it('starts a crashed guest immediately', () => {
+  it('does not delay the first restart of a crashed guest', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 

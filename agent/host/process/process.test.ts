@@ -162,11 +162,7 @@ describe('runPerl, which runs a Perl program in a separate process,', () => {
 
   for (const [name, code, stderr] of [
     ['with exactly the message with which the program dies', 'die "why\\n"', /^why\n$/],
-    [
-      'with the message with which the program dies in a function that it loaded',
-      load('ask("it", "capset", 0, 0)'),
-      /^it: Bad address\n$/,
-    ],
+    ['with the message of a loaded function that dies', load('ask("it", "capset", 0, 0)'), /^it: Bad address\n$/],
     ['if the program is not Perl', '}', /^Unmatched right curly bracket at .*program-\d+\.pl line 1/],
     ['if the system call is unknown', load('call("fork")'), /^fork: not in the table of system calls\n$/],
     ['if the seccomp filter is empty', load('confine("")'), /^seccomp: the filter is empty or incomplete\n$/],

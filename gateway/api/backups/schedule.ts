@@ -53,7 +53,7 @@ const BodySchema = Type.Object(
         pattern: timeOfDayPattern,
         examples: ['03:30'],
         description:
-          'Time of day: `HH:MM` in the time zone of the container’s host. Backups run at this time and at multiples of the interval from it. Default: 00:00.',
+          'Time of day of the first backup: `HH:MM` in the time zone of the container’s host. Further ones follow every `interval_hours` hours. Default: 00:00.',
       }),
     ),
     retention: integerWithin(

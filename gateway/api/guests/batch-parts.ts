@@ -17,7 +17,8 @@ type FailedPart = Static<typeof FailedSchema>
 
 export const TaskIdsSchema = Type.Array(Type.String())
 export const failedSchema = Type.Array(FailedSchema, {
-  description: 'Containers for which the request failed although it had passed the check of all containers.',
+  description:
+    'Containers for which the request failed after the check of all containers had succeeded. It takes effect for the others.',
 })
 
 /** Results of the operations that were accepted, and a list of those that were rejected. */

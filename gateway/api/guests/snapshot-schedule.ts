@@ -50,7 +50,7 @@ const ScheduleBodySchema = Type.Object(
         pattern: timeOfDayPattern,
         examples: ['03:30'],
         description:
-          'Time of day: `HH:MM` in the time zone of the container’s host. Snapshots are taken at this time and at multiples of the interval from it. Default: 00:00.',
+          'Time of day of the first snapshot: `HH:MM` in the time zone of the container’s host. Further ones follow every `interval_hours` hours. Default: 00:00.',
       }),
     ),
     retention: integerWithin(

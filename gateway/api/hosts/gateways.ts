@@ -75,7 +75,7 @@ function listRoute({ gateways, time }: Parts): Route {
     path: '/gateways',
     name: 'listGateways',
     scope: 'host:read',
-    summary: 'Lists the gateways that share the store, and open invitations',
+    summary: 'Lists the gateways of the fleet, and the servers that were invited but have not joined yet',
     data: Type.Array(GatewaySchema),
     handle: async () => {
       const rows = await gateways.list()

@@ -34,7 +34,7 @@ const JoinTokenSchema = Type.Object(
     expires_at: TimeSchema,
     command: Type.String({
       description:
-        'Command to run as root on the host. It installs the agent and joins it. If this gateway has no packages for hosts, it only joins an agent that is installed already.',
+        'Command to run as root on the host. It installs the agent and lets the host join the fleet. If this gateway has no packages for hosts, install the agent first.',
     }),
     join_address: Type.String({
       description: 'Address, as host:port, at which the agent of the host reaches this gateway.',

@@ -189,7 +189,7 @@ describe('the store of idempotent requests', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('reports that the first request still runs, in the same process and in another process', async () => {
+  it('refuses further requests with the same key while the first request runs, in the same process and in another', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')

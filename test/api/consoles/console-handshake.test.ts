@@ -179,7 +179,7 @@ describe('the opening of a console', () => {
       await waitFor(() => lab.terminal(guest).closed, { what: 'closed' })
     })
 
-    it('is refused with an HTTP status before the upgrade', async () => {
+    it('is refused with an HTTP status, before the upgrade to a WebSocket, if the ticket is missing or invalid', async () => {
       const stopped = await lab.addGuest({ status: 'stopped' })
       const bad = lab.connect('/api/ssh', { query: { container: guest.name, ticket: 'x' } })
       expect(await bad.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })

@@ -26,7 +26,7 @@ describe('images and their guests over HTTP', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('are created from an image that is downloaded first; until then the image cannot be deleted', async () => {
+    it('are created from an image that is downloaded first, and that cannot be deleted during its download', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')
