@@ -1,8 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { SingleFlight } from '../../shared/async/single-flight.js'
 import { describeError } from '../../shared/errors.js'
-import { Confirmations, confirmTimeoutMs } from './confirmations.js'
+import { CacheTrust } from './cache-trust.js'
+import { Confirmations } from './confirmations.js'
 import {
   connectStore,
   storeUnavailable,
@@ -13,11 +12,11 @@ import {
 } from './connection.js'
 import { detectWrites } from './detect-writes.js'
 import { Invalidations, type InvalidationListener } from './invalidations.js'
-import { trustMs } from './plan-visibility.js'
 import { parseReplication, type Replication } from './replication.js'
 import { ServerFinder, type ServerOptions } from './server-finder.js'
 import { Transactions } from './transactions.js'
 import { Visibility } from './visibility.js'
+import { pause, pingTimeoutMs, watchConnection } from './watch-connection.js'
 
 export type { StoreClient } from './connection.js'
 
@@ -31,16 +30,8 @@ export interface StoreOptions extends ServerOptions {
 /** A listener may return a promise. A write counts as visible at this gateway only when this promise has resolved. */
 type Listener = () => unknown
 
-const pingEveryMs = 400
-const pingTimeoutMs = 1200
-/** Time limit in ms of a ping on a connection for writes. An earlier WAIT (for replicas) may delay it. */
-const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 /** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it prolongs a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
-/** Time limit in ms of an exchange with the server, including the time until all reported changes are in force. */
-const renewTimeoutMs = 5000
-/** Maximum number of exchanges until one was fast enough, so that the caches may be used. */
-const trustAttempts = 3
 
 interface ActiveConnection extends StoreConnection {
   /** Absent: writes need no confirmation. */
@@ -57,14 +48,7 @@ export class Store {
   readonly #server: ServerFinder
   #connection: ActiveConnection | undefined
   #unconfirmed = 0
-  /** Time (performance.now()) up to which this process has applied all changes in the server. */
-  #confirmed = -Infinity
-  #applied = Promise.resolve()
-  /** Number of exchanges with the server whose reported changes are not in force in this process yet. */
-  #unapplied = 0
-  readonly #renewals = new SingleFlight()
   #why = 'not connected yet'
-  #closed = false
   #loop: Promise<void> | undefined
   readonly #stop = new AbortController()
   readonly #invalidations = new Invalidations()
@@ -72,6 +56,10 @@ export class Store {
   readonly visibility: Visibility
   readonly #listeners = { up: new Set<Listener>(), down: new Set<Listener>() }
   readonly #transactions = new Transactions(() => this.#connection)
+  protected readonly trust = new CacheTrust({
+    exchange: (serves) => this.run('ping', (client) => withTimeout(pingTimeoutMs, this.#exchange(client, serves))),
+    applied: () => this.#invalidations.applied(),
+  })
 
   constructor(private readonly options: StoreOptions) {
     this.#server = new ServerFinder(options)
@@ -115,7 +103,7 @@ export class Store {
 
   /** Time (performance.now()) up to which this process has applied all changes; -Infinity while the store is down. */
   confirmedAtMs(): number {
-    return this.#connection ? this.#confirmed : -Infinity
+    return this.trust.confirmedMs
   }
 
   /**
@@ -124,20 +112,7 @@ export class Store {
    * @throws {BerthError} `store_unavailable`
    */
   async current(): Promise<void> {
-    for (let attempt = 0; performance.now() - this.confirmedAtMs() > trustMs; attempt++) {
-      if (attempt === trustAttempts) throw storeUnavailable('the server answers too slowly')
-      await this.#renewals
-        .run(() => withTimeout(renewTimeoutMs, this.#renew()))
-        .catch((cause: unknown) => {
-          throw toStoreError(cause, 'apply the changes of other gateways')
-        })
-    }
-  }
-
-  async #renew(): Promise<void> {
-    await this.#applied
-    await this.ping()
-    await this.#applied
+    await this.trust.ensure()
   }
 
   on(event: 'up' | 'down', listener: Listener): void {
@@ -216,26 +191,12 @@ export class Store {
     return result
   }
 
-  /**
-   * Sends a PING and waits for the answer. Before the answer, the server reports all changes that it has acknowledged.
-   * The caches may not be used while changes of an earlier exchange are not in force: other gateways would wait for
-   * this gateway in vain.
-   */
+  /** Sends a PING and waits for the answer. Before the answer, the server reports all changes that it has acknowledged. */
   async ping(): Promise<void> {
-    const connection = this.#connection
-    const serves = this.#unapplied === 0
-    const sent = performance.now()
-    await this.run('ping', (client) => withTimeout(pingTimeoutMs, this.#exchange(client, serves)))
-    if (!serves) return
-    this.#unapplied++
-    this.#applied = this.#invalidations.applied().then(() => {
-      this.#unapplied--
-      if (connection === this.#connection) this.#confirmed = Math.max(this.#confirmed, sent)
-    })
+    await this.trust.exchange()
   }
 
   async close(): Promise<void> {
-    this.#closed = true
     this.#stop.abort()
     const connection = this.#connection
     if (connection) {
@@ -269,16 +230,16 @@ export class Store {
   }
 
   async #keepConnected(): Promise<void> {
-    for (let failures = 0; !this.#closed; failures++) {
+    for (let failures = 0; !this.#stop.signal.aborted; failures++) {
       try {
         const connection = await this.#open()
         failures = -1
-        await Promise.all([this.#watch(connection), this.#watchWriters(connection)])
+        await this.#watch(connection)
       } catch (cause) {
         this.#noteFailure(cause, failures)
       }
       const maxMs = this.options.sentinels ? retryMaxMs.sentinels : retryMaxMs.server
-      await this.#pause(Math.min(maxMs, 50 * 2 ** Math.max(0, failures)))
+      await pause(Math.min(maxMs, 50 * 2 ** Math.max(0, failures)), this.#stop.signal)
     }
   }
 
@@ -291,14 +252,15 @@ export class Store {
       onMessage: (message) => this.visibility.receive(message),
       onLost: (cause) => this.#drop(connection, describeError(cause)),
     })
-    const connection = { ...clients, confirmations: this.#confirmationsOf(clients) }
-    if (this.#closed) {
+    const { replicas } = this.#server
+    const confirmer = clients.confirming && { client: clients.confirming, replicas, channel: this.key('confirm') }
+    const connection = { ...clients, confirmations: confirmer && new Confirmations(confirmer) }
+    if (this.#stop.signal.aborted) {
       connection.destroy()
       return connection
     }
     this.#connection = connection
     this.#server.use(server)
-    this.#confirmed = -Infinity
     this.visibility.connected()
     const { at } = server
     this.options.log.info(typeof at === 'string' ? {} : { master: `${at.host}:${at.port}` }, 'store: connected')
@@ -306,52 +268,31 @@ export class Store {
     return connection
   }
 
-  #confirmationsOf({ confirming: client }: StoreConnection): Confirmations | undefined {
-    const { replicas } = this.#server
-    return client && new Confirmations({ client, replicas, channel: this.key('confirm') })
-  }
-
-  /** Sends pings, and asks the Sentinels, until this connection is no longer the current one. */
-  async #watch(connection: ActiveConnection): Promise<void> {
-    while (this.#connection === connection) {
-      await this.#pause(pingEveryMs)
-      if (this.#connection !== connection || this.#closed) return
-      const answered = this.ping().catch((cause: unknown) => this.#drop(connection, describeError(cause)))
-      const checked = this.#server.check().then((why) => why !== '' && this.#drop(connection, why))
-      await Promise.all([answered, checked])
-    }
-  }
-
-  /** Pings the connections that are only used for writes. Their writes have no time limit to notice a failure. */
-  async #watchWriters(connection: ActiveConnection): Promise<void> {
-    const { exclusive, confirming } = connection
-    while (this.#connection === connection) {
-      await this.#pause(pingEveryMs)
-      if (this.#connection !== connection) return
-      const answered = Promise.all([exclusive.ping(), confirming?.ping()])
-      await withTimeout(writerPingTimeoutMs, answered).catch((cause: unknown) =>
-        this.#drop(connection, describeError(cause)),
-      )
-    }
+  #watch(connection: ActiveConnection): Promise<void> {
+    return watchConnection({
+      connection,
+      isCurrent: () => this.#connection === connection,
+      ping: () => this.ping(),
+      checkServer: () => this.#server.check(),
+      drop: (why) => this.#drop(connection, why),
+      stop: this.#stop.signal,
+    })
   }
 
   #drop(connection: ActiveConnection, why: string): void {
     if (this.#connection !== connection) return
     this.#connection = undefined
+    this.trust.reset()
     this.#unconfirmed += connection.confirmations?.failures ?? 0
     this.#why = why
     this.#listeners.down.forEach((listener) => listener())
     connection.destroy() // rejects pending commands
-    if (!this.#closed) this.options.log.error({ why }, 'store: the connection was lost')
+    if (!this.#stop.signal.aborted) this.options.log.error({ why }, 'store: the connection was lost')
   }
 
   #noteFailure(cause: unknown, failures: number): void {
     const why = describeError(cause)
     if (failures === 0 || why !== this.#why) this.options.log.warn({ why }, 'store: the gateway cannot connect')
     this.#why = why
-  }
-
-  async #pause(ms: number): Promise<void> {
-    await delay(ms, undefined, { signal: this.#stop.signal }).catch(() => undefined)
   }
 }
