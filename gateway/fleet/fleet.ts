@@ -5,7 +5,6 @@ import { ensureAuthority, type Authority } from '../pki/authority.js'
 import { GatewayLeaf } from '../pki/gateway-leaf.js'
 import type { Store } from '../store/store.js'
 import { distrustMs } from '../store/plan-visibility.js'
-import type { HostRevision } from '../store/visibility-message.js'
 import { AgentConnector } from './agents/agent-connector.js'
 import { CertificateKeeper } from './certificates.js'
 import { ClockCheck } from './agents/clock-check.js'
@@ -21,11 +20,12 @@ import type {
   HeldRoom,
   HostUpgrades,
   OperationView,
-  OrderedOperation,
 } from './contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestMover } from './moves/guest-mover.js'
+import { MoveDecider } from './moves/move-decider.js'
 import { MoveStore } from './moves/move-store.js'
+import { CreatedGuests } from './created-guests.js'
 import { GuestCreator } from './placement/creation.js'
 import { GuestOwners } from './placement/guest-owners.js'
 import { GuestRegistry } from './placement/guest-registry.js'
@@ -34,17 +34,14 @@ import { RoomStore } from './placement/room-store.js'
 import { StoredHostAdmin } from './host-admin.js'
 import { HostStore } from './host-store.js'
 import { HostUpgrader } from './host-upgrader.js'
-import { Installer } from '../join/installer.js'
-import { ensureJoinKey, pinOf } from '../join/join-key.js'
-import { JoinServer } from '../join/join-server.js'
-import { planCommand } from '../join/plan-command.js'
+import { JoinEndpoint } from '../join/join-endpoint.js'
+import { ensureJoinKey } from '../join/join-key.js'
 import { JoinTokens } from './join-tokens.js'
 import type { ListeningSockets } from '../sockets/listening-sockets.js'
 import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations } from './unlisted-operations.js'
-import { isEnded } from './lists/operation-table.js'
-import { findReported } from './reported-guests.js'
 import { FleetState } from './view.js'
+import { ViewWaits } from './view-waits.js'
 import { WatchedHosts } from './watched-hosts.js'
 
 const hourMs = 3_600_000
@@ -79,19 +76,21 @@ export class GatewayFleet implements Fleet {
   readonly #owners: GuestOwners
   readonly #placement: Placement
   readonly #creator: GuestCreator
+  readonly #created: CreatedGuests
   readonly #keeper: CertificateKeeper
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
   readonly #mover: GuestMover
-  readonly #installer: Installer
+  readonly #decider: MoveDecider
+  readonly #join: JoinEndpoint
+  readonly #waits: ViewWaits
   readonly #timers: NodeJS.Timeout[] = []
-  #joinServer: JoinServer | undefined
 
   private constructor(
     private readonly options: FleetOptions,
-    private readonly authority: Authority,
+    authority: Authority,
     leaf: GatewayLeaf,
-    private readonly joinKeyPem: string,
+    joinKeyPem: string,
   ) {
     const { store, config, log, view = new FleetState() } = options
     this.view = view
@@ -144,14 +143,19 @@ export class GatewayFleet implements Fleet {
       tokens,
       tokenLifetimeMs: config.join_token_minutes * 60_000,
       joinAddresses: () => [this.joinAddress, ...(options.gateways?.otherJoinAddresses ?? [])],
-      installCommand: (token) => this.#planInstall(token),
+      installCommand: (token) => this.#join.installCommand(token),
     })
-    this.#installer = new Installer({
-      packages: config.packages_dir,
-      address: () => this.joinAddress,
-      caPem: authority.caPem,
+    this.#join = new JoinEndpoint({
+      config,
+      authority,
+      leafLifetimeMs,
+      privateKeyPem: joinKeyPem,
       version: options.version,
       hosts: this.hosts,
+      log,
+      sockets: options.sockets,
+      join: (request, source) => this.hosts.join(request, source),
+      joinGateway: options.gateways && ((request) => options.gateways!.join(request)),
     })
     this.upgrades = new HostUpgrader({
       view,
@@ -159,24 +163,18 @@ export class GatewayFleet implements Fleet {
       tokens,
       version: options.version,
       joinAddress: () => this.joinAddress,
-      packagedVersion: () => this.#installer.agentVersion(),
+      packagedVersion: () => this.#join.packagedVersion(),
     })
     const ratios = { cpu, ram, disk }
     const placement = (this.#placement = new Placement({ view, rooms: new RoomStore(store), ratios, log }))
     this.#creator = new GuestCreator({ view, registry, placement, ratios, log, fleet: this })
-    this.#mover = new GuestMover({
-      view,
-      watched,
-      placement,
-      ratios,
-      owners,
-      authority,
-      moves,
-      log,
-      reached: (hostId, revision) => this.reached(hostId, revision),
-    })
+    this.#created = new CreatedGuests({ view, owners, cache, callTimeoutMs })
+    const reached = (hostId: string, revision: number): Promise<void> => this.reached(hostId, revision)
+    this.#mover = new GuestMover({ view, watched, placement, ratios, authority, moves, reached })
+    this.#decider = new MoveDecider({ view, watched, owners, moves, log, reached })
+    this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })
-    store.visibility.onShowing((revision) => this.#shows(revision, distrustMs))
+    store.visibility.onShowing((revision) => this.#waits.revision(revision, distrustMs))
   }
 
   /** Opens the fleet without starting it. Creates the private CA if it does not exist yet. Call it before `store.start()`. */
@@ -200,13 +198,13 @@ export class GatewayFleet implements Fleet {
    */
   async start(): Promise<void> {
     await this.#watched.settle(this.options.settleMs ?? defaultSettleMs)
-    await this.#openJoin().catch(async (error: unknown) => {
+    await this.#join.open().catch(async (error: unknown) => {
       await this.close()
       throw error
     })
     this.#keeper.start()
     this.#cache.start()
-    this.#mover.start()
+    this.#decider.start()
     this.#timers.push(
       setInterval(() => void this.#watched.poll(), pollHostsMs),
       setInterval(() => void this.#sweepReservations(), sweepEveryMs),
@@ -214,25 +212,9 @@ export class GatewayFleet implements Fleet {
     )
   }
 
-  async #openJoin(): Promise<void> {
-    const { config, log, sockets } = this.options
-    this.#joinServer = await JoinServer.start(config.join_listen, {
-      authority: this.authority,
-      leafLifetimeMs: config.certificates.leaf_hours * hourMs,
-      log,
-      privateKeyPem: this.joinKeyPem,
-      installer: this.#installer,
-      sockets,
-      join: (request, source) => this.hosts.join(request, source),
-      joinGateway: this.options.gateways && ((request) => this.options.gateways!.join(request)),
-    })
-    if (/^(0\.0\.0\.0|\[::\]):/.test(this.joinAddress))
-      log.warn({ address: this.joinAddress }, 'join_address is not set: only agents on this machine can join')
-  }
-
   /** Closes the join endpoint. Waits up to `graceMs` for its requests in progress, then aborts them. */
   async closeJoin(graceMs: number): Promise<void> {
-    await this.#joinServer?.close(graceMs)
+    await this.#join.close(graceMs)
   }
 
   /** Closes the fleet. Changes are no longer reported, even before the returned promise resolves. */
@@ -241,7 +223,7 @@ export class GatewayFleet implements Fleet {
     this.#pauses.stop()
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
-    await this.#mover.stop()
+    await this.#decider.stop()
     await this.#cache.stop()
     this.view.hostChanged.releaseAll()
     this.view.operationChanged.releaseAll()
@@ -250,15 +232,7 @@ export class GatewayFleet implements Fleet {
 
   /** host:port at which agents connect to join. */
   get joinAddress(): string {
-    const { join_address, join_listen } = this.options.config
-    if (join_address) return join_address
-    return join_listen.endsWith(':0') ? join_listen.slice(0, -1) + this.#joinServer!.port : join_listen
-  }
-
-  /** Creates the command that installs the agent on a host and joins it. */
-  async #planInstall(token: string): Promise<string> {
-    const hasPackages = await this.#installer.isAvailable()
-    return planCommand({ address: this.joinAddress, pin: pinOf(this.joinKeyPem), token, hasPackages })
+    return this.#join.address
   }
 
   get isComplete(): boolean {
@@ -281,10 +255,7 @@ export class GatewayFleet implements Fleet {
 
   async createGuest(request: GuestCreationRequest): Promise<GuestCreation> {
     const creation = await this.#creator.create(request)
-    await this.#reported(creation, request.operationId)
-    await this.#showCreated(creation, request.operationId)
-    // Stored before the client gets the answer, so that the guest is known even if this gateway and the host fail.
-    if (creation.response.guest) await this.#cache.keep(creation.hostId, creation.response.guest)
+    await this.#created.show(creation, request.operationId)
     return creation
   }
 
@@ -308,62 +279,19 @@ export class GatewayFleet implements Fleet {
     return (await this.#registry.findByOperation(operationId)) !== undefined
   }
 
-  /**
-   * Waits until the view contains a new guest. The revision of the creation is not enough: a busy host combines several
-   * changes of a guest in one report, which then has a later revision.
-   */
-  async #reported({ hostId, response: { guest } }: GuestCreation, operationId: string): Promise<void> {
-    if (!guest) return
-    const isOver = (): boolean => {
-      const host = this.view.findState(hostId)
-      const task = this.view.findOperation(operationId)?.operation
-      return !host?.online || findReported(host, guest.uuid) !== undefined || (task !== undefined && isEnded(task))
-    }
-    await this.view.hostChanged.wait(hostId, this.options.config.agents.call_timeout_ms, isOver)
-  }
-
-  /** Adds a created guest to the view, if the guest's host went offline before it could report the guest. */
-  async #showCreated({ hostId, response }: GuestCreation, operationId: string): Promise<void> {
-    const { guest, operation, revision } = response
-    const host = this.view.findState(hostId)
-    if (!host || host.revision >= revision) return
-    if (guest) {
-      await this.#owners.check(host, [guest])
-      this.view.apply(host, { $case: 'guest', value: guest })
-    }
-    if (operation?.id === operationId) this.view.apply(host, { $case: 'operation', value: operation })
-  }
-
   async findOperation(id: string): Promise<OperationView | undefined> {
     return this.view.findOperation(id) ?? (await this.#unlisted.find(id))
   }
 
-  async ended({ hostId, operationId }: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> {
-    const find = (): OperationView | undefined => this.view.findOperation(operationId)
-    await this.view.operationChanged.wait(operationId, timeoutMs, () => {
-      const known = find()
-      return (known !== undefined && isEnded(known.operation)) || !this.#isOnline(hostId)
-    })
-    return find()
+  ended(...wait: Parameters<Fleet['ended']>): Promise<OperationView | undefined> {
+    return this.#waits.ended(...wait)
   }
 
   async reached(hostId: string, revision: number): Promise<void> {
     await Promise.all([
-      this.#shows({ hostId, revision }, this.options.config.agents.call_timeout_ms),
+      this.#waits.revision({ hostId, revision }),
       this.options.store.visibility.shownEverywhere({ hostId, revision }),
     ])
-  }
-
-  async #shows({ hostId, revision }: HostRevision, timeoutMs: number): Promise<void> {
-    const isOver = (): boolean => {
-      const host = this.view.findState(hostId)
-      return !host?.online || host.revision >= revision
-    }
-    await this.view.hostChanged.wait(hostId, timeoutMs, isOver)
-  }
-
-  #isOnline(hostId: string): boolean {
-    return this.view.findState(hostId)?.online ?? false
   }
 
   /** Does nothing until the list of hosts was read: guests of hosts that are still unknown seem to be deleted. */

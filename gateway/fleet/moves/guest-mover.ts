@@ -1,71 +1,31 @@
-import { setTimeout as delay } from 'node:timers/promises'
-import type { Logger } from 'pino'
 import type { ExpectGuestResponse } from '../../../proto/gen/berth/agent/v1/move.js'
 import type { SubmitOperationResponse } from '../../../proto/gen/berth/agent/v1/operation.js'
 import type { Ratios } from '../../../shared/allocation.js'
-import { KeyedSingleFlight, SingleFlight } from '../../../shared/async/single-flight.js'
-import { BerthError, conflict, describeError } from '../../../shared/errors.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
-import type { Authority } from '../../pki/authority.js'
 import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView, PlannedMove } from '../contract.js'
-import type { GuestOwners } from '../placement/guest-owners.js'
 import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
-import { findReported } from '../reported-guests.js'
 import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
-import { LostMoves } from './lost-moves.js'
-import { Announcer } from './announcer.js'
-import type { MoveDecision, MoveStore, StoredMove } from './move-store.js'
-import { planAnnounced, planMoveStep, type MoveFacts } from './plan-move.js'
+import type { MoveStore, StoredMove } from './move-store.js'
+import { TransferTickets, type TransferTicketsOptions } from './transfer-tickets.js'
 
-/** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
-const ticketMs = 24 * 3_600_000
-const workEveryMs = 1000
-/** For the reconnection after an agent has renewed its key: time limit in ms, and pause between two checks. */
-const renewalMs = 10_000
-const renewalLookMs = 200
-
-export interface GuestMoverOptions {
+export interface GuestMoverOptions extends TransferTicketsOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
   readonly placement: Pick<Placement, 'findTarget' | 'planTargets' | 'reserveTarget' | 'release'>
   readonly ratios: Ratios
-  readonly owners: GuestOwners
-  readonly authority: Authority
   readonly moves: MoveStore
-  readonly log: Logger
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Moves guests between hosts, and decides which host owns them. Any gateway continues moves that another one began. */
+/** Plans moves of guests to other hosts, and begins them. `MoveDecider` continues them. */
 export class GuestMover {
-  readonly #working = new SingleFlight()
-  /** Announcements in progress, by uuid of the moved guest or id of a host. A slow host delays no other moves. */
-  readonly #announcing = new KeyedSingleFlight<string>()
-  #timer: NodeJS.Timeout | undefined
-  #unlisten: (() => void) | undefined
-  readonly #announcer: Announcer
-  readonly #lost = new LostMoves()
-  #isDirty = false
+  readonly #tickets: TransferTickets
 
   constructor(private readonly options: GuestMoverOptions) {
-    this.#announcer = new Announcer(options)
-  }
-
-  start(): void {
-    this.#timer = setInterval(() => this.#wake(), workEveryMs)
-    this.#unlisten = this.options.view.changes.listen((change) => {
-      const isOfMove = change.kind === 'task' && change.after?.operation.action === 'migrate'
-      if (isOfMove || (change.kind === 'guest' && change.after?.guest.ownership?.role === 'handed_over')) this.#wake()
-    })
-  }
-
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    this.#unlisten?.()
-    await this.#working.settled()
-    await Promise.all(this.#announcing.keys.map((uuid) => this.#announcing.settled(uuid)))
+    this.#tickets = new TransferTickets(options)
   }
 
   /** Plans a move without changing anything. @throws {BerthError} if the guest cannot move to the host */
@@ -163,7 +123,7 @@ export class GuestMover {
     const generation = await moves.readGeneration(uuid)
     const { requestedBy, bandwidthMbps } = request
     const value = { uuid, generation, toHostId, toAddress, toSerials: [...serials], bandwidthMbps }
-    const response = await this.#withTicket(move, (ticket) =>
+    const response = await this.#tickets.submit(move, (ticket) =>
       this.#agent(fromHostId).operations.submitOperation({
         operationId: id,
         requestedBy,
@@ -174,100 +134,8 @@ export class GuestMover {
     return { ...plan, response }
   }
 
-  /** Calls `submit` with a ticket for the transfer. Repeats this with a new ticket if the agent has renewed its key. */
-  async #withTicket<T>(move: StoredMove, submit: (ticket: string) => Promise<T>): Promise<T> {
-    for (const startMs = performance.now(); ; await delay(renewalLookMs)) {
-      try {
-        return await submit(await this.#issueTicket(move))
-      } catch (error) {
-        const isEarlierKey = error instanceof BerthError && error.code === 'key_renewed'
-        if (!isEarlierKey) throw error
-        if (performance.now() - startMs < renewalMs) continue
-        throw new BerthError('unavailable', 'host_offline', 'the key of the host is being renewed: try again')
-      }
-    }
-  }
-
-  /** Issues a certificate that allows exactly this transfer, for the key of the source host's agent. */
-  async #issueTicket({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: StoredMove): Promise<string> {
-    const { authority, watched } = this.options
-    const peer = watched.peerOf(fromHostId)
-    if (!peer) throw new BerthError('unavailable', 'host_offline', `host ${fromHostId} is not connected`)
-    const transfer = { moveId, guestUuid, fromHostId, toHostId }
-    return (await authority.certify(peer.publicKey, { role: 'transfer', transfer }, ticketMs)).certificatePem
-  }
-
   #agent(hostId: string): AgentClient {
     return this.options.watched.agent(hostId)
-  }
-
-  #wake(): void {
-    this.#isDirty = true
-    void this.#working.run(() => this.#workAll())
-  }
-
-  async #workAll(): Promise<void> {
-    while (this.#isDirty) {
-      this.#isDirty = false
-      try {
-        const hosts = [...this.options.view.states()]
-        const outdated = hosts.map(({ record, outdated }) => ({ record, copies: [...outdated] }))
-        const moves = await this.options.moves.list()
-        await Promise.all(moves.map((move) => this.#work(move)))
-        for (const lost of this.#lost.find(hosts, moves, performance.now())) await this.options.moves.recover(lost)
-        for (const { record, copies } of outdated)
-          if (copies.length > 0)
-            void this.#announcing.run(record.id, () => this.#announcer.fence(record.id, copies, moves))
-      } catch (error) {
-        this.options.log.debug({ reason: describeError(error) }, 'continuing the moves of containers failed')
-      }
-    }
-  }
-
-  async #work(move: StoredMove): Promise<void> {
-    const step = planMoveStep(move, this.#factsOf(move))
-    if (step === 'wait') return
-    if (step === 'announce') return void this.#announcing.run(move.uuid, () => this.#announce(move))
-    await this.#decide(move, step)
-  }
-
-  async #decide(move: StoredMove, decision: MoveDecision): Promise<void> {
-    const { moves, log } = this.options
-    if (!(await moves.decide(move, decision))) return
-    log.info(
-      { guest: move.uuid, move: move.id, from: move.fromHostId, to: move.toHostId },
-      `a move was decided: ${decision}`,
-    )
-    this.#wake()
-  }
-
-  #factsOf({ id, uuid, fromHostId, toHostId }: StoredMove): MoveFacts {
-    const { view, watched } = this.options
-    const host = view.findState(fromHostId)
-    const guest = host && findReported(host, uuid)
-    return {
-      source: guest && (guest.ownership ?? { role: 'owner', moveId: '' }),
-      operation: view.findOperation(id)?.operation.status,
-      isSourceOnline: host?.online ?? false,
-      isSourceRemoved: watched.isRemoved(fromHostId),
-      isTargetOnline: view.findState(toHostId)?.online ?? false,
-      nowMs: Date.now(),
-    }
-  }
-
-  /** Announces the owner to both hosts: first to the owner, because afterwards the other host deletes its copy. */
-  async #announce(move: StoredMove): Promise<void> {
-    const { moves, log } = this.options
-    try {
-      if (!(await moves.confirmDecided(move))) return
-      const step = planAnnounced(move, await this.#announcer.appointOwner(move), this.#factsOf(move))
-      if (step === 'wait') return
-      if (step === 'return') return await this.#decide(move, 'return')
-      if (step === 'tell') await this.#announcer.dismissOther(move)
-      await moves.forget(move)
-    } catch (error) {
-      log.debug({ guest: move.uuid, reason: describeError(error) }, 'announcing the owner of a container failed')
-    }
   }
 }
 

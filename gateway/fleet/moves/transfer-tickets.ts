@@ -1,0 +1,44 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { BerthError } from '../../../shared/errors.js'
+import type { Authority } from '../../pki/authority.js'
+import type { WatchedHosts } from '../watched-hosts.js'
+import type { StoredMove } from './move-store.js'
+
+/** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
+const ticketMs = 24 * 3_600_000
+/** For the reconnection after an agent has renewed its key: time limit in ms, and pause between two checks. */
+const renewalMs = 10_000
+const renewalLookMs = 200
+
+export interface TransferTicketsOptions {
+  readonly authority: Authority
+  readonly watched: Pick<WatchedHosts, 'peerOf'>
+}
+
+/** Issues tickets, with which the agent of the source host may transfer a guest to the target host. */
+export class TransferTickets {
+  constructor(private readonly options: TransferTicketsOptions) {}
+
+  /** Calls `submit` with a ticket for the transfer. Repeats this with a new ticket if the agent has renewed its key. */
+  async submit<T>(move: StoredMove, submit: (ticket: string) => Promise<T>): Promise<T> {
+    for (const startMs = performance.now(); ; await delay(renewalLookMs)) {
+      try {
+        return await submit(await this.#issue(move))
+      } catch (error) {
+        const isEarlierKey = error instanceof BerthError && error.code === 'key_renewed'
+        if (!isEarlierKey) throw error
+        if (performance.now() - startMs < renewalMs) continue
+        throw new BerthError('unavailable', 'host_offline', 'the key of the host is being renewed: try again')
+      }
+    }
+  }
+
+  /** Issues a certificate that allows exactly this transfer, for the key of the source host's agent. */
+  async #issue({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: StoredMove): Promise<string> {
+    const { authority, watched } = this.options
+    const peer = watched.peerOf(fromHostId)
+    if (!peer) throw new BerthError('unavailable', 'host_offline', `host ${fromHostId} is not connected`)
+    const transfer = { moveId, guestUuid, fromHostId, toHostId }
+    return (await authority.certify(peer.publicKey, { role: 'transfer', transfer }, ticketMs)).certificatePem
+  }
+}
