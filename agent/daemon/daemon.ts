@@ -96,6 +96,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const { config, log } = options
   const identityDir = join(config.state_dir, 'identity')
   const tls = createServerCredentials(identityDir)
+  closers.add(() => tls.close())
   for (const directory of [config.state_dir, config.run_dir]) await mkdir(directory, { recursive: true, mode: 0o711 })
   closers.add(lockState(join(config.state_dir, 'lock.db')))
   const host = await (options.openHost ?? openHost)(config, log, closers)

@@ -1,6 +1,6 @@
 import { ServerCredentials, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js'
 import { X509Certificate } from 'node:crypto'
-import { watchFile } from 'node:fs'
+import { unwatchFile, watchFile, type Stats } from 'node:fs'
 import type { PeerCertificate, SecureContextOptions, TlsOptions } from 'node:tls'
 import { BerthError } from '../../shared/errors.js'
 import { toStatus } from '../../shared/grpc-errors.js'
@@ -59,6 +59,8 @@ export interface AgentTls {
    * that were opened before belong to the former gateway.
    */
   onMoved(listener: (identity: AgentIdentity) => void): void
+  /** Stops to notice that `berth-agent join` has replaced the identity. */
+  close(): void
 }
 
 /**
@@ -81,7 +83,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
     if (hasMoved(before, identity)) for (const listener of movedListeners) listener(identity)
     return identity
   }
-  onIdentityReplaced(identityDir, reload)
+  const close = onIdentityReplaced(identityDir, reload)
   return {
     credentials,
     guard,
@@ -95,6 +97,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
     options: () => ({ requestCert: true, rejectUnauthorized: true, ...tlsRules, ...contextOf(identity) }),
     onReplaced: (listener) => replacedListeners.push(listener),
     onMoved: (listener) => movedListeners.push(listener),
+    close,
   }
 }
 
@@ -102,10 +105,13 @@ function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || before.caPem !== after.caPem
 }
 
-/** Makes a running agent use the identity that `berth-agent join` has written, without a restart. */
-function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): void {
+/**
+ * Makes a running agent use the identity that `berth-agent join` has written, without a restart.
+ * @returns a function that ends this
+ */
+function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): () => void {
   const { identity } = identityPaths(identityDir)
-  watchFile(identity, { interval: rejoinNoticedMs, persistent: false }, (now) => {
+  const listener = (now: Stats): void => {
     if (now.size === 0) return
     try {
       reload()
@@ -113,7 +119,9 @@ function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): v
       // As long as the file is invalid, the agent continues to use its present identity.
       if (!(error instanceof BerthError)) throw error
     }
-  })
+  }
+  watchFile(identity, { interval: rejoinNoticedMs, persistent: false }, listener)
+  return () => unwatchFile(identity, listener)
 }
 
 type PeerCheck = ReturnType<typeof createPeerCheck>

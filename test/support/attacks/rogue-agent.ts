@@ -67,6 +67,7 @@ export class RogueAgent {
   stop(): void {
     this.bound.close()
     this.server.forceShutdown()
+    this.tls.close()
   }
 
   async destroy(): Promise<void> {
