@@ -123,7 +123,7 @@ class GatewayJoin {
     const { id, name, state } = JSON.parse(openAnswer(key, fields as unknown as SealedAnswer)) as JoinedGateway
     if (id !== this.id)
       throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another gateway')
-    await writeSharedState(this.#prepared, this.#stateDir, state)
+    await writeSharedState(this.#prepared, state)
     // With this file, the package berth-gateway creates no admin API key, which would be valid for the whole fleet.
     await writeFileAtomic(join(this.#prepared, 'admin-key-created'), '')
     await writeOwnGateway(this.#prepared, { id, name })
@@ -175,17 +175,8 @@ class GatewayJoin {
  * @throws {BerthError} `store_unavailable`, `wrong_store`
  */
 async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {
-  // The settings name files by their final paths. The files are still in `prepared`, so these paths are replaced.
   const config = withJoinedStore({ ...context.config, state_dir: prepared })
-  const isPath = (value: unknown): value is string =>
-    typeof value === 'string' && value.startsWith(`${context.config.state_dir}/`)
-  const redis = Object.fromEntries(
-    Object.entries(config.redis).map(([key, value]) => [
-      key,
-      isPath(value) ? value.replace(context.config.state_dir, prepared) : value,
-    ]),
-  ) as typeof config.redis
-  const list = await readGateways({ ...context, config: { ...config, redis } })
+  const list = await readGateways({ ...context, config })
   if (!list.gateways.some((gateway) => gateway.id === id))
     throw conflict(
       'wrong_store',

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ConfigError } from '../../shared/errors.js'
 import type { GatewayConfig } from '../config.js'
-import { storeSettings } from './shared-state.js'
+import { resolveFiles, storeSettings } from './shared-state.js'
 
 /**
  * Adds the settings of the store that this gateway got when it joined the fleet, unless gateway.yaml names a store.
@@ -12,7 +12,7 @@ export function withJoinedStore(config: GatewayConfig): GatewayConfig {
   const { redis, state_dir: stateDir } = config
   if (redis.url !== '' || redis.sentinels.length > 0) return config
   const joined = readSettings(join(stateDir, storeSettings))
-  return joined ? { ...config, redis: { ...redis, ...joined } } : config
+  return joined ? { ...config, redis: { ...redis, ...resolveFiles(stateDir, joined) } } : config
 }
 
 function readSettings(path: string): Partial<GatewayConfig['redis']> | undefined {

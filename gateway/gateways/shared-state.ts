@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { conflict } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
 import type { GatewayConfig } from '../config.js'
@@ -51,14 +51,18 @@ async function readAll(paths: readonly (readonly [name: string, path: string])[]
   return Object.fromEntries(await Promise.all(contents))
 }
 
-/**
- * Writes the shared state into a directory.
- * @param stateDir final place of this directory: the settings contain paths of files in it
- */
-export async function writeSharedState(directory: string, stateDir: string, state: SharedState): Promise<void> {
+/** Writes the shared state into a directory. The settings of the store name files relative to it. */
+export async function writeSharedState(directory: string, state: SharedState): Promise<void> {
   for (const name of sharedFiles) await writeFileAtomic(join(directory, name), state.files[name] ?? '')
   const named = fileKeys.filter((key) => state.redisFiles[key] !== undefined)
   for (const key of named) await writeFileAtomic(join(directory, storeDirectory, key), state.redisFiles[key] ?? '')
-  const paths = Object.fromEntries(named.map((key) => [key, join(stateDir, storeDirectory, key)]))
+  const paths = Object.fromEntries(named.map((key) => [key, join(storeDirectory, key)]))
   await writeFileAtomic(join(directory, storeSettings), JSON.stringify({ ...state.redis, ...paths }, null, 2))
+}
+
+/** Returns settings that `writeSharedState` has written, with absolute paths of files. */
+export function resolveFiles(stateDir: string, settings: Partial<RedisSettings>): Partial<RedisSettings> {
+  const named = fileKeys.filter((key) => settings[key])
+  const paths = named.map((key) => [key, resolve(stateDir, settings[key] ?? '')] as const)
+  return { ...settings, ...Object.fromEntries(paths) }
 }
