@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { join } from 'node:path'
+import { Closers } from '../../agent/daemon/closers.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import { Browser, makeAdmin, password } from '../support/gateway/browser.js'
 import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group.js'
@@ -20,7 +21,10 @@ describe('three gateways on one Redis', function () {
   before(async () => {
     group = await GatewayGroup.start(3, { slowMs })
   })
-  after(() => group.close())
+  after(() => group?.close())
+  /** Closes what a test has started, even if the test failed before it had started everything. */
+  const closers = new Closers()
+  afterEach(() => closers.run())
   beforeEach(() => chooseWriter(0))
 
   /** Selects the gateway at which this round writes. The round reads at all other gateways. */
@@ -108,38 +112,34 @@ describe('three gateways on one Redis', function () {
   })
 
   it('show a changed container at once, although the connections of some gateways to its host are slow', async () => {
-    const { agent, line } = await addAgent()
-    try {
-      let stale = 0
-      for (let round = 0; round < rounds / 3; round++) {
-        chooseWriter(round)
-        const expiry = `${2040 + (round % 50)}-01-02 00:00:00`
-        const body = { expires_at: expiry }
-        expect((await writer.request('PUT', '/containers/1/expiry', { body })).status).to.equal(200)
-        const replies = await Promise.all(others.map((member) => member.request('GET', '/containers/1')))
-        stale += replies.filter(({ body }) => body.data.expires_at !== expiry).length
-      }
-      expect(stale).to.equal(0)
-    } finally {
-      line.close()
-      await agent.destroy()
+    await addAgent()
+    let stale = 0
+    for (let round = 0; round < rounds / 3; round++) {
+      chooseWriter(round)
+      const expiry = `${2040 + (round % 50)}-01-02 00:00:00`
+      const body = { expires_at: expiry }
+      expect((await writer.request('PUT', '/containers/1/expiry', { body })).status).to.equal(200)
+      const replies = await Promise.all(others.map((member) => member.request('GET', '/containers/1')))
+      stale += replies.filter(({ body }) => body.data.expires_at !== expiry).length
     }
+    expect(stale).to.equal(0)
   })
 
   /** Adds a host with a container. Connections to the host's agent are alternately fast and slow. */
-  async function addAgent(): Promise<{ agent: LabAgent; line: SlowLine }> {
+  async function addAgent(): Promise<void> {
     const made = await writer.request('POST', '/hosts', { body: { name: 'slow', address: '127.0.0.1:2' } })
     const { host, join_token: token } = made.body.data
     const identityDir = join(group.directory, 'agent')
     await joinGateway(token, identityDir)
     const agent = await LabAgent.start({ identityDir })
+    closers.add(() => agent.destroy())
     agent.seed(1, 1)
     const port = Number(agent.address.split(':')[1])
     const line = await SlowLine.start({ port, host: '127.0.0.1' }, 5 * slowMs, (_, connection) => connection % 2 === 0)
+    closers.add(() => line.close())
     await writer.request('PATCH', `/hosts/${host.id}`, { body: { address: line.address } })
     for (const member of group.members)
       await waitFor(async () => (await member.request('GET', `/hosts/${host.id}`)).body.data.status === 'online')
-    return { agent, line }
   }
 
   it('show a new host, and whether a host is draining, at once', async () => {

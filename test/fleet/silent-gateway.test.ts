@@ -12,7 +12,7 @@ describe('two gateways on one Redis, one of which is silent', function () {
     group = await GatewayGroup.start(2)
     ;[writer, silent] = group.members as [GroupMember, GroupMember]
   })
-  after(() => group.close())
+  after(() => group?.close())
   afterEach(async () => {
     process.kill(silent.process.pid, 'SIGCONT')
     group.slowLine.release()

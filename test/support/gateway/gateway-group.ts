@@ -1,4 +1,3 @@
-import { cpSync, rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +6,7 @@ import { createClient } from '../ask.js'
 import { SlowLine } from '../slow-line.js'
 import { waitFor } from '../wait.js'
 import { checkAnswer } from './api-call.js'
-import { GatewayProcess } from './gateway-process.js'
+import { GatewayProcess, shareState } from './gateway-process.js'
 import { startTestRedis, type TestRedis } from './redis.js'
 import type { Reply, RequestOptions } from './test-gateway.js'
 
@@ -35,19 +34,27 @@ export class GatewayGroup {
     const directory = await mkdtemp(join(tmpdir(), 'btest-group-'))
     const redis = await startTestRedis()
     const slowLine = await SlowLine.toRedis(redis.url, slowMs)
-    const processes: GatewayProcess[] = []
-    for (let index = 0; index < count; index++) {
-      const url = index === count - 1 ? `redis://${slowLine.address}` : redis.url
-      processes.push(await createGateway(join(directory, String(index)), url, processes[0]))
+    const members: GroupMember[] = []
+    const group = new GatewayGroup(members, directory, redis, slowLine)
+    try {
+      for (let index = 0; index < count; index++) {
+        const url = index === count - 1 ? `redis://${slowLine.address}` : redis.url
+        members.push(await createMember(join(directory, String(index)), url, members[0]?.process))
+      }
+      await group.#startMembers()
+      return group
+    } catch (error) {
+      await group.close()
+      throw error
     }
-    const [first] = processes
-    const members = processes.map((process) => memberOf(process, first!.adminKey))
-    for (const { process } of members) process.start()
-    for (const member of members)
+  }
+
+  async #startMembers(): Promise<void> {
+    for (const { process } of this.members) process.start()
+    for (const member of this.members)
       await waitFor(async () => (await member.request('GET', '/dashboard').catch(() => undefined))?.status === 200, {
         what: () => `gateway ready\n${member.process.logTail()}`,
       })
-    return new GatewayGroup(members, directory, redis, slowLine)
   }
 
   async close(): Promise<void> {
@@ -61,22 +68,15 @@ export class GatewayGroup {
   }
 }
 
-async function createGateway(directory: string, redisUrl: string, first?: GatewayProcess): Promise<GatewayProcess> {
+async function createMember(directory: string, redisUrl: string, first?: GatewayProcess): Promise<GroupMember> {
   const gateway = await GatewayProcess.create(directory, '127.0.0.1', {
     tls_listen: '',
     http_listen: '',
     redis: { url: redisUrl },
     limits: { auth_failures_per_minute: 1_000_000 },
   })
-  if (first) shareState(first.directory, directory)
-  return gateway
-}
-
-/** Copies the secret and the CA of the first gateway. */
-function shareState(from: string, to: string): void {
-  rmSync(join(to, 'state'), { recursive: true })
-  for (const shared of ['secret', 'pki'])
-    cpSync(join(from, 'state', shared), join(to, 'state', shared), { recursive: true, preserveTimestamps: true })
+  if (first) shareState(first, gateway)
+  return memberOf(gateway, (first ?? gateway).adminKey)
 }
 
 function memberOf(process: GatewayProcess, adminKey: string): GroupMember {
