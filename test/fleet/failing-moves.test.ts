@@ -1,0 +1,130 @@
+import { expect } from 'chai'
+import { once } from 'node:events'
+import { copyStopped } from '../../agent/guests/moves/copy-disk.js'
+import { guestSubject } from '../../agent/guests/operations/guest-order.js'
+import type { MoveInput } from '../../agent/guests/moves/move-input.js'
+import type { StepEvent } from '../../agent/operations/types.js'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { silentLog } from '../support/gateway/redis.js'
+import { MoveLab } from '../support/memory/move-lab.js'
+import { waitFor } from '../support/wait.js'
+
+const steps = ['copy', 'leave', 'stop', 'last', 'hand_over', 'remove'] as const
+const phases = ['before-run', 'after-run'] as const
+const ticketMs = 24 * 3_600_000
+
+describe('a move of a guest that fails or is interrupted', function () {
+  let lab: MoveLab
+  before(async () => {
+    lab = await MoveLab.start()
+  })
+  after(() => lab?.close())
+  afterEach(() => lab?.reset())
+
+  for (const [name, code, spoil] of [
+    [
+      'the ticket expires before the target would have the last changes',
+      'ticket_expired',
+      () => (lab.source.now = () => Date.now() + ticketMs - 1000),
+    ],
+    [
+      'the limits of the guest were raised above the free resources of the target during the move',
+      'resource_exhausted',
+      ({ uuid }: Guest) => {
+        const { limits } = lab.source.journal((store) => store.get(uuid)).spec
+        lab.source.update(uuid, { limits: { ...limits, vcpuMilli: 256_000 } })
+      },
+    ],
+    [
+      'the guest got another address during the move',
+      'guest_changed',
+      ({ uuid }: Guest) => lab.source.journal((store) => store.setAddresses(uuid, 4, ['198.51.100.77'])),
+    ],
+  ] as const)
+    it(`does not stop the guest if ${name}`, async () => {
+      const guest = await lab.addGuest()
+      const begun = new Set<string>()
+      lab.source.observer = ({ step, phase }) => {
+        if (step === 'copy' && phase === 'before-run') spoil(guest)
+        if (phase === 'before-run') begun.add(step)
+      }
+      const request = lab.requestFor(guest)
+      await lab.fleet.moveGuest(request)
+      await waitFor(() => lab.statusOf(request.operationId) === 'failed', {
+        what: () => `the failure of ${JSON.stringify(lab.fleet.view.findOperation(request.operationId))}`,
+      })
+      expect(lab.fleet.view.findOperation(request.operationId)?.operation.errorCode).to.equal(code)
+      expect([...begun]).to.deep.equal(['copy'])
+      await lab.expectOnlyAt('host-a', guest)
+    })
+
+  it('aborts the last step of a move if the target does not finish in time', async () => {
+    const guest = await lab.addGuest()
+    const request = lab.requestFor(guest)
+    const { faults } = lab.target.host
+    let error: unknown
+    lab.source.observer = async ({ step, phase }) => {
+      if (step !== 'last' || phase !== 'before-run' || error !== undefined) return
+      const released = new AbortController()
+      faults.prepare = async () => void (await once(released.signal, 'abort'))
+      error = await copyLast(request.operationId, guest, 100).catch((cause: unknown) => cause)
+      delete faults.prepare
+      released.abort()
+    }
+    await lab.fleet.moveGuest(request)
+    await waitFor(() => lab.statusOf(request.operationId) === 'done')
+    expect(error).to.include({ code: 'move_too_slow' })
+    await lab.expectOnlyAt('host-b', guest)
+  })
+
+  /** Runs the last transfer of a move (step `last`) outside of the move's operation, with another time limit. */
+  async function copyLast(operationId: string, { uuid }: Guest, withinMs: number): Promise<void> {
+    const { context, engine } = lab.source.domain
+    const step = {
+      operationId,
+      subject: guestSubject(uuid),
+      input: engine.store.findJournaled(operationId)!.input as MoveInput,
+      repeated: false,
+      signal: new AbortController().signal,
+      log: silentLog,
+      report: () => undefined,
+      yieldWhile: <T>(work: Promise<T>) => work,
+    }
+    await copyStopped({ context, readTraffic: async () => null }, step, withinMs)
+  }
+
+  for (const step of steps)
+    for (const phase of phases) {
+      // A failure does not undo these steps: after `hand_over` the gateway decides, and `remove` is repeated.
+      const isUndone = !['hand_over', 'remove'].includes(step)
+      if (isUndone)
+        it(`leaves the guest on its host if a move fails immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
+          const guest = await lab.addGuest()
+          lab.source.observer = failOnce(step, phase)
+          expect(await lab.move(guest)).to.equal('failed')
+          await lab.expectOnlyAt('host-a', guest)
+        })
+
+      it(`leaves exactly one copy of a guest if the target host of its move restarts immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
+        const guest = await lab.addGuest()
+        let isDone = false
+        lab.source.observer = async (event) => {
+          if (isDone || event.step !== step || event.phase !== phase) return
+          isDone = true
+          await lab.target.restart()
+          await waitFor(() => lab.fleet.findHost('host-b')?.state === 'online')
+        }
+        const status = await lab.move(guest)
+        await lab.expectOnlyAt(status === 'done' ? 'host-b' : 'host-a', guest)
+      })
+    }
+})
+
+function failOnce(step: string, phase: string): (event: StepEvent) => void {
+  let isDone = false
+  return (event) => {
+    if (isDone || event.step !== step || event.phase !== phase) return
+    isDone = true
+    throw new Error('a fault of the test')
+  }
+}
