@@ -61,9 +61,9 @@ describe('the plan of the test processes', () => {
     expect(labels(files)).to.deep.equal([['test/api (1)'], ['test/api/10.test.ts']])
   })
 
-  it('puts up to three browser test files into one process', () => {
-    const files = ['a', 'b', 'c', 'd'].map((name) => `test/browser/${name}.test.ts`)
-    expect(labels(files)).to.deep.equal([['test/browser (1)'], ['test/browser/d.test.ts']])
+  it('puts up to five browser test files into one process', () => {
+    const files = [...'abcdef'].map((name) => `test/browser/${name}.test.ts`)
+    expect(labels(files)).to.deep.equal([['test/browser (1)'], ['test/browser/f.test.ts']])
   })
 
   it('puts all test files that lie next to the code of one top-level folder, such as agent, into one process', () =>

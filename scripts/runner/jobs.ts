@@ -11,9 +11,9 @@ const unitFolders = ['agent', 'gateway', 'panel', 'shared', 'scripts'] as const
 
 /**
  * Folders whose files share processes, with the number of files per process. Each process of the first four loads the
- * product, which takes longer than most of their tests. Browser tests share Chromium.
+ * product and compiles the checks of its responses, which takes longer than most tests. Browser tests share Chromium.
  */
-const sharedFolders = { api: 10, fleet: 10, operations: 10, store: 10, browser: 3 } as const
+const sharedFolders = { api: 10, fleet: 10, operations: 10, store: 10, browser: 5 } as const
 
 /** Files that mostly compute. They need only loopback, a directory and network namespaces of their own. */
 const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|store)\//
