@@ -121,16 +121,8 @@ export class GatewayFleet implements Fleet {
         connectionFailed: (watcher, reason) => void this.#keeper.renewRefused(watcher, reason),
       },
     }))
-    this.#keeper = new CertificateKeeper({
-      authority,
-      leaf,
-      leafLifetimeMs,
-      log,
-      clock,
-      callTimeoutMs,
-      connector,
-      watched,
-    })
+    const certificates = { authority, leaf, leafLifetimeMs, clock }
+    this.#keeper = new CertificateKeeper({ ...certificates, log, callTimeoutMs, connector, watched })
     const tokens = new JoinTokens(store, authority)
     this.hosts = new StoredHostAdmin({
       view,
