@@ -95,7 +95,7 @@ describe('restic with a hostile backup target', function () {
        head -c 130M /dev/urandom >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
        setfattr -n user.note -v kept sparse; chown 12:34 sparse; chmod 4750 sparse; touch -d @1.123456789 sparse copy2`,
     )
-    const describe = `find . -printf '%p %y %s %m %U:%G %T@ %n\\n' | sort; getfattr -Rd . ; find . -type f | sort | xargs -d '\\n' cat | md5sum`
+    const describe = `find . -printf '%p %y %s %m %U:%G %T@ %n\\n' | sort; getfattr -Rd . ; find . -type f | sort | xargs -d '\\n' cat | openssl dgst -sha256`
     const directory = join(scratch.path, 'large')
     const fetching = new ResticRepositories({ directory, patienceMs: 3000, memoryBytes: 2 ** 31, parallel: 1, log })
     const [id, target] = [randomUUID(), join(scratch.path, 'vault')]

@@ -9,6 +9,7 @@ import { powerOrder } from '../support/host/agent-calls.js'
 import { BackupHost } from '../support/host/backup-host.js'
 import { installBusyboxImage } from '../support/guests/busybox-image.js'
 import { lxc } from '../support/guests/guest-kinds.js'
+import { randomFunction } from '../support/random-data.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
 import { waitFor } from '../support/wait.js'
@@ -24,7 +25,7 @@ const disks: readonly (readonly [string, string])[] = [
   ['with no files except those of its image', ':'],
   [
     'with reflinks, hard links, sparse and compressed files',
-    `head -c 100M /dev/urandom >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
+    `random 100M >data; for i in 1 2 3 4; do cp --reflink=always data copy$i; done
      dd if=/dev/urandom of=copy4 bs=1M count=2 seek=40 conv=notrunc status=none; echo end >>copy4
      for at in 1 100 300; do dd if=/dev/urandom of=sparse bs=4k count=10 seek=$((at * 256)) conv=notrunc status=none; done
      truncate -s 500M sparse; ln data hard
@@ -34,7 +35,7 @@ const disks: readonly (readonly [string, string])[] = [
   ],
   [
     'that is completely full with data and small files',
-    `head -c 900M /dev/urandom >data
+    `random 900M >data
      perl -e 'for my $i (1 .. 300000) { mkdir "d$1" if $i =~ /^(\\d+)000$/; open(my $f, ">", "d$1/$i") or exit; print $f "x" x 1500 }'`,
   ],
 ]
@@ -90,13 +91,13 @@ describe('a backup of a disk', function () {
     const data = join(host.rootOf(guest), 'data')
     rmSync(data, { recursive: true, force: true })
     mkdirSync(data)
-    spawnSync('/bin/bash', ['-c', script], { cwd: data, stdio: 'ignore' }) // the script fails if it fills the disk
+    spawnSync('/bin/bash', ['-c', randomFunction + script], { cwd: data, stdio: 'ignore' }) // the script fails if it fills the disk
     sh('sync', '-f', data)
   }
 
   /** Describes the contents, times, links and sizes of the files that the script created. */
   function describeData(uuid: string): string {
-    const list = `find . -printf '%p %y %s %m %T@ %n\\n' | grep -v ' d ' | sort; find . -type f -print0 | sort -z | xargs -0 -r cat | md5sum`
+    const list = `find . -printf '%p %y %s %m %T@ %n\\n' | grep -v ' d ' | sort; find . -type f -print0 | sort -z | xargs -0 -r cat | openssl dgst -sha256`
     return execFileSync('/bin/bash', ['-c', list], {
       cwd: join(host.rootOf(uuid), 'data'),
       encoding: 'utf8',
@@ -122,9 +123,9 @@ describe('a backup of a disk', function () {
     })
 
   it('is restored completely, even if the snapshots of the disk retain more data than the disk contains', async () => {
-    fill('head -c 500M /dev/urandom >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
+    fill('random 500M >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
     const { id: snapshotId } = await host.done({ $case: 'snapshotCreate', value: { uuid: guest, description: '' } })
-    fill('head -c 600M /dev/urandom >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
+    fill('random 600M >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
     const data = describeData(guest)
     expect(await freeBytes(guest)).to.be.below(0)
     const id = await host.backUp(guest, target)
@@ -138,7 +139,7 @@ describe('a backup of a disk', function () {
   })
 
   it('can be restored without its list of sparse and shared ranges, because the guest temporarily gets space for complete files', async () => {
-    fill('head -c 100M /dev/urandom >data; truncate -s 2000M sparse')
+    fill('random 100M >data; truncate -s 2000M sparse')
     const [before, data] = [await freeBytes(guest), describeData(guest)]
     const id = await host.backUp(guest, target)
     replaceWithoutLayout()

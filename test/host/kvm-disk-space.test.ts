@@ -9,6 +9,7 @@ import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { plainSpec, powerOrder, reinstallOrder, resetPasswordOrder } from '../support/host/agent-calls.js'
 import { BackupHost } from '../support/host/backup-host.js'
 import { kvm } from '../support/guests/guest-kinds.js'
+import { randomFunction } from '../support/random-data.js'
 import { refusal } from '../support/refusal.js'
 import { scratchDirectory } from '../support/scratch.js'
 import { sh } from '../support/sh.js'
@@ -21,10 +22,10 @@ const treesMib = 8
 const [imageMib, imageDataMib] = [64, 8]
 
 const bash = (script: string, ...args: string[]): string =>
-  execFileSync('/bin/bash', ['-euo', 'pipefail', '-c', script, 'bash', ...args], { encoding: 'utf8' })
+  execFileSync('/bin/bash', ['-euo', 'pipefail', '-c', randomFunction + script, 'bash', ...args], { encoding: 'utf8' })
 
 const randomAt = (seekMib: number, megabytes: number): string =>
-  `dd if=/dev/urandom of="$1" bs=1M seek=${seekMib} count=${megabytes} conv=notrunc oflag=direct status=none`
+  `random ${megabytes}M | dd of="$1" bs=1M seek=${seekMib} iflag=fullblock conv=notrunc oflag=direct status=none`
 
 interface Disk {
   /** Amount of data that is not zero, in MiB. */
