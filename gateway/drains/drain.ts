@@ -1,3 +1,5 @@
+import type { DrainResult } from '../fleet/host-record.js'
+
 /** `done`: no container is left to move. `canceled`: the remaining containers stay where they are. */
 export const drainStates = ['running', 'paused', 'canceled', 'done'] as const
 export type DrainState = (typeof drainStates)[number]
@@ -38,17 +40,6 @@ export interface Drain {
   readonly startedBy: string
   readonly startedAtMs: number
   /** End of the drain in ms since 1970. 0 until the end. */
-  readonly endedAtMs: number
-}
-
-/** Result of a drain that has ended: numbers of containers by state. */
-export interface DrainResult {
-  readonly id: string
-  readonly direction: DrainDirection
-  readonly state: DrainState
-  readonly moved: number
-  readonly failed: number
-  readonly skipped: number
   readonly endedAtMs: number
 }
 

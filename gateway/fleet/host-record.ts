@@ -1,6 +1,17 @@
-import type { DrainResult } from '../drains/drain.js'
 import type { InstallReport } from '../join/installer.js'
 import type { HostUpgrade } from '../join/host-upgrade.js'
+
+/** Result of a drain that has ended: numbers of containers by state. */
+export interface DrainResult {
+  readonly id: string
+  /** `away`: containers left the host. `back`: they returned. */
+  readonly direction: string
+  readonly state: string
+  readonly moved: number
+  readonly failed: number
+  readonly skipped: number
+  readonly endedAtMs: number
+}
 
 /** A stored host: settings of administrators, and its certificates. */
 export interface HostRecord {

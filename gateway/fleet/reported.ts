@@ -1,7 +1,7 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
-import type { DrainResult } from '../drains/drain.js'
+import type { DrainResult } from './host-record.js'
 import type { InstallReport } from '../join/installer.js'
 import type { HostUpgrade } from '../join/host-upgrade.js'
 import type { PublicAddress } from './public-address.js'

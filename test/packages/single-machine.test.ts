@@ -28,7 +28,7 @@ describe('a single machine with gateway and agent', function () {
 
   before(async () => {
     repository.publish(first)
-    machine = await SystemdMachine.create('btest-single', { hasCheckout: false })
+    machine = await SystemdMachine.create('btest-sgl-machine', { hasCheckout: false })
     await machine.start()
   })
   after(() => {
