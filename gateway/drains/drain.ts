@@ -56,6 +56,9 @@ export function resultOf({ id, direction, state, guests, endedAtMs }: Drain): Dr
   }
 }
 
+/** The last drain of each host, by id of the host. */
+export type DrainsByHost = Readonly<Record<string, Drain>>
+
 export function newDrainedGuest({ uuid, name }: { readonly uuid: string; readonly name: string }): DrainedGuest {
   return { uuid, name, state: 'waiting', moveId: '', attempts: 0, retryAtMs: 0, toHostId: '', message: '' }
 }

@@ -8,9 +8,24 @@ import { statusOf } from '../fleet/guest-status.js'
 import { StoredDocument } from '../store/document.js'
 import { Lease } from '../store/lease.js'
 import type { Store } from '../store/store.js'
-import { isActive, isMoving, newDrainedGuest, resultOf, type Drain, type DrainedGuest } from './drain.js'
+import {
+  isActive,
+  isMoving,
+  newDrainedGuest,
+  resultOf,
+  type Drain,
+  type DrainedGuest,
+  type DrainsByHost,
+} from './drain.js'
 import { planCommand, planReturn, refuseSecondDrain, type DrainCommand } from './plan-command.js'
-import { failMove, planDrain, recordTarget, type DrainedGuestFacts, type DrainFacts } from './plan-drain.js'
+import {
+  failMove,
+  forgetOldest,
+  planDrain,
+  recordTarget,
+  type DrainedGuestFacts,
+  type DrainFacts,
+} from './plan-drain.js'
 
 export interface DrainsOptions {
   readonly store: Store
@@ -30,8 +45,6 @@ export interface DrainRequest {
   readonly bandwidthMbps: number
   readonly startedBy: string
 }
-
-type DrainsByHost = Readonly<Record<string, Drain>>
 
 /**
  * Moves all containers of a host to other hosts, a few at a time, and back. The state is in the store, and only one
@@ -177,7 +190,7 @@ export class Drains {
   async #update(hostId: string, change: (old: Drain | undefined) => Drain | undefined, lease?: Lease): Promise<Drain> {
     const drains = await this.#document.update((old) => {
       const drain = change(old[hostId])
-      return drain ? { ...old, [hostId]: drain } : old
+      return drain ? forgetOldest({ ...old, [hostId]: drain }) : old
     }, lease)
     return drains[hostId]!
   }

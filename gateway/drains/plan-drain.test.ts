@@ -1,7 +1,15 @@
 import { expect } from 'chai'
 import { newDrainedGuest, type Drain, type DrainedGuest } from './drain.js'
 import { planCommand, planReturn, refuseSecondDrain } from './plan-command.js'
-import { failMove, maxAttempts, planDrain, type DrainedGuestFacts, type DrainFacts } from './plan-drain.js'
+import {
+  failMove,
+  forgetOldest,
+  maxAttempts,
+  mostRetained,
+  planDrain,
+  type DrainedGuestFacts,
+  type DrainFacts,
+} from './plan-drain.js'
 
 const guest = (name: string, fields: Partial<DrainedGuest> = {}): DrainedGuest => ({
   ...newDrainedGuest({ uuid: name, name }),
@@ -136,6 +144,27 @@ describe('the plan of a drain', () => {
     const back = drain([moving('a')], { direction: 'back' })
     expect(states(plan(back, { a: at('other', task('done')) }))).to.equal('a failed')
     expect(states(plan(back, { a: at('host', task('done')) }))).to.equal('a moved')
+  })
+})
+
+describe('the stored drains', () => {
+  const ended = (hostId: string, endedAtMs: number, count: number): Drain =>
+    drain(
+      Array.from({ length: count }, (_, at) => guest(`${hostId}-${at}`, { state: 'moved' })),
+      {
+        hostId,
+        state: 'done',
+        endedAtMs,
+      },
+    )
+  const hostsOf = (...drains: Drain[]): string[] =>
+    Object.keys(forgetOldest(Object.fromEntries(drains.map((one) => [one.hostId, one]))))
+
+  it('are retained, the last ones first, up to a number of containers', () => {
+    const half = mostRetained / 2
+    expect(hostsOf(ended('a', 1, half), ended('b', 2, half))).to.have.members(['a', 'b'])
+    expect(hostsOf(ended('a', 1, half), ended('b', 2, half + 1))).to.deep.equal(['b'])
+    expect(hostsOf(ended('a', 1, 1), drain([moving('b')], { hostId: 'b' }))).to.have.members(['a', 'b'])
   })
 })
 

@@ -1,4 +1,4 @@
-import { isMoving, newDrainedGuest, type Drain, type DrainedGuest } from './drain.js'
+import { isActive, isMoving, newDrainedGuest, type Drain, type DrainedGuest, type DrainsByHost } from './drain.js'
 
 /** Facts about a container of a drain from which the next step is planned. */
 export interface DrainedGuestFacts {
@@ -54,6 +54,18 @@ export interface MoveFailure {
   readonly retryAtMs: number
   /** True if a later attempt would fail for the same reason. */
   readonly isFinal: boolean
+}
+
+/** Number of containers in ended drains that are retained. Each gateway reads all drains after each change. */
+export const mostRetained = 5000
+
+/** Forgets the drains that ended first, so that the others have at most `mostRetained` containers. */
+export function forgetOldest(drains: DrainsByHost): DrainsByHost {
+  let count = 0
+  const retained = Object.values(drains)
+    .sort((a, b) => b.endedAtMs - a.endedAtMs)
+    .filter((drain) => isActive(drain) || (count += drain.guests.length) <= mostRetained)
+  return Object.fromEntries(retained.map((drain) => [drain.hostId, drain]))
 }
 
 function failed(guest: DrainedGuest, { message, retryAtMs, isFinal }: MoveFailure): DrainedGuest {
