@@ -46,13 +46,15 @@ export class HostState {
   /** Updates `publicAddress`. Call it after a change of record or metrics. @returns whether the address changed */
   readAddress(): boolean {
     const before = this.publicAddress
-    this.publicAddress = planPublicAddress({
+    const after = planPublicAddress({
       set: this.record.publicAddress ?? '',
       ipv4: this.metrics?.publicIpv4 ?? '',
       ipv6: this.metrics?.publicIpv6 ?? '',
       agentAddress: this.record.address,
     })
-    return before.host !== this.publicAddress.host
+    if (before.host === after.host && before.source === after.source) return false
+    this.publicAddress = after
+    return before.host !== after.host
   }
 
   get view(): HostView {

@@ -95,7 +95,7 @@ export const HostRowSchema = Type.Object(
 )
 export type HostRow = Static<typeof HostRowSchema>
 
-interface HostRowParts {
+export interface HostRowParts {
   readonly caller: Principal
   readonly containers: number
   readonly time: TimeFormat

@@ -3,15 +3,16 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { notFound } from '../../../shared/errors.js'
 import { isReachableName, parseHostName } from '../../../shared/host-name.js'
 import { splitHostPort } from '../../../shared/join-token.js'
-import { isBound, type Principal } from '../../access/principal.js'
+import type { Principal } from '../../access/principal.js'
 import { parsePublicAddress } from '../../fleet/public-address.js'
 import type { Fleet, FleetView, HostChange, JoinToken } from '../../fleet/contract.js'
-import { listAnswer, listQuery } from '../../http/list.js'
+import { listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { restricts, trimmed } from '../../http/normalize.js'
 import { TimeSchema } from '../../http/schema.js'
 import { nothingToChange } from '../guests/guest-settings.js'
-import { boundGuests, countVisible } from '../guests/visible.js'
+import { countVisible } from '../guests/visible.js'
+import { HostList, hostSortable } from './host-list.js'
 import { hostRow, HostRowSchema, StateSchema, type HostRow } from './host-row.js'
 
 const HostNameSchema = Type.String({ ...trimmed, minLength: 1, maxLength: 63 })
@@ -72,8 +73,6 @@ const RemoveQuerySchema = Type.Object({
   ),
 })
 
-const sortable = ['id', 'name', 'status', 'containers', 'created_at', 'last_seen'] as const
-
 interface Parts {
   readonly fleet: Fleet
   readonly time: TimeFormat
@@ -84,27 +83,21 @@ export function hostRoutes(parts: Parts): Route[] {
 }
 
 function readRoutes({ fleet: { view }, time }: Parts): Route[] {
+  const list = new HostList({ view, time })
   return [
     route({
       method: 'GET',
       path: '/hosts',
       name: 'listHosts',
       subUser: 'refused',
-      sortable,
+      sortable: hostSortable,
       scope: 'host:read',
       bound: 'own',
       tag: 'Hosts',
       summary: 'Lists the hosts of the fleet',
       query: listQuery({ status: StateSchema, name: HostNameSchema }),
       data: Type.Array(HostRowSchema),
-      handle: ({ caller, query }) => {
-        const countOf = containerCounter(view, caller)
-        const rows = view.hosts().map((host) => hostRow(host, { caller, containers: countOf(host.id), time }))
-        return listAnswer(rows, query, {
-          sortable,
-          filters: ['status', 'name'],
-        })
-      },
+      handle: ({ caller, query }) => list.read(caller, query),
     }),
     route({
       method: 'GET',
@@ -251,13 +244,6 @@ export function getRow(
   const host = view.findHost(hostId)
   if (!host) throw notFound('host')
   return hostRow(host, { caller, containers: countVisible(view, caller, hostId).total, time })
-}
-
-/** Returns a function that counts the containers of a host that the caller may see. */
-function containerCounter(view: FleetView, caller: Principal): (hostId: string) => number {
-  if (!isBound(caller)) return (hostId) => view.countGuests(hostId).total
-  const own = boundGuests(view, caller)
-  return (hostId) => own.filter((guest) => guest.hostId === hostId).length
 }
 
 function tokenRow({ token, expiresAtMs, command, address }: JoinToken, time: TimeFormat) {
