@@ -122,19 +122,33 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
   return bounded(metrics)
 }
 
-/** Copies a message. Long texts and lists are cut, and times are clamped to valid ones. */
+/**
+ * Cuts long texts and lists of a message, and clamps times to valid ones. Changes the message itself, because a copy of
+ * each guest would delay the start of a gateway and take more memory.
+ */
 function bounded<Message extends object>(message: Message): Message {
-  const copy: Record<string, unknown> = {}
-  for (const [field, value] of Object.entries(message)) copy[field] = boundedValue(field, value)
-  return copy as Message
+  const fields = message as Record<string, unknown>
+  for (const field in fields) {
+    const value = fields[field]
+    // Most fields of a guest have one of these values, which need no change.
+    if (value !== '' && value !== 0 && value !== undefined && value !== false)
+      fields[field] = boundedValue(field, value)
+  }
+  return message
 }
 
 function boundedValue(field: string, value: unknown): unknown {
   if (typeof value === 'string') return words.get(value) ?? shorten(value, textChars[field])
   if (typeof value === 'number') return field.endsWith('Ms') ? clampTime(value) : value
-  if (Array.isArray(value))
-    return value.slice(0, listItems[field] ?? maxItems).map((item: unknown) => boundedValue(field, item))
+  if (Array.isArray(value)) return boundedList(field, value)
   return typeof value === 'object' && value !== null ? bounded(value) : value
+}
+
+function boundedList(field: string, list: unknown[]): unknown[] {
+  const max = listItems[field] ?? maxItems
+  const items = list.length > max ? list.slice(0, max) : list
+  items.forEach((item, at) => (items[at] = boundedValue(field, item)))
+  return items
 }
 
 function shorten(text: string, max = maxTextChars): string {
