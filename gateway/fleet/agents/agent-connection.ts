@@ -37,8 +37,19 @@ export interface AgentTarget {
   readonly silenceMs: number
 }
 
+/** TLS settings by the gateway's certificate. Creating them takes milliseconds, and a gateway connects to many hosts. */
+const secureContexts = new WeakMap<KeyedCertificate, { readonly caPem: string; readonly context: SecureContext }>()
+
 /** TLS settings for the gateway's connections to an agent. */
 export function secureContextOf({ caPem, leaf }: Pick<AgentTarget, 'caPem' | 'leaf'>): SecureContext {
+  const known = secureContexts.get(leaf)
+  if (known?.caPem === caPem) return known.context
+  const context = createContext({ caPem, leaf })
+  secureContexts.set(leaf, { caPem, context })
+  return context
+}
+
+function createContext({ caPem, leaf }: Pick<AgentTarget, 'caPem' | 'leaf'>): SecureContext {
   return createSecureContext({
     ca: caPem,
     cert: leaf.certificatePem,
