@@ -117,7 +117,7 @@ export interface ApiOptions {
 export interface Api {
   readonly app: Koa
   readonly routes: readonly Route[]
-  /** The OpenAPI 3.1 document of the API. */
+  /** The OpenAPI 3.1 document of the API. It is built when it is first read. */
   readonly document: object
   readonly upgrades: ConsoleUpgrades
   readonly consoles: Consoles
@@ -130,7 +130,8 @@ export function createApi(options: ApiOptions): Api {
   const openSockets = new OpenSockets(policies)
   const upgrades = new ConsoleUpgrades({ fleet, access, policies, openSockets, settings, tickets, consoles, log })
   const routes = [...allRoutes(options), ...ticketRoutes({ view: fleet.view, tickets })]
-  const document = buildOpenApi(routes, { version: options.version, tags: tagTexts })
+  let document: object | undefined
+  const readDocument = (): object => (document ??= buildOpenApi(routes, { version: options.version, tags: tagTexts }))
   const metrics = createMetrics({
     view: fleet.view,
     health: access.health,
@@ -153,13 +154,21 @@ export function createApi(options: ApiOptions): Api {
     ...(options.panelDirectory === undefined
       ? []
       : panelPages(options.panelDirectory, () => access.accounts.admins.hasLink())),
-    ...documentPages(document),
+    ...documentPages(readDocument),
     ...linkPages(),
   ]
   const { maxBodyBytes, tls } = options
   const guarded = { policies, openSockets, tls }
   const app = createApp({ routes, pages, access, fleet, maxBodyBytes, ...guarded, metrics, log })
-  return { app, routes, document, upgrades, consoles }
+  return {
+    app,
+    routes,
+    upgrades,
+    consoles,
+    get document() {
+      return readDocument()
+    },
+  }
 }
 
 function allRoutes(options: ApiOptions): Route[] {

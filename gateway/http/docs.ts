@@ -62,8 +62,8 @@ const directions = {
 }
 
 /** The OpenAPI document, the page that displays it, and an overview with links to both. They need no key. */
-export function documentPages(document: object): Page[] {
-  const openapi = fixed(() => JSON.stringify(document), jsonType)
+export function documentPages(readDocument: () => object): Page[] {
+  const openapi = fixed(() => JSON.stringify(readDocument()), jsonType)
   const overview = fixed(() => JSON.stringify({ success: true, data: directions }), jsonType)
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
   const file = (name: string): Buffer => readFileSync(join(assets, name))
