@@ -179,14 +179,17 @@ export class GuestRegistry {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
 
+  /** Usually the store knows all guests. Then one read is enough, which does not wait for transactions of other hosts. */
   async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
+    const found = await this.store.run('look for guests', (client) => this.#planClaims(client, hostId, claims))
+    if (found.isRegistered) return found.refused
     return this.store.transact('register guests', async (client) => {
-      const names = claims.map(({ name }) => this.#name(name))
-      await client.watch([...names, this.#nextIdKey])
-      const { add, refused } = planClaims(hostId, claims, await this.#readHeld(client, claims, names))
-      const highest = Math.max(0, ...claims.map(({ id }) => id))
-      const counter = Number((await client.get(this.#nextIdKey)) ?? 0)
-      if (add.length === 0 && counter >= highest) {
+      const watched = client.watch([...claims.map(({ name }) => this.#name(name)), this.#nextIdKey])
+      const [{ add, refused, highestId, isRegistered }] = await Promise.all([
+        this.#planClaims(client, hostId, claims),
+        watched,
+      ])
+      if (isRegistered) {
         await client.unwatch()
         return refused
       }
@@ -195,13 +198,22 @@ export class GuestRegistry {
         client,
         add.map((claim) => ({ ...claim, hostId, operationId: '', reservedAtMs: now })),
       )
-      if (counter < highest) steps.set(this.#nextIdKey, String(highest))
+      if (highestId !== undefined) steps.set(this.#nextIdKey, String(highestId))
       await steps.exec()
       return refused
     })
   }
 
-  async #readHeld(client: StoreClient, claims: readonly GuestClaim[], names: string[]): Promise<StoredClaims> {
+  /** @returns the plan; `highestId`: new value of the counter of ids, if it must be raised */
+  async #planClaims(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
+    const [held, counter] = await Promise.all([this.#readHeld(client, claims), client.get(this.#nextIdKey)])
+    const { add, refused } = planClaims(hostId, claims, held)
+    const highest = Math.max(0, ...claims.map(({ id }) => id))
+    const highestId = Number(counter ?? 0) < highest ? highest : undefined
+    return { add, refused, highestId, isRegistered: add.length === 0 && highestId === undefined }
+  }
+
+  async #readHeld(client: StoreClient, claims: readonly GuestClaim[]): Promise<StoredClaims> {
     const [guests, ids, owners] = await Promise.all([
       client.hmGet(
         this.#guests,
@@ -211,7 +223,7 @@ export class GuestRegistry {
         this.#ids,
         claims.map(({ id }) => String(id)),
       ),
-      client.mGet(names),
+      client.mGet(claims.map(({ name }) => this.#name(name))),
     ])
     const held = guests.map(parseReservation).filter((reservation) => reservation !== undefined)
     return {
