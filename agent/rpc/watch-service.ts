@@ -3,7 +3,8 @@ import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v
 import type { WatchRequest, WatchResponse, WatchServiceServer } from '../../proto/gen/berth/agent/v1/watch.js'
 import { toServiceError } from '../../shared/grpc-errors.js'
 import type { Change, Changes } from '../state/changes.js'
-import type { WatchEvent, WatchKinds } from './watch-kinds.js'
+import { encodeGuestBatches } from './guest-batches.js'
+import type { WatchedEntity, WatchEvent, WatchKinds } from './watch-kinds.js'
 
 type Call = ServerWritableStream<WatchRequest, WatchResponse>
 
@@ -94,10 +95,19 @@ class WatchStream {
     const removals = epoch === changes.epoch ? changes.removedSince(revision) : undefined
     if (!removals) this.#send(0, { $case: 'reset', value: {} })
     this.#sendHost()
-    this.#sendSince(removals ? revision : -1, removals ?? [])
+    if (removals) this.#sendSince(revision, removals)
+    else this.#sendAll()
     const { latest } = this.source.metrics
     if (latest) this.#send(0, { $case: 'metrics', value: latest })
     this.#send(changes.revision, { $case: 'synced', value: { epoch: changes.epoch } })
+  }
+
+  #sendAll(): void {
+    const { guest, ...others } = this.source.kinds
+    if (!this.call.request.acceptsGuestBatches) return this.#sendSince(-1, [])
+    const guests = inOrder(guest.list(-1)).flatMap(({ event }) => (event.$case === 'guest' ? [event.value] : []))
+    for (const value of encodeGuestBatches(guests)) this.#send(0, { $case: 'guests', value })
+    this.#sendEntities(Object.values(others).flatMap((kind) => kind.list(-1)))
   }
 
   #sendSince(revision: number, removals: readonly Change[]): void {
@@ -106,8 +116,11 @@ class WatchStream {
     const gone = removals
       .filter(({ kind, key }) => !kinds[kind].find(key))
       .map((removal) => ({ revision: removal.revision, event: removalOf(removal) }))
-    for (const item of [...entities, ...gone].sort((a, b) => a.revision - b.revision))
-      this.#send(item.revision, item.event)
+    this.#sendEntities([...entities, ...gone])
+  }
+
+  #sendEntities(entities: readonly WatchedEntity[]): void {
+    for (const { revision, event } of inOrder(entities)) this.#send(revision, event)
   }
 
   #queue(change: Change): void {
@@ -149,6 +162,10 @@ class WatchStream {
   #send(revision: number, event: WatchEvent): void {
     this.#writable = this.call.write({ revision, event })
   }
+}
+
+function inOrder(entities: readonly WatchedEntity[]): WatchedEntity[] {
+  return entities.toSorted((a, b) => a.revision - b.revision)
 }
 
 function removalOf({ kind, key }: Change): WatchEvent {

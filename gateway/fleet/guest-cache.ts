@@ -7,6 +7,12 @@ const flushEveryMs = 1000
 /** Maximum number of guests in one write. Encoding more at once would delay other requests. */
 const batch = 100
 
+export interface StoredGuest {
+  /** The guest as protobuf in base64. */
+  readonly text: string
+  readonly guest: Guest
+}
+
 /**
  * Stores the last known state of all guests. If a host is offline when a gateway starts, the gateway can then show the
  * host's guests with the status unknown. Changes are written once a second, new guests immediately.
@@ -41,9 +47,9 @@ export class GuestCache {
     this.view.unsavedGuests.add({ hostId, uuid: guest.uuid })
   }
 
-  async load(hostId: string): Promise<Guest[]> {
+  async load(hostId: string): Promise<StoredGuest[]> {
     const all = await this.store.run('read the stored guests of a host', (client) => client.hVals(this.#key(hostId)))
-    return all.map((text) => Guest.decode(Buffer.from(text, 'base64')))
+    return all.map((text) => ({ text, guest: Guest.decode(Buffer.from(text, 'base64')) }))
   }
 
   async forget(hostId: string): Promise<void> {

@@ -22,6 +22,8 @@ export class HostState {
    * generation of the present owner. This host knows only an older generation.
    */
   readonly outdated = new Map<string, number>()
+  /** Guests from the store, by their encoded form in base64. Empty after the first complete report of the host. */
+  readonly stored = new Map<string, Guest>()
   /** Number of port mappings of all guests of the host. */
   mappings = 0
   /** The latest reason why this gateway rejected data of the agent. */

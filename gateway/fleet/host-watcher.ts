@@ -147,6 +147,7 @@ export class HostWatcher {
     }
     if (state.kind === 'all') view.replace(host, state.snapshot, state)
     else for (const message of state.changes) this.#apply(message, state.epoch)
+    host.stored.clear()
     host.epoch = state.epoch
     host.revision = state.revision
     this.#noteRefusal()

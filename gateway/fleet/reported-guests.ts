@@ -14,6 +14,7 @@ export class ReportedGuests {
   constructor(private readonly index: GuestIndex) {}
 
   set(host: HostState, raw: Guest): void {
+    if (isShownAndTold(host, raw)) return
     if (this.recall(host, raw)) this.unsaved.add({ hostId: host.record.id, uuid: raw.uuid })
   }
 
@@ -44,6 +45,11 @@ export class ReportedGuests {
   readAddress(host: HostState): void {
     if (host.readAddress()) this.index.touch(host)
   }
+}
+
+/** True if the view has exactly this guest, which was read from the store, and listeners need no change. */
+function isShownAndTold({ guests, newsAfter = Infinity }: HostState, guest: Guest): boolean {
+  return guests.get(guest.uuid)?.guest === guest && guest.revision <= newsAfter
 }
 
 function refuse(host: HostState, why: string): false {

@@ -10,7 +10,7 @@ export type WatchEvent = NonNullable<WatchResponse['event']>
 /** Kinds of data of which a host has many items, each with a key. */
 export type EntityKind = Extract<WatchEvent, { value: { revision: number } }>['$case']
 /** Kinds of data that a host has only once. */
-export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'removed' | 'reset' | 'synced'>
+export type SingleKind = Exclude<WatchEvent['$case'], EntityKind | 'guests' | 'removed' | 'reset' | 'synced'>
 export type ValueOf<Kind extends WatchEvent['$case']> = Extract<WatchEvent, { $case: Kind }>['value']
 
 /** State that the agents of all hosts reported. The state of a single host is in its `HostState`. */
@@ -116,7 +116,7 @@ export function findPlace(kind: string): EntityPlace<unknown> | undefined {
   return Object.hasOwn(entityKinds, kind) ? placeOf(kind as EntityKind) : undefined
 }
 
-/** Applies one change that a host reported. The events `reset` and `synced` are handled by the watch session. */
+/** Applies one change that a host reported. The watch session handles the events `reset`, `guests` and `synced`. */
 export function applyEvent(host: HostState, event: WatchEvent, fleet: ReportedState): void {
   if (isEntity(event)) placeOf(event.$case).set(host, event.value, fleet)
   else if (isSingle(event))

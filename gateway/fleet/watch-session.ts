@@ -1,4 +1,5 @@
 import type { ClientReadableStream } from '@grpc/grpc-js'
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { AgentConnection } from './agents/agent-connection.js'
 import type { HostState } from './host-state.js'
@@ -38,13 +39,13 @@ export class WatchSession {
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param from last received revision. If the agent cannot send the changes since then, it sends its whole state. */
+  /** @param host last received revision. If the agent cannot send the changes since then, it sends its whole state. */
   constructor(
     readonly connection: AgentConnection,
-    from: Pick<HostState, 'epoch' | 'revision'>,
+    private readonly host: Pick<HostState, 'epoch' | 'revision' | 'stored'>,
     private readonly handlers: WatchHandlers,
   ) {
-    this.#stream = connection.watch.watch({ epoch: from.epoch, revision: from.revision })
+    this.#stream = connection.watch.watch({ epoch: host.epoch, revision: host.revision, acceptsGuestBatches: true })
     this.#stream.on('data', (message: WatchResponse) => this.#receive(message))
     // Without a listener, an error of the stream would end the process.
     this.#stream.on('error', (error) => this.#end(error))
@@ -76,13 +77,24 @@ export class WatchSession {
 
   #collect(message: WatchResponse, event: WatchEvent | undefined): void {
     if (event?.$case === 'synced') return this.#finishSync(event.value.epoch, message.revision)
-    if (++this.#unsynced > maxUnsynced)
+    this.#unsynced += event?.$case === 'guests' ? event.value.guests.length : 1
+    if (this.#unsynced > maxUnsynced)
       throw new Error(`the agent sent more than ${maxUnsynced} events without completing the report of its state`)
+    if (event?.$case === 'guests') return this.#collectGuests(event.value.guests)
     if (event?.$case === 'reset') {
       this.#snapshot = new WatchSnapshot()
       this.#changes = []
     } else if (this.#snapshot && event) this.#snapshot.add(event)
     else this.#changes?.push(message)
+  }
+
+  /** Adds guests to the complete state. A guest that is unchanged since it was stored is not decoded again. */
+  #collectGuests(guests: readonly Buffer[]): void {
+    const { stored } = this.host
+    for (const bytes of guests) {
+      const value = stored.get(bytes.toString('base64')) ?? Guest.decode(bytes)
+      this.#snapshot?.add({ $case: 'guest', value })
+    }
   }
 
   #finishSync(epoch: string, revision: number): void {

@@ -1,13 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { Coalescer } from '../../shared/async/coalescer.js'
 import { notFound } from '../../shared/errors.js'
 import type { CertificateIdentity } from '../../shared/identity.js'
 import type { GrpcAgentClient } from './agents/agent-client.js'
 import { offlineError } from './agents/agent-link.js'
 import type { GuestView } from './contract.js'
-import type { GuestCache } from './guest-cache.js'
+import type { GuestCache, StoredGuest } from './guest-cache.js'
 import type { HostRecord } from './host-record.js'
 import type { HostState } from './host-state.js'
 import type { HostCheck, HostList, HostStore } from './host-store.js'
@@ -194,16 +193,19 @@ export class WatchedHosts {
   }
 
   /** Applies a host's record from the store. @param known stored guests, which are shown until the host reports */
-  adopt(record: HostRecord, known: readonly Guest[] = []): void {
+  adopt(record: HostRecord, known: readonly StoredGuest[] = []): void {
     const before = this.options.view.findState(record.id)?.record
     if (this.#removed.has(record.id) || (before && before.version >= record.version)) return
     this.#apply(record, before, before ? [] : known)
   }
 
-  #apply(record: HostRecord, before: HostRecord | undefined, known: readonly Guest[] = []): void {
+  #apply(record: HostRecord, before: HostRecord | undefined, known: readonly StoredGuest[] = []): void {
     const { view } = this.options
     const host = view.setHost(record)
-    for (const guest of known) view.recall(host, guest)
+    for (const { guest, text } of known) {
+      view.recall(host, guest)
+      host.stored.set(text, guest)
+    }
     if (record.serials.length > 0) this.#connect(host, before)
   }
 

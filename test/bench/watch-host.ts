@@ -1,5 +1,6 @@
 import { Server, type ServerWritableStream } from '@grpc/grpc-js'
 import { randomUUID } from 'node:crypto'
+import { encodeGuestBatches } from '../../agent/rpc/guest-batches.js'
 import { bind } from '../../agent/rpc/server.js'
 import { createServerCredentials } from '../../agent/rpc/tls.js'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
@@ -66,8 +67,12 @@ export class WatchHost {
     call.write({ revision: 0, event: { $case: 'reset', value: {} } })
     call.write({ revision: 0, event: { $case: 'host', value: this.#describe() } })
     for (const id of templates) call.write({ revision: 0, event: { $case: 'template', value: templateOf(id) } })
-    for (const value of this.#guests.values())
-      call.write({ revision: value.revision, event: { $case: 'guest', value } })
+    if (call.request.acceptsGuestBatches)
+      for (const value of encodeGuestBatches(this.#guests.values()))
+        call.write({ revision: 0, event: { $case: 'guests', value } })
+    else
+      for (const value of this.#guests.values())
+        call.write({ revision: value.revision, event: { $case: 'guest', value } })
     call.write({ revision: 0, event: { $case: 'metrics', value: sampleMetrics() } })
     call.write({ revision: this.#revision, event: { $case: 'synced', value: { epoch: this.#epoch } } })
     this.#watchers.add(call)

@@ -60,7 +60,7 @@ describe('connections to agents', () => {
     const connection = await open(port)
     const ended = await new Promise<unknown>((done) => {
       const handlers = { synced: () => Promise.resolve(), changed: () => undefined, ended: done }
-      return new WatchSession(connection, { epoch: '', revision: 0 }, handlers)
+      return new WatchSession(connection, { epoch: '', revision: 0, stored: new Map() }, handlers)
     })
     expect(String(ended)).to.match(/ECONNREFUSED/)
     await new Promise<void>((done) => proxy.listen(port, '127.0.0.1', done))
@@ -101,7 +101,7 @@ describe('connections to agents', () => {
     return new Promise((done, fail) => {
       const synced = (): Promise<void> => Promise.resolve(done(session))
       const handlers = { synced, changed: () => undefined, ended: fail }
-      const session: WatchSession = new WatchSession(connection, { epoch: '', revision: 0 }, handlers)
+      const session: WatchSession = new WatchSession(connection, { epoch: '', revision: 0, stored: new Map() }, handlers)
     })
   }
 

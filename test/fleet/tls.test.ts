@@ -101,7 +101,7 @@ describe('certificates of clients that call the agent', function () {
     const client = new WatchServiceClient(agent.address, clientCredentials(ca.certificatePem, pair), {
       'grpc.use_local_subchannel_pool': 1,
     })
-    const stream = client.watch({ epoch: '', revision: 0 })
+    const stream = client.watch({ epoch: '', revision: 0, acceptsGuestBatches: false })
     let heard = 0
     stream.on('data', () => heard++)
     const ended = new Promise<number>((resolve) =>

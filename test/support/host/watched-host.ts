@@ -10,7 +10,7 @@ export class WatchedHost {
   readonly #stream: ClientReadableStream<WatchResponse>
 
   constructor(private readonly client: WatchServiceClient) {
-    this.#stream = client.watch({ epoch: '', revision: 0 })
+    this.#stream = client.watch({ epoch: '', revision: 0, acceptsGuestBatches: false })
     this.#stream.on('error', () => undefined) // the stream fails when a test kills the agent
     this.#stream.on('data', ({ event }: WatchResponse) => {
       if (event?.$case === 'reset') this.#guests.clear()

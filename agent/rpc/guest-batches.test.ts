@@ -1,0 +1,26 @@
+import { expect } from 'chai'
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { encodeGuestBatches } from './guest-batches.js'
+
+const kib = 1024
+
+/** Returns guests with reasons of these lengths, in bytes. */
+function guestsOf(lengths: readonly number[]): Guest[] {
+  return lengths.map((length, at) => Guest.fromPartial({ id: at + 1, statusReason: 'x'.repeat(length) }))
+}
+
+/** Returns the ids of the guests in each batch. */
+function idsOf(lengths: readonly number[]): number[][] {
+  const batches = [...encodeGuestBatches(guestsOf(lengths))]
+  return batches.map(({ guests }) => guests.map((bytes) => Guest.decode(bytes).id))
+}
+
+describe('batches of guests', () => {
+  for (const [name, lengths, ids] of [
+    ['do not exist without guests', [], []],
+    ['contain small guests together', [10, 10, 10], [[1, 2, 3]]],
+    ['contain a large guest alone', [100 * kib, 10, 10], [[1], [2, 3]]],
+    ['end after the guest with which they reach 64 KiB', [40 * kib, 40 * kib, 10], [[1, 2], [3]]],
+  ] as const)
+    it(name, () => expect(idsOf(lengths)).to.deep.equal(ids))
+})

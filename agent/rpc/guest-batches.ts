@@ -1,0 +1,21 @@
+import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import type { GuestBatch } from '../../proto/gen/berth/agent/v1/watch.js'
+
+/** A batch of at least this size is sent. It is far below the largest message that a gateway accepts, which is 1 MiB. */
+const batchBytes = 64 * 1024
+
+/** Encodes guests in batches, because a message for each guest would delay the start of a gateway. */
+export function* encodeGuestBatches(guests: Iterable<Guest>): Generator<GuestBatch> {
+  let batch: Buffer[] = []
+  let bytes = 0
+  for (const guest of guests) {
+    const encoded = Buffer.from(Guest.encode(guest).finish())
+    batch.push(encoded)
+    bytes += encoded.length
+    if (bytes < batchBytes) continue
+    yield { guests: batch }
+    batch = []
+    bytes = 0
+  }
+  if (batch.length > 0) yield { guests: batch }
+}
