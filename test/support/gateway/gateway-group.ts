@@ -29,8 +29,8 @@ export class GatewayGroup {
     readonly slowLine: SlowLine,
   ) {}
 
-  /** @param slowMs delay with which the last gateway learns of changes. Default: 0 */
-  static async start(count: number, { slowMs = 0 } = {}): Promise<GatewayGroup> {
+  /** @param slowMs delay with which the last gateway learns of changes. Default: 0 @param limits values of `limits` */
+  static async start(count: number, { slowMs = 0, limits = {} } = {}): Promise<GatewayGroup> {
     const directory = await mkdtemp(join(tmpdir(), 'btest-group-'))
     const redis = await startTestRedis()
     const slowLine = await SlowLine.toRedis(redis.url, slowMs)
@@ -39,7 +39,7 @@ export class GatewayGroup {
     try {
       for (let index = 0; index < count; index++) {
         const url = index === count - 1 ? `redis://${slowLine.address}` : redis.url
-        members.push(await createMember(join(directory, String(index)), url, members[0]?.process))
+        members.push(await createMember(join(directory, String(index)), { url, limits }, members[0]?.process))
       }
       await group.#startMembers()
       return group
@@ -68,12 +68,16 @@ export class GatewayGroup {
   }
 }
 
-async function createMember(directory: string, redisUrl: string, first?: GatewayProcess): Promise<GroupMember> {
+async function createMember(
+  directory: string,
+  { url, limits }: { readonly url: string; readonly limits: object },
+  first?: GatewayProcess,
+): Promise<GroupMember> {
   const gateway = await GatewayProcess.create(directory, '127.0.0.1', {
     tls_listen: '',
     http_listen: '',
-    redis: { url: redisUrl },
-    limits: { auth_failures_per_minute: 1_000_000 },
+    redis: { url },
+    limits: { auth_failures_per_minute: 1_000_000, ...limits },
   })
   if (first) shareState(first, gateway)
   return memberOf(gateway, (first ?? gateway).adminKey)
