@@ -14,6 +14,9 @@ export interface EventJournalOptions {
   readonly maxBytes?: number
 }
 
+/** Number of events in one write of a new file. The start of the gateway waits for these writes. */
+const linesPerWrite = 500
+
 /**
  * A file with the events of the ring. After a restart or crash of the gateway, the next process continues with them.
  * Each event is written before it is sent, but no write waits for the disk. The file is therefore ignored after a crash
@@ -51,7 +54,8 @@ export class EventJournal {
       this.#bytes = 0
       this.#hosts.clear()
       this.#write({ boot: this.#boot, epoch: ring.epoch, first: ring.first })
-      for (const event of ring.all()) this.#write(lineOf(event))
+      const lines = [...ring.all()].map(lineOf)
+      for (let at = 0; at < lines.length; at += linesPerWrite) this.#write(...lines.slice(at, at + linesPerWrite))
       for (const host of hosts) this.#writeHost(host)
       renameSync(`${path}.new`, path)
     })
@@ -84,9 +88,9 @@ export class EventJournal {
     this.#write({ host })
   }
 
-  #write(line: JournalLine | object): void {
+  #write(...lines: readonly (JournalLine | object)[]): void {
     if (this.#file === undefined) return
-    const bytes = Buffer.from(`${JSON.stringify(line)}\n`)
+    const bytes = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
     for (let at = 0; at < bytes.length;) at += writeSync(this.#file, bytes, at)
     this.#bytes += bytes.length
   }
