@@ -1,3 +1,6 @@
+import { loadavg } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { median } from './figures.js'
 import { FleetLab } from './fleet-lab.js'
 import { load, type Load } from './wrk.js'
 
@@ -5,6 +8,11 @@ const seconds = 5
 const guestsPerHost = 1000
 /** Number of changes per second on each host. Each change concerns one guest. */
 const changesPerSecond = 2
+const hostRounds = 5
+const hostSeconds = 2
+const restarts = 3
+/** Time in ms between two restarts, in which the gateway writes what it has to store. */
+const restMs = 3000
 
 /**
  * Measures the cost of reads with a growing number of guests. Each host has 1,000 simulated guests with live metrics
@@ -16,6 +24,7 @@ export async function benchFleet(hostCounts: readonly number[] = [1, 20, 100]): 
     try {
       console.log(`\n### A fleet of ${hosts} x ${guestsPerHost} guests\n`)
       await benchReads(lab)
+      await benchHosts(lab, hosts)
       await benchUnderLoad(lab)
       await benchCreations(lab, hosts)
       const { now, peak } = lab.memory()
@@ -66,6 +75,26 @@ async function benchReads(lab: FleetLab): Promise<void> {
   }
 }
 
+/** Compares the list of all hosts with a page of guests, in turns: both are long lists of which few rows change. */
+async function benchHosts(lab: FleetLab, hosts: number): Promise<void> {
+  const spent = { hosts: [] as number[], guests: [] as number[] }
+  for (let round = 0; round < hostRounds; round++) {
+    spent.hosts.push(await processorTimeOf(lab, '/hosts'))
+    spent.guests.push(await processorTimeOf(lab, '/containers?page=1&page_size=50'))
+  }
+  const [own, page] = [median(spent.hosts), median(spent.guests)]
+  console.log(
+    `\nlist of ${hosts} hosts: ${own.toFixed(0)} µs of processor time, ${(own / page).toFixed(2)} times a page of 50 guests`,
+  )
+}
+
+/** Returns the CPU time of the gateway for one request, in µs. */
+async function processorTimeOf(lab: FleetLab, path: string): Promise<number> {
+  const before = lab.processorMs()
+  const { perSecond } = await load(lab.url + path, { key: lab.key, connections: 16, seconds: hostSeconds })
+  return ((lab.processorMs() - before) * 1000) / (perSecond * hostSeconds)
+}
+
 async function benchUnderLoad(lab: FleetLab): Promise<void> {
   const path = '/containers'
   const koa = await lab.mirror('list', path)
@@ -106,12 +135,21 @@ async function benchCreations(lab: FleetLab, hosts: number): Promise<void> {
   )
 }
 
+/** Measures the time from the start of a gateway that was killed until it shows all guests of all hosts. */
 async function benchRestart(lab: FleetLab): Promise<void> {
-  await lab.gateway.kill('SIGKILL')
-  const begun = performance.now()
-  lab.gateway.start()
-  await lab.complete(20)
-  console.log(`after kill -9 the whole view again in ${ms(performance.now() - begun)}`)
+  const [times, processor]: [number[], number[]] = [[], []]
+  for (let round = 0; round < restarts; round++) {
+    await lab.gateway.kill('SIGKILL')
+    const begun = performance.now()
+    lab.gateway.start()
+    await lab.complete(20)
+    times.push(performance.now() - begun)
+    processor.push(lab.processorMs())
+    await delay(restMs)
+  }
+  console.log(
+    `after kill -9 the whole view again in ${ms(median(times))}, ${ms(median(processor))} of processor time (load average ${loadavg()[0]!.toFixed(1)})`,
+  )
 }
 
 const rate = ({ perSecond }: Load): string => `${perSecond.toFixed(perSecond < 100 ? 1 : 0)} /s`
