@@ -20,6 +20,9 @@ import type { FleetState } from './view.js'
  */
 const returnMs = 10_000
 
+/** Number of hosts whose stored guests are read at once. */
+const hostsPerRead = 4
+
 export interface WatchedHostsOptions {
   readonly view: FleetState
   readonly store: HostStore
@@ -239,12 +242,20 @@ export class WatchedHosts {
 
   /** Applies the list of hosts. Until a new host connects, its guests are shown as the store remembers them. */
   async #takeOver({ records, removed }: HostList): Promise<void> {
-    const { view, cache } = this.options
+    const { view } = this.options
     for (const id of removed) {
       if (view.findState(id)) this.forget(id)
       this.#removed.add(id)
     }
-    for (const record of records) this.adopt(record, view.findState(record.id) ? [] : await cache.load(record.id))
+    for (let at = 0; at < records.length; at += hostsPerRead) {
+      const few = records.slice(at, at + hostsPerRead)
+      const known = await Promise.all(few.map((record) => this.#readKnown(record)))
+      few.forEach((record, n) => this.adopt(record, known[n]))
+    }
+  }
+
+  async #readKnown({ id }: HostRecord): Promise<StoredGuest[]> {
+    return this.options.view.findState(id) ? [] : this.options.cache.load(id)
   }
 
   /**
