@@ -19,7 +19,7 @@ describe('batches of guests', () => {
   for (const [name, lengths, ids] of [
     ['do not exist without guests', [], []],
     ['contain small guests together', [10, 10, 10], [[1, 2, 3]]],
-    ['contain a large guest alone', [100 * kib, 10, 10], [[1], [2, 3]]],
+    ['contain nothing next to a large guest', [100 * kib, 10, 10], [[1], [2, 3]]],
     ['end after the guest with which they reach 64 KiB', [40 * kib, 40 * kib, 10], [[1, 2], [3]]],
   ] as const)
     it(name, () => expect(idsOf(lengths)).to.deep.equal(ids))

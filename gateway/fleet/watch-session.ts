@@ -77,15 +77,19 @@ export class WatchSession {
 
   #collect(message: WatchResponse, event: WatchEvent | undefined): void {
     if (event?.$case === 'synced') return this.#finishSync(event.value.epoch, message.revision)
-    this.#unsynced += event?.$case === 'guests' ? event.value.guests.length : 1
-    if (this.#unsynced > maxUnsynced)
-      throw new Error(`the agent sent more than ${maxUnsynced} events without completing the report of its state`)
+    this.#countUnsynced(event?.$case === 'guests' ? event.value.guests.length : 1)
     if (event?.$case === 'guests') return this.#collectGuests(event.value.guests)
     if (event?.$case === 'reset') {
       this.#snapshot = new WatchSnapshot()
       this.#changes = []
     } else if (this.#snapshot && event) this.#snapshot.add(event)
     else this.#changes?.push(message)
+  }
+
+  #countUnsynced(events: number): void {
+    this.#unsynced += events
+    if (this.#unsynced > maxUnsynced)
+      throw new Error(`the agent sent more than ${maxUnsynced} events without completing the report of its state`)
   }
 
   /** Adds guests to the complete state. A guest that is unchanged since it was stored is not decoded again. */
