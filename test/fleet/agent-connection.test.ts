@@ -101,7 +101,11 @@ describe('connections to agents', () => {
     return new Promise((done, fail) => {
       const synced = (): Promise<void> => Promise.resolve(done(session))
       const handlers = { synced, changed: () => undefined, ended: fail }
-      const session: WatchSession = new WatchSession(connection, { epoch: '', revision: 0, stored: new Map() }, handlers)
+      const session: WatchSession = new WatchSession(
+        connection,
+        { epoch: '', revision: 0, stored: new Map() },
+        handlers,
+      )
     })
   }
 
