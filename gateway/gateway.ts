@@ -18,12 +18,12 @@ import { EventJournal } from './events/journal.js'
 import { GatewayFleet } from './fleet/fleet.js'
 import { FleetState } from './fleet/view.js'
 import { Gateways } from './gateways/gateways.js'
-import { ensureOwnGateway } from './gateways/own-gateway.js'
+import { ensureGatewayKey, ensureOwnGateway } from './gateways/own-gateway.js'
 import { CustomImages } from './images/custom-images.js'
 import { keepImages } from './images/keep-images.js'
 import { AccessPolicies } from './policy/access-policy.js'
 import { PanelSettings } from './settings/panel-settings.js'
-import { ensureAuthority } from './pki/authority.js'
+import { FleetAuthority } from './pki/fleet-authority.js'
 import { SecurityAudit } from './access/security-audit.js'
 import { Webhooks } from './webhooks/webhooks.js'
 import { checkStateComplete } from './store/state-files.js'
@@ -86,7 +86,7 @@ async function startParts(
   const time = createTimeFormat(config.time_zone)
   // Must come first: the next two lines create missing files, after which lost files would not be noticed.
   checkStateComplete(config.state_dir)
-  const authority = await ensureAuthority(join(config.state_dir, 'pki'), config.certificates.ca_days)
+  const authority = await FleetAuthority.open(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
   const external = externalServerOf({ redis: config.redis, redisUrl })
   const redis = external ? undefined : startPrivateRedis(config, log, onClose)
@@ -118,6 +118,7 @@ async function startParts(
     store,
     authority,
     own: await ensureOwnGateway(config.state_dir),
+    privateKey: await ensureGatewayKey(config.state_dir),
     version,
     stateDir: config.state_dir,
     redis: { redis: config.redis, redisUrl },
@@ -130,7 +131,7 @@ async function startParts(
   const journal = new EventJournal({ path: join(config.run_dir, 'events'), log })
   const events = new EventHub({ view, describe, journal })
   view.resume(journal.former?.hosts.values() ?? [])
-  const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets, gateways })
+  const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets, gateways, authority })
   store.start()
   onClose(() => store.close())
   access.start()
@@ -184,7 +185,7 @@ async function startParts(
   onClose(() => upkeep.close())
   webhooks.start(fleet.view, describe)
   onClose(() => webhooks.close())
-  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease, drains.lease])
+  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease, drains.lease, fleet.rotation.lease])
   onClose(() => gateways.close())
   const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)

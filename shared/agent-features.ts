@@ -5,6 +5,7 @@
  * - `move`: the host can send containers to other hosts and receive them.
  * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
  *   to older agents, which ignore them.
+ * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  */
-export const agentFeatures = ['upgrade', 'move', 'fence'] as const
+export const agentFeatures = ['upgrade', 'move', 'fence', 'rotate-ca'] as const
 export type AgentFeature = (typeof agentFeatures)[number]

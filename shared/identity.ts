@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto'
+import { createHash, X509Certificate } from 'node:crypto'
 import type { PeerCertificate } from 'node:tls'
 import { BerthError } from './errors.js'
 import { uuidPattern } from './guest-rules.js'
@@ -66,6 +66,12 @@ export function identityDnsName({ role, hostId, transfer }: Identity): string {
   return role === 'agent' ? `${hostId ?? ''}.agent.berth.internal` : `${role}.berth.internal`
 }
 
+/** Returns the SHA-256 of a certificate (DER), in lower-case hexadecimal. @param certificate the certificate, or its PEM */
+export function fingerprintOf(certificate: X509Certificate | string): string {
+  const { raw } = typeof certificate === 'string' ? new X509Certificate(certificate) : certificate
+  return createHash('sha256').update(raw).digest('hex')
+}
+
 /**
  * Reads the identity from a certificate whose chain has already been checked.
  * @throws {BerthError} `bad_certificate` unless the certificate was issued for exactly one role
@@ -92,8 +98,8 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 /** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
-  /** If set, this CA must have signed the certificate. Needed if TLS may have checked against an earlier CA. */
-  readonly issuer?: X509Certificate
+  /** If set, one of these CAs must have signed the certificate. Needed if TLS may have checked against earlier CAs. */
+  readonly issuers?: readonly X509Certificate[]
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean
   /** Accepts a certificate before its validity, and for this many ms after it, so that it can be renewed. */
@@ -124,19 +130,19 @@ export function createPeerCheck(
  */
 export function readTransferTicket(
   peer: PeerCertificate | undefined,
-  { issuer, toHostId }: { readonly issuer: X509Certificate; readonly toHostId: string },
+  { issuers, toHostId }: { readonly issuers: readonly X509Certificate[]; readonly toHostId: string },
 ): TransferTicket {
   if (!peer?.raw) throw badCertificate('is missing')
-  const read = readPeer(peer.raw, { identity: { role: 'transfer' }, issuer })
+  const read = readPeer(peer.raw, { identity: { role: 'transfer' }, issuers })
   const { transfer } = read.identity
   if (transfer?.toHostId !== toHostId) throw badCertificate('does not allow a transfer to this host')
   checkValidity(read, { identity: read.identity })
   return transfer
 }
 
-function readPeer(raw: Buffer, { issuer }: PeerRule): CertificateIdentity {
+function readPeer(raw: Buffer, { issuers }: PeerRule): CertificateIdentity {
   const certificate = new X509Certificate(raw)
-  if (issuer && !certificate.verify(issuer.publicKey))
+  if (issuers && !issuers.some(({ publicKey }) => certificate.verify(publicKey)))
     throw badCertificate('was not issued by the certificate authority of this fleet')
   return readCertificateIdentity(certificate)
 }

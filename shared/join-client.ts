@@ -87,7 +87,8 @@ async function fetchAuthority(address: string, caFingerprint: string): Promise<s
       throw new BerthError(
         'forbidden',
         'gateway_untrusted',
-        `${address} is not the gateway that created this token: it has another certificate authority`,
+        `${address} is not the gateway that created this token: it has another certificate authority. ` +
+          'If the certificate authority of the fleet was replaced, create a new token',
       )
     return new X509Certificate(shown.raw).toString()
   } finally {

@@ -48,6 +48,8 @@ export interface JoinAnswer {
   readonly host_id: string
   readonly certificate: string
   readonly ca: string
+  /** All CAs that the host must trust, in PEM. Older gateways do not send them. */
+  readonly authorities?: readonly string[]
 }
 
 /**

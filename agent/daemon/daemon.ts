@@ -25,6 +25,7 @@ import { createMoveService } from '../rpc/move-service.js'
 import { createOperationService } from '../rpc/operation-service.js'
 import { createRoutingService } from '../rpc/routing-service.js'
 import { serve, type AgentServices } from '../rpc/server.js'
+import { findAuthority } from '../enrollment/authorities.js'
 import { createServerCredentials, type AgentTls } from '../rpc/tls.js'
 import { createTransferService } from '../rpc/transfer-service.js'
 import { createWatchService } from '../rpc/watch-service.js'
@@ -120,7 +121,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
   const consoles = new AgentConsoles({ context: domain.context, connections: host.consoles, keepMs })
   const { swap, packages } = host
   const diagnosis = new ConnectionDiagnosis(domain.context, host)
-  const upgrade = { packages, readAuthority: () => tls.identity().caPem }
+  const upgrade = { packages, readAuthority: (fingerprint: string) => findAuthority(tls.identity(), fingerprint) }
   const parts = { describe: describeNow, metrics: feed, history, swap, consoles, diagnosis, upgrade }
   const services = servicesOf(domain, parts)
   const fences = new Fences(domain.changes.db)

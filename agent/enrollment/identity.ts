@@ -7,15 +7,19 @@ import { writeFileAtomic } from '../../shared/files.js'
 import { readCertificateIdentity } from '../../shared/identity.js'
 
 /*
- * The agent's identity consists of private key (PKCS #8), certificate and CA certificate, in PEM. They are in one file,
- * so that one rename changes all of them.
+ * The agent's identity consists of private key (PKCS #8), certificate and CA certificates, in PEM. They are in one file,
+ * so that one rename changes all of them. The first CA has issued the certificate. Further ones are trusted, too, while
+ * the fleet changes to another CA. Earlier versions of the agent read only the first CA.
  */
 
 export interface AgentIdentity {
   readonly hostId: string
   readonly privateKeyPem: string
   readonly certificatePem: string
+  /** Certificate of the CA that has issued the agent's certificate. */
   readonly caPem: string
+  /** Certificates of all CAs whose gateways and hosts this host trusts. The first one is `caPem`. */
+  readonly authorities: readonly string[]
   readonly serial: string
   /** Time in ms since 1970 at which the certificate expires. */
   readonly notAfterMs: number
@@ -79,8 +83,9 @@ export function getIdentity(identityDir: string): AgentIdentity {
 export function parseIdentity(pem: string): AgentIdentity {
   try {
     const [privateKeyPem = ''] = pem.match(/-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/) ?? []
-    const [certificatePem = '', caPem = ''] =
+    const [certificatePem = '', ...authorities] =
       pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/g) ?? []
+    const [caPem = ''] = authorities
     const certificate = new X509Certificate(certificatePem)
     if (!certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
       throw new Error('the private key does not belong to the certificate')
@@ -88,7 +93,7 @@ export function parseIdentity(pem: string): AgentIdentity {
       throw new Error('the certificate was not issued by the stored certificate authority')
     const { identity, serial, notAfterMs } = readCertificateIdentity(certificate)
     if (identity.role !== 'agent' || !identity.hostId) throw new Error('the certificate is not for an agent')
-    return { hostId: identity.hostId, privateKeyPem, certificatePem, caPem, serial, notAfterMs }
+    return { hostId: identity.hostId, privateKeyPem, certificatePem, caPem, authorities, serial, notAfterMs }
   } catch (cause) {
     throw new BerthError('internal', 'bad_identity', 'the identity of this host is damaged: let the host join again', {
       cause,
@@ -96,16 +101,28 @@ export function parseIdentity(pem: string): AgentIdentity {
   }
 }
 
+export interface IdentityParts {
+  readonly privateKeyPem: string
+  readonly certificatePem: string
+  /** Certificate of the CA that has issued the certificate. */
+  readonly caPem: string
+  /** Further CAs to trust. */
+  readonly otherAuthorities?: readonly string[]
+}
+
 /** Writes an identity whose parts belong together. @throws {BerthError} `bad_identity` if they do not */
-export async function writeIdentity(
-  identityDir: string,
-  parts: { privateKeyPem: string; certificatePem: string; caPem: string },
-): Promise<AgentIdentity> {
-  const lines = [parts.privateKeyPem, parts.certificatePem, parts.caPem].map((part) => `${part.trim()}\n`)
+export async function writeIdentity(identityDir: string, parts: IdentityParts): Promise<AgentIdentity> {
+  const identity = await replaceIdentity(identityDir, parts)
+  await rm(identityPaths(identityDir).pendingKey, { force: true })
+  return identity
+}
+
+/** Like `writeIdentity`, but does not end a renewal in progress. */
+export async function replaceIdentity(identityDir: string, parts: IdentityParts): Promise<AgentIdentity> {
+  const { privateKeyPem, certificatePem, caPem, otherAuthorities = [] } = parts
+  const lines = [privateKeyPem, certificatePem, caPem, ...otherAuthorities].map((part) => `${part.trim()}\n`)
   const identity = parseIdentity(lines.join(''))
-  const paths = identityPaths(identityDir)
-  await writeFileAtomic(paths.identity, lines.join(''), 0o600)
-  await rm(paths.pendingKey, { force: true })
+  await writeFileAtomic(identityPaths(identityDir).identity, lines.join(''), 0o600)
   return identity
 }
 

@@ -25,9 +25,16 @@ export async function joinGateway(token: string, identityDir: string, port?: num
   const csr = await createCsrPem(privateKeyPem)
   const request: JoinRequest = { token: token.trim(), csr, now_ms: Date.now(), ...(port !== undefined && { port }) }
   const { fields, caPem } = await askJoinEndpoint(content, joinPath, request)
-  const { host_id: hostId, certificate } = fields
+  const { host_id: hostId, certificate, authorities } = fields
   if (typeof certificate !== 'string' || hostId !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another host')
-  // The stored CA certificate is the one whose fingerprint was checked. The one from the answer is not used.
-  return writeIdentity(identityDir, { privateKeyPem, certificatePem: certificate, caPem })
+  // The CA of the certificate is the one whose fingerprint was checked. The one from the answer is not used.
+  const parts = { privateKeyPem, certificatePem: certificate, caPem }
+  return writeIdentity(identityDir, { ...parts, otherAuthorities: otherAuthorities(authorities, caPem) })
+}
+
+/** CAs that gateways and hosts of the fleet have besides the checked one, while the fleet changes to another CA. */
+function otherAuthorities(answer: unknown, caPem: string): string[] {
+  const list: readonly unknown[] = Array.isArray(answer) ? answer : []
+  return list.filter((pem): pem is string => typeof pem === 'string' && pem !== caPem)
 }

@@ -33,18 +33,25 @@ export async function installCertificate(identityDir: string, certificatePem: st
   const privateKeyPem = await findPendingKey(identityPaths(identityDir).pendingKey)
   if (privateKeyPem === undefined || !certificate.checkPrivateKey(createPrivateKey(privateKeyPem)))
     throw badCertificate('does not belong to the key of the last renewal request')
+  const caPem = issuerOf(certificate, current)
   checkRenewed(certificate, current)
   return writeIdentity(identityDir, {
     privateKeyPem,
     certificatePem: certificate.toString(),
-    caPem: current.caPem,
+    caPem,
+    otherAuthorities: current.authorities.filter((other) => other !== caPem),
   })
+}
+
+/** Returns the trusted CA that has issued the certificate. */
+function issuerOf(certificate: X509Certificate, { authorities }: AgentIdentity): string {
+  const issuer = authorities.find((pem) => certificate.verify(new X509Certificate(pem).publicKey))
+  if (issuer !== undefined) return issuer
+  throw badCertificate('was not issued by a certificate authority of the fleet that this host has joined')
 }
 
 function checkRenewed(certificate: X509Certificate, current: AgentIdentity): void {
   const before = new X509Certificate(current.certificatePem)
-  if (!certificate.verify(new X509Certificate(current.caPem).publicKey))
-    throw badCertificate('was not issued by the certificate authority of the gateway that this host has joined')
   if (certificate.subjectAltName !== before.subjectAltName) throw badCertificate('is for another host')
   if (Date.parse(certificate.validTo) <= steadyClock.earliest()) throw badCertificate('has expired')
 }

@@ -5,6 +5,7 @@ import type { AgentPackages } from '../upgrade/contract.js'
 import { parseUpgrade } from '../upgrade/parse-order.js'
 import type { HostSwap, SwapState } from '../swap/contract.js'
 import { currentOf } from '../swap/plan.js'
+import { parseJoinToken } from '../../shared/join-token.js'
 import { encodeHistory, parseRange } from './encode-history.js'
 import { unary } from './unary.js'
 
@@ -18,8 +19,8 @@ export interface HostServiceParts {
 
 export interface UpgradeParts {
   readonly packages: AgentPackages
-  /** Returns the CA certificate of the gateway, in PEM. */
-  readonly readAuthority: () => string
+  /** Returns the trusted CA with this fingerprint, in PEM. If there is none, returns the CA of the host's certificate. */
+  readonly readAuthority: (fingerprint: string) => string
 }
 
 export function createHostService({ describe, swap, history, upgrade, log }: HostServiceParts): HostServiceServer {
@@ -30,7 +31,9 @@ export function createHostService({ describe, swap, history, upgrade, log }: Hos
       history: encodeHistory(history.readHost(parseRange(range))),
     })),
     upgradeAgent: unary(log, 'upgrade the agent', async (request) => {
-      await upgrade.packages.start(parseUpgrade(request), upgrade.readAuthority())
+      const order = parseUpgrade(request)
+      // The join endpoint has the CA that the token names. During a rotation it may not be that of the host's certificate.
+      await upgrade.packages.start(order, upgrade.readAuthority(parseJoinToken(order.token).caFingerprint))
       return {}
     }),
   }

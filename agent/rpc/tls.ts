@@ -41,7 +41,7 @@ const tlsRules = { minVersion: 'TLSv1.3', ciphers: 'DEFAULT@SECLEVEL=2' } as con
 
 export interface AgentTls {
   readonly credentials: ServerCredentials
-  /** Returns options for new connections: TLS 1.3, with client certificates that are checked against the private CA. */
+  /** Returns options for new connections: TLS 1.3, with client certificates that are checked against the trusted CAs. */
   options(): TlsOptions
   /** Registers a listener that is called after `reload`, because the result of `options` may have changed. */
   onReplaced(listener: () => void): void
@@ -89,8 +89,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
     guard,
     checkPeer,
     readTicket: (peer) => {
-      const { caPem, hostId } = identity
-      return readTransferTicket(peer, { issuer: new X509Certificate(caPem), toHostId: hostId })
+      return readTransferTicket(peer, { issuers: issuersOf(identity), toHostId: identity.hostId })
     },
     identity: () => identity,
     reload,
@@ -101,9 +100,13 @@ export function createServerCredentials(identityDir: string): AgentTls {
   }
 }
 
+/** A rotation replaces the CA step by step. Only another fleet has no CA in common. */
 function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
-  return before.hostId !== after.hostId || before.caPem !== after.caPem
+  return before.hostId !== after.hostId || !before.authorities.some((pem) => after.authorities.includes(pem))
 }
+
+const issuersOf = ({ authorities }: AgentIdentity): X509Certificate[] =>
+  authorities.map((pem) => new X509Certificate(pem))
 
 /**
  * Makes a running agent use the identity that `berth-agent join` has written, without a restart.
@@ -153,7 +156,7 @@ function gatewayOnly(check: AgentTls['checkPeer'], guard: ConnectionGuard): Serv
   }
 }
 
-function gatewayCheck(identityDir: string, { caPem }: AgentIdentity): PeerCheck {
+function gatewayCheck(identityDir: string, agent: AgentIdentity): PeerCheck {
   let revoked: ReadonlySet<string> = new Set()
   let readAtMs = -Infinity
   const isRevoked = (serial: string): boolean => {
@@ -163,9 +166,9 @@ function gatewayCheck(identityDir: string, { caPem }: AgentIdentity): PeerCheck 
     }
     return revoked.has(serial)
   }
-  return createPeerCheck({ identity: { role: 'gateway' }, issuer: new X509Certificate(caPem), isRevoked })
+  return createPeerCheck({ identity: { role: 'gateway' }, issuers: issuersOf(agent), isRevoked })
 }
 
 function contextOf(identity: AgentIdentity): SecureContextOptions {
-  return { ca: identity.caPem, cert: identity.certificatePem, key: identity.privateKeyPem }
+  return { ca: [...identity.authorities], cert: identity.certificatePem, key: identity.privateKeyPem }
 }

@@ -1,9 +1,12 @@
 import type { Logger } from 'pino'
 import type { CreateSigningRequestResponse } from '../../proto/gen/berth/agent/v1/certificate.js'
-import { describeError } from '../../shared/errors.js'
+import { conflict, describeError } from '../../shared/errors.js'
+import type { CertificateIdentity } from '../../shared/identity.js'
 import { steadyClock } from '../../shared/steady-clock.js'
+import { StaleEpochError } from '../../shared/fence.js'
 import type { Authority, IssuedCertificate } from '../pki/authority.js'
-import { renewAtMs, type GatewayLeaf } from '../pki/gateway-leaf.js'
+import { renewAtMs } from '../pki/gateway-leaf.js'
+import type { GatewayLeaves } from '../pki/gateway-leaves.js'
 import { callAgent } from './agents/agent-client.js'
 import { isConnectionGood, type AgentConnection } from './agents/agent-connection.js'
 import type { AgentConnector } from './agents/agent-connector.js'
@@ -13,10 +16,16 @@ import type { WatchedHosts } from './watched-hosts.js'
 import type { ClockCheck } from './agents/clock-check.js'
 import { renewableDays, type RenewalConnection } from './agents/renewal-connection.js'
 import { RenewalWaits } from './agents/renewal-waits.js'
+import type { CaRotation } from './rotation/ca-rotation.js'
+import type { HostStep } from './rotation/plan-rotation.js'
 
 export interface CertificateOptions {
-  readonly authority: Authority
-  readonly leaf: GatewayLeaf
+  readonly leaves: GatewayLeaves
+  readonly rotation: Pick<CaRotation, 'issuerFor' | 'issuerOf' | 'stepFor' | 'fence' | 'lease'>
+  /** Returns the certificate of the CA with this fingerprint, in PEM. */
+  readonly authorityPem: (fingerprint: string) => string
+  /** True if the host takes part in a move of a guest. Its transfers expect the present certificate and CA. */
+  readonly isMoving: (hostId: string) => Promise<boolean>
   readonly leafLifetimeMs: number
   readonly callTimeoutMs: number
   readonly log: Logger
@@ -27,6 +36,8 @@ export interface CertificateOptions {
 
 /** Maximum number of accepted certificates of a host. Old ones are accepted until all connections use the newest. */
 const keptSerials = 16
+/** Maximum number of hosts that the rotation of the CA changes at the same time. */
+const mostAtOnce = 16
 /** Delay in ms before another attempt to renew a certificate that has expired or is not valid yet. */
 const renewAgainMs = 5000
 
@@ -55,10 +66,10 @@ export class CertificateKeeper {
   }
 
   async check(): Promise<void> {
-    const { leaf, log } = this.options
+    const { leaves, log } = this.options
     try {
-      if (await leaf.renewIfDue(Date.now(), steadyClock.jumpMs() !== 0))
-        log.info({ serial: leaf.current.serial }, 'gateway certificate renewed')
+      for (const serial of await leaves.renewIfDue(Date.now(), steadyClock.jumpMs() !== 0))
+        log.info({ serial }, 'gateway certificate renewed')
     } catch (error) {
       log.error({ error }, 'the certificate of the gateway could not be renewed')
     }
@@ -69,32 +80,93 @@ export class CertificateKeeper {
     const { host, liveConnection: connection } = watcher
     const peer = connection?.peer()
     if (!connection || !peer) return
-    const { serials, certificateNotAfterMs } = host.record
     if (!isConnectionGood(host, connection)) return watcher.restart()
-    const isOutdated =
-      connection.target.leaf.serial !== this.options.leaf.current.serial ||
-      (peer.notAfterMs < certificateNotAfterMs && peer.serial !== serials.at(-1))
-    if (isOutdated) watcher.refresh()
+    if (this.#isOutdated(host, connection, peer)) watcher.refresh()
+    const { serials, certificateNotAfterMs } = host.record
     const dueAtMs = renewAtMs(certificateNotAfterMs, this.options.leafLifetimeMs)
+    const step = this.options.rotation.stepFor(host.record)
     if (steadyClock.earliest() >= dueAtMs) void this.#renewOnce(watcher, connection)
+    else if (step && this.#renewing.size < mostAtOnce) void this.#rotateOnce(watcher, connection, step)
     else if (serials.length > 1 && peer.serial === serials.at(-1)) void this.#forgetEarlier(host, peer.serial)
+  }
+
+  /** True if the gateway or the agent has a newer certificate than the connection. */
+  #isOutdated({ record }: HostState, { target }: AgentConnection, peer: CertificateIdentity): boolean {
+    const { leaves, rotation } = this.options
+    const { serials, certificateNotAfterMs } = record
+    return (
+      target.leaf.serial !== leaves.of(rotation.issuerOf(record)).serial ||
+      (peer.notAfterMs < certificateNotAfterMs && peer.serial !== serials.at(-1))
+    )
   }
 
   async #renewOnce(watcher: HostWatcher, connection: AgentConnection): Promise<void> {
     const { host } = watcher
     const { id } = host.record
-    if (this.#renewing.has(id) || this.#waits.isWaiting(id, this.#everyMs)) return
-    this.#renewing.add(id)
-    try {
+    if (this.#waits.isWaiting(id, this.#everyMs)) return
+    await this.#once(id, async () => {
       await this.#renew(host, connection)
       this.options.log.info({ host: id }, 'agent certificate renewed')
       watcher.refresh()
+    })
+  }
+
+  /**
+   * Executes a step of the rotation of the CA. A step that failed is repeated after a delay. Hosts that move a guest
+   * only get another CA to trust until the move is decided.
+   */
+  async #rotateOnce(watcher: HostWatcher, connection: AgentConnection, step: HostStep): Promise<void> {
+    const { host } = watcher
+    const { id } = host.record
+    if (this.#waits.hasFailed(id, this.#everyMs)) return
+    const refuseMoving = (): Promise<void> => this.#refuseMoving(id)
+    await this.#once(id, async () => {
+      if (step.kind === 'trust' && step.fingerprints.length > 1)
+        return this.#installAuthorities(host, connection, step.fingerprints)
+      if (await this.options.isMoving(id)) return
+      if (step.kind === 'trust') return this.#installAuthorities(host, connection, step.fingerprints)
+      await this.#renew(host, connection, refuseMoving)
+      watcher.refresh()
+    })
+  }
+
+  async #refuseMoving(hostId: string): Promise<void> {
+    if (await this.options.isMoving(hostId))
+      throw conflict('guest_moving', 'the host takes part in the move of a container')
+  }
+
+  async #once(hostId: string, work: () => Promise<void>): Promise<void> {
+    if (this.#renewing.has(hostId)) return
+    this.#renewing.add(hostId)
+    try {
+      await work()
     } catch (error) {
-      this.#waits.failed(id)
-      this.options.log.warn({ host: id, error }, 'the certificate of an agent could not be renewed; trying again later')
+      if (error instanceof StaleEpochError) return this.options.rotation.lease.exceed(error.highest)
+      this.#waits.failed(hostId)
+      this.options.log.warn(
+        { host: hostId, error },
+        'the certificate of an agent could not be renewed; trying again later',
+      )
     } finally {
-      this.#renewing.delete(id)
+      this.#renewing.delete(hostId)
     }
+  }
+
+  /** Lets an agent trust exactly these CAs. The fence refuses a gateway whose lease another gateway has taken over. */
+  async #installAuthorities(
+    { record: { id } }: HostState,
+    { certificates }: AgentConnection,
+    fingerprints: readonly string[],
+  ): Promise<void> {
+    const { rotation, authorityPem, callTimeoutMs, watched } = this.options
+    const request = { authorityPems: fingerprints.map(authorityPem) }
+    const { fingerprints: trusted } = await callAgent(certificates.installAuthorities.bind(certificates), request, {
+      step: 'install certificate authorities',
+      timeoutMs: callTimeoutMs,
+      fence: rotation.fence,
+    })
+    await watched.update(id, (record) => ({ ...record, trusted }))
+    this.#waits.succeeded(id)
   }
 
   /**
@@ -128,12 +200,18 @@ export class CertificateKeeper {
     this.#problems.set(id, problem)
   }
 
-  async #renew(host: HostState, connection: Pick<RenewalConnection, 'certificates' | 'peer'>): Promise<void> {
+  /** @param check called after the serial number was stored, which later moves then accept; its error ends the renewal */
+  async #renew(
+    host: HostState,
+    connection: Pick<RenewalConnection, 'certificates' | 'peer'>,
+    check?: () => Promise<void>,
+  ): Promise<void> {
     const { certificates } = connection
     const { callTimeoutMs, watched } = this.options
     const options = { step: 'renew certificate', timeoutMs: callTimeoutMs }
     const request = await callAgent(certificates.createSigningRequest.bind(certificates), {}, options)
-    const issued = await this.#issue(host, request)
+    const issuer = this.options.rotation.issuerFor(host.record)
+    const issued = await this.#issue(host, request, issuer)
     const hostId = host.record.id
     // Read only after the first call, which establishes the connection: without it, no peer certificate is known.
     const inUse = connection.peer()?.serial
@@ -141,22 +219,28 @@ export class CertificateKeeper {
       ...record,
       serials: addSerial(record.serials, issued.serial, inUse),
     }))
+    await check?.()
     const { certificatePem, notAfterMs } = issued
     await callAgent(certificates.installCertificate.bind(certificates), { certificatePem }, options)
-    await watched.update(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs }))
+    const { fingerprint } = issuer
+    await watched.update(hostId, (record) => ({ ...record, certificateNotAfterMs: notAfterMs, issuer: fingerprint }))
     this.#waits.succeeded(hostId)
   }
 
   /** Issues a certificate for the host of this connection. An agent can therefore renew only its own certificate. */
-  async #issue({ record }: HostState, { csrPem, nowMs }: CreateSigningRequestResponse): Promise<IssuedCertificate> {
-    const { authority, clock, leafLifetimeMs } = this.options
+  async #issue(
+    { record }: HostState,
+    { csrPem, nowMs }: CreateSigningRequestResponse,
+    issuer: Authority,
+  ): Promise<IssuedCertificate> {
+    const { clock, leafLifetimeMs } = this.options
     await clock.check({
       ...(nowMs > 0 && { peerMs: nowMs }),
       ...(record.certificateNotAfterMs > 0 && {
         lastIssuedMs: record.certificateNotAfterMs - leafLifetimeMs,
       }),
     })
-    return authority.signRequest(csrPem, { role: 'agent', hostId: record.id }, leafLifetimeMs)
+    return issuer.signRequest(csrPem, { role: 'agent', hostId: record.id }, leafLifetimeMs)
   }
 
   /** Revokes older certificates after all gateways have had time to use the newest one. */

@@ -1,12 +1,15 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../config.js'
 import type { Gateways } from '../gateways/gateways.js'
-import { ensureAuthority, type Authority } from '../pki/authority.js'
-import { GatewayLeaf } from '../pki/gateway-leaf.js'
+import type { Authority } from '../pki/authority.js'
+import { FleetAuthority } from '../pki/fleet-authority.js'
+import { GatewayLeaves } from '../pki/gateway-leaves.js'
 import type { Store } from '../store/store.js'
 import { distrustMs } from '../store/plan-visibility.js'
 import { AgentConnector } from './agents/agent-connector.js'
 import { CertificateKeeper } from './certificates.js'
+import { CaRotation } from './rotation/ca-rotation.js'
+import type { RotationMembers } from './rotation/members.js'
 import { ClockCheck } from './agents/clock-check.js'
 import type {
   AgentClient,
@@ -62,7 +65,9 @@ export interface FleetOptions {
   /** Maximum time in ms that the start waits for reports of hosts. Default: 2 s. */
   readonly settleMs?: number | undefined
   /** The other gateways. Absent: this gateway is the only one, and no other gateway can join. */
-  readonly gateways?: Pick<Gateways, 'join' | 'otherJoinAddresses'> | undefined
+  readonly gateways?: (Pick<Gateways, 'join' | 'otherJoinAddresses'> & RotationMembers) | undefined
+  /** The private CA. Default: the one in the state directory, which is created if it does not exist. */
+  readonly authority?: FleetAuthority | undefined
 }
 
 /** The gateway's fleet: host records, connections to agents, and the reported state. */
@@ -77,6 +82,7 @@ export class GatewayFleet implements Fleet {
   readonly #placement: Placement
   readonly #creator: GuestCreator
   readonly #created: CreatedGuests
+  readonly rotation: CaRotation
   readonly #keeper: CertificateKeeper
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
@@ -88,8 +94,8 @@ export class GatewayFleet implements Fleet {
 
   private constructor(
     private readonly options: FleetOptions,
-    authority: Authority,
-    leaf: GatewayLeaf,
+    authority: FleetAuthority,
+    leaves: GatewayLeaves,
     joinKeyPem: string,
   ) {
     const { store, config, log, view = new FleetState() } = options
@@ -99,7 +105,11 @@ export class GatewayFleet implements Fleet {
     const leafLifetimeMs = config.certificates.leaf_hours * hourMs
     const clock = new ClockCheck(store)
     const hostStore = new HostStore(store)
-    const connector = new AgentConnector({ authority, leaf, silenceMs })
+    const connector = new AgentConnector({
+      authority,
+      leafFor: (record) => leaves.of(this.rotation.issuerOf(record)),
+      silenceMs,
+    })
     const registry = (this.#registry = new GuestRegistry(store))
     const cache = (this.#cache = new GuestCache(store, log, view))
     const moves = new MoveStore(store)
@@ -121,8 +131,30 @@ export class GatewayFleet implements Fleet {
         connectionFailed: (watcher, reason) => void this.#keeper.renewRefused(watcher, reason),
       },
     }))
-    const certificates = { authority, leaf, leafLifetimeMs, clock }
-    this.#keeper = new CertificateKeeper({ ...certificates, log, callTimeoutMs, connector, watched })
+    this.rotation = new CaRotation({
+      store,
+      log,
+      authority,
+      clock,
+      view,
+      watched,
+      caDays: config.certificates.ca_days,
+      gateways: options.gateways,
+      isInUse: (fingerprint) => this.#isInUse(fingerprint, leaves),
+      checkHosts: () => this.#keeper.check(),
+    })
+    this.#keeper = new CertificateKeeper({
+      leaves,
+      rotation: this.rotation,
+      authorityPem: (fingerprint) => authority.of(fingerprint).caPem,
+      isMoving: (hostId) => moves.isMoving(hostId),
+      leafLifetimeMs,
+      log,
+      clock,
+      callTimeoutMs,
+      connector,
+      watched,
+    })
     const tokens = new JoinTokens(store, authority)
     this.hosts = new StoredHostAdmin({
       view,
@@ -162,7 +194,11 @@ export class GatewayFleet implements Fleet {
     this.#creator = new GuestCreator({ view, registry, placement, ratios, log, fleet: this })
     this.#created = new CreatedGuests({ view, owners, cache, callTimeoutMs })
     const reached = (hostId: string, revision: number): Promise<void> => this.reached(hostId, revision)
-    this.#mover = new GuestMover({ view, watched, placement, ratios, authority, moves, reached })
+    const ticketIssuer = (hostId: string): Authority => {
+      const target = view.findState(hostId)
+      return authority.of(target && this.rotation.issuerOf(target.record))
+    }
+    this.#mover = new GuestMover({ view, watched, placement, ratios, ticketIssuer, moves, reached })
     this.#decider = new MoveDecider({ view, watched, owners, moves, log, reached })
     this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })
@@ -172,10 +208,11 @@ export class GatewayFleet implements Fleet {
   /** Opens the fleet without starting it. Creates the private CA if it does not exist yet. Call it before `store.start()`. */
   static async open(options: FleetOptions): Promise<GatewayFleet> {
     const { config } = options
-    const authority = await ensureAuthority(`${config.state_dir}/pki`, config.certificates.ca_days)
+    const authority =
+      options.authority ?? (await FleetAuthority.open(`${config.state_dir}/pki`, config.certificates.ca_days))
     const joinKeyPem = await ensureJoinKey(`${config.state_dir}/pki/join-key.pem`)
-    const leaf = await GatewayLeaf.issue(authority, config.certificates.leaf_hours * hourMs)
-    return new GatewayFleet(options, authority, leaf, joinKeyPem)
+    const leaves = await GatewayLeaves.issue(authority, config.certificates.leaf_hours * hourMs)
+    return new GatewayFleet(options, authority, leaves, joinKeyPem)
   }
 
   static async start(options: FleetOptions): Promise<GatewayFleet> {
@@ -195,6 +232,7 @@ export class GatewayFleet implements Fleet {
       throw error
     })
     this.#keeper.start()
+    this.rotation.start()
     this.#cache.start()
     this.#decider.start()
     this.#timers.push(
@@ -212,9 +250,11 @@ export class GatewayFleet implements Fleet {
   /** Closes the fleet. Changes are no longer reported, even before the returned promise resolves. */
   async close(): Promise<void> {
     this.#keeper.stop()
+    const rotationClosed = this.rotation.close()
     this.#pauses.stop()
     this.#timers.forEach((timer) => clearInterval(timer))
     this.#watched.stop()
+    await rotationClosed
     await this.#decider.stop()
     await this.#cache.stop()
     this.view.hostChanged.releaseAll()
@@ -237,6 +277,15 @@ export class GatewayFleet implements Fleet {
 
   expectedConnections(guestRef?: string): Promise<void> {
     return this.#watched.expectedConnections(guestRef)
+  }
+
+  /** True if connections to hosts with a certificate of this CA use such a certificate for the gateway, too. */
+  #isInUse(fingerprint: string, leaves: GatewayLeaves): boolean {
+    const { serial } = leaves.of(fingerprint)
+    return [...this.#watched.watchers()].every(
+      ({ host, liveConnection }) =>
+        host.record.issuer !== fingerprint || !liveConnection || liveConnection.target.leaf.serial === serial,
+    )
   }
 
   /** Replaces all connections after a pause of this process. They may be broken although no error was reported. */

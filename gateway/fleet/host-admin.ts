@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { conflict, invalidField, notFound } from '../../shared/errors.js'
 import { isHostPort, type JoinAnswer, type JoinRequest } from '../../shared/join-token.js'
-import type { Authority } from '../pki/authority.js'
+import type { FleetAuthority } from '../pki/fleet-authority.js'
 import type { HostAdmin, HostChange, HostView, JoinToken } from './contract.js'
 import type { ClockCheck } from './agents/clock-check.js'
 import type { GuestRegistry } from './placement/guest-registry.js'
@@ -18,7 +18,7 @@ export interface HostAdminOptions {
   readonly store: HostStore
   readonly tokens: JoinTokens
   readonly registry: GuestRegistry
-  readonly authority: Authority
+  readonly authority: FleetAuthority
   readonly clock: ClockCheck
   readonly leafLifetimeMs: number
   readonly tokenLifetimeMs: number
@@ -118,13 +118,22 @@ export class StoredHostAdmin implements HostAdmin {
     await clock.check(now_ms === undefined ? {} : { peerMs: now_ms })
     const { hostId } = verified
     // The certificate is signed before the token is used, so that the token stays valid after an invalid request.
+    const { fingerprint, caPem } = authority
     const issued = await authority.signRequest(csr, { role: 'agent', hostId }, leafLifetimeMs)
     const address = await this.#addressOf(hostId, source, port)
     await tokens.burn(verified)
     const { serial, notAfterMs } = issued
-    const joined = { address, serials: [serial], certificateNotAfterMs: notAfterMs }
+    const certificate = { serials: [serial], certificateNotAfterMs: notAfterMs, issuer: fingerprint }
+    const joined = { address, ...certificate, trusted: undefined }
     await watched.update(hostId, (record) => ({ ...record, ...joined }))
-    return { host_id: hostId, certificate: issued.certificatePem, ca: authority.caPem }
+    return { host_id: hostId, certificate: issued.certificatePem, ca: caPem, authorities: this.#trustedAfterJoin() }
+  }
+
+  /** CAs that a joining host must trust, in PEM: while a rotation ends, only the one with which it joins. */
+  #trustedAfterJoin(): string[] {
+    const { authority } = this.options
+    const { joinsWithNext, trusted, caPem } = authority
+    return joinsWithNext ? [caPem] : trusted.map((one) => one.caPem)
   }
 
   /** The configured address of the host, otherwise the address from which it joins. */

@@ -35,4 +35,8 @@ export interface HostRecord {
   readonly serials: readonly string[]
   /** End of the newest certificate, in ms since 1970. 0: the agent has not joined. */
   readonly certificateNotAfterMs: number
+  /** Fingerprint of the CA that issued the newest certificate. Absent: no rotation of the CA has reached the host. */
+  readonly issuer?: string
+  /** Fingerprints of the CAs that the agent has confirmed to trust. Absent: it has confirmed none. */
+  readonly trusted?: readonly string[] | undefined
 }

@@ -3,8 +3,11 @@ import { conflict, type BerthError } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
 import { cannotMove } from './placement/plan-placement.js'
 
-/** Features that a request can require. `fence` is never required, because agents without it just ignore fences. */
-type RequiredFeature = Exclude<AgentFeature, 'fence'>
+/**
+ * Features that a request can require. `fence` is never required, because agents without it just ignore fences. The
+ * rotation of the CA requires `rotate-ca` of all hosts.
+ */
+type RequiredFeature = Exclude<AgentFeature, 'fence' | 'rotate-ca'>
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,

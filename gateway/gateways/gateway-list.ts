@@ -21,6 +21,8 @@ export interface GatewayRecord {
   /** Address of its join endpoint, as host:port. */
   readonly joinAddress: string
   readonly startedAtMs: number
+  /** X25519 key for which secrets are encrypted: SubjectPublicKeyInfo (DER) in base64url. Absent: an earlier version. */
+  readonly publicKey?: string
 }
 
 export interface GatewayList {
@@ -74,7 +76,7 @@ export function admit(
 /** Notes the start of a gateway. Adds the gateway if it is missing, as the first one or after a loss of the store. */
 export function noteStart(
   list: GatewayList,
-  own: Pick<GatewayRecord, 'id' | 'name' | 'version' | 'joinAddress' | 'startedAtMs'>,
+  own: Pick<GatewayRecord, 'id' | 'name' | 'version' | 'joinAddress' | 'startedAtMs' | 'publicKey'>,
 ): GatewayList {
   const known = list.gateways.find(({ id }) => id === own.id)
   if (known) return replace(list, { ...known, ...own, name: known.name || own.name })

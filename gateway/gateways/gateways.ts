@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
 import type { Logger } from 'pino'
 import { conflict, describeError } from '../../shared/errors.js'
 import { gatewayJoinAudience, type GatewayJoinRequest } from '../../shared/join-token.js'
@@ -12,7 +12,7 @@ import { admit, dropExpired, invite, noGateways, noteStart, remove } from './gat
 import type { GatewayList, GatewayRecord } from './gateway-list.js'
 import { GatewayStatuses, type GatewayStatus } from './gateway-status.js'
 import { machineName, type OwnGateway } from './own-gateway.js'
-import { sealAnswer, type SealedAnswer } from './sealed-answer.js'
+import { encodePublicKey, sealAnswer, type SealedAnswer } from './sealed-answer.js'
 import { checkStoreShared, readSharedState, type SharedState } from './shared-state.js'
 
 const reportEveryMs = 3000
@@ -21,6 +21,8 @@ export interface GatewaysOptions {
   readonly store: Store
   readonly authority: Authority
   readonly own: OwnGateway
+  /** X25519 key with which this gateway decrypts secrets that other gateways have encrypted for it. */
+  readonly privateKey: KeyObject
   readonly version: string
   readonly stateDir: string
   readonly redis: RedisChoice
@@ -85,6 +87,16 @@ export class Gateways {
 
   get ownId(): string {
     return this.options.own.id
+  }
+
+  get privateKey(): KeyObject {
+    return this.options.privateKey
+  }
+
+  /** All gateways that have joined. */
+  members(): { id: string; name: string; publicKey: string | undefined }[] {
+    const joined = this.#list.current.gateways.filter(({ joinedAtMs }) => joinedAtMs > 0)
+    return joined.map(({ id, name, publicKey }) => ({ id, name, publicKey }))
   }
 
   /** True if this gateway was removed from the fleet. */
@@ -161,7 +173,8 @@ export class Gateways {
     const { own, version, log } = this.options
     try {
       await this.#list.refresh()
-      const start = { ...own, version, joinAddress: this.#joinAddress(), startedAtMs: this.#startedAtMs }
+      const publicKey = encodePublicKey(createPublicKey(this.privateKey))
+      const start = { ...own, version, joinAddress: this.#joinAddress(), startedAtMs: this.#startedAtMs, publicKey }
       if (!this.#isRegistered) await this.#list.update((old) => noteStart(old, start))
       if (this.#isRegistered) await this.#report()
     } catch (error) {

@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto'
+import { createPrivateKey, generateKeyPairSync, randomBytes, type KeyObject } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -33,6 +34,14 @@ export async function findOwnGateway(stateDir: string): Promise<OwnGateway | und
 
 export async function writeOwnGateway(directory: string, own: OwnGateway): Promise<void> {
   await writeFileAtomic(join(directory, ownGatewayFile), JSON.stringify(own))
+}
+
+/** Reads the key with which this gateway decrypts secrets of other gateways, or creates it: X25519. */
+export async function ensureGatewayKey(stateDir: string): Promise<KeyObject> {
+  const path = join(stateDir, 'gateway-key.pem')
+  const { privateKey } = generateKeyPairSync('x25519')
+  if (!existsSync(path)) await createFileAtomic(path, privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
+  return createPrivateKey(await readFile(path, 'utf8'))
 }
 
 export const newGatewayId = (): string => `gw-${randomBytes(4).toString('hex')}`

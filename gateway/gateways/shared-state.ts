@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { conflict } from '../../shared/errors.js'
 import { writeFileAtomic } from '../../shared/files.js'
 import type { GatewayConfig } from '../config.js'
+import { nextAuthorityFile } from '../pki/fleet-authority.js'
 import { externalServerOf, type RedisChoice } from '../store/redis-settings.js'
 
 /** Keys in the section `redis` whose values are paths of files. A joining gateway gets copies of these files. */
@@ -10,6 +12,9 @@ const fileKeys = ['password_file', 'sentinel_password_file', 'ca_file', 'certifi
 
 /** Files of the state directory that all gateways of a fleet must have. */
 const sharedFiles = ['pki/authority.pem', 'pki/join-key.pem', 'secret'] as const
+
+/** Files that gateways have only at times: the next CA while a rotation runs. */
+const optionalFiles = [`pki/${nextAuthorityFile}`] as const
 
 /** Directory within the state directory. It contains the settings of the store that the gateway got when it joined. */
 const storeDirectory = 'store'
@@ -39,7 +44,8 @@ export function checkStoreShared(choice: RedisChoice): void {
 /** Reads the shared state of this gateway. */
 export async function readSharedState(stateDir: string, { redis, redisUrl }: RedisChoice): Promise<SharedState> {
   const { program: _program, ...settings } = redis
-  const files = await readAll(sharedFiles.map((name) => [name, join(stateDir, name)]))
+  const present = optionalFiles.filter((name) => existsSync(join(stateDir, name)))
+  const files = await readAll([...sharedFiles, ...present].map((name) => [name, join(stateDir, name)]))
   const named = fileKeys.filter((key) => redis[key] !== '')
   const redisFiles = await readAll(named.map((key) => [key, redis[key]]))
   const server = redisUrl === '' ? {} : { url: redisUrl, sentinels: [] }
@@ -54,6 +60,8 @@ async function readAll(paths: readonly (readonly [name: string, path: string])[]
 /** Writes the shared state into a directory. The settings of the store name files relative to it. */
 export async function writeSharedState(directory: string, state: SharedState): Promise<void> {
   for (const name of sharedFiles) await writeFileAtomic(join(directory, name), state.files[name] ?? '')
+  for (const name of optionalFiles)
+    if (state.files[name] !== undefined) await writeFileAtomic(join(directory, name), state.files[name])
   const named = fileKeys.filter((key) => state.redisFiles[key] !== undefined)
   for (const key of named) await writeFileAtomic(join(directory, storeDirectory, key), state.redisFiles[key] ?? '')
   const paths = Object.fromEntries(named.map((key) => [key, join(storeDirectory, key)]))

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import { BerthError, invalidField } from '../../shared/errors.js'
 import { addLauncher, composeInstallScript } from './install-script.js'
 import { upgradeSteps, type UpgradeStep } from './host-upgrade.js'
+import type { Authority } from '../pki/authority.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { parsePackageVersion } from '../../shared/package-list.js'
 
@@ -57,7 +58,7 @@ export interface InstallerOptions {
   readonly packages: string
   /** Returns host:port at which hosts reach the join endpoint. */
   readonly address: () => string
-  readonly caPem: string
+  readonly authority: Pick<Authority, 'caPem'>
   readonly version: string
   readonly hosts: InstallHosts
 }
@@ -83,10 +84,10 @@ export class Installer {
    */
   async script(): Promise<string> {
     if (!(await this.isAvailable())) throw packagesMissing()
-    const { address, caPem, version } = this.options
+    const { address, authority, version } = this.options
     const { host, port } = splitHostPort(address())
     const shown = host.includes(':') ? `[${host}]` : host
-    const values = { GATEWAY: `${shown}:${port}`, VERSION: version, AUTHORITY: caPem.trim() }
+    const values = { GATEWAY: `${shown}:${port}`, VERSION: version, AUTHORITY: authority.caPem.trim() }
     const parts = join(import.meta.dirname, 'install')
     const template = addLauncher(parts, composeInstallScript(parts))
     return template.replace(/@(GATEWAY|VERSION|AUTHORITY)@/g, (_, name: keyof typeof values) => values[name])

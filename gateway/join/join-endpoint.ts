@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../config.js'
-import type { Authority } from '../pki/authority.js'
+import type { FleetAuthority } from '../pki/fleet-authority.js'
 import type { ListeningSockets } from '../sockets/listening-sockets.js'
 import { Installer, type InstallHosts } from './installer.js'
 import { pinOf } from './join-key.js'
@@ -9,7 +9,7 @@ import { planCommand } from './plan-command.js'
 
 export interface JoinEndpointOptions extends Pick<JoinServerOptions, 'privateKeyPem' | 'join' | 'joinGateway'> {
   readonly config: Pick<GatewayConfig, 'join_listen' | 'join_address' | 'packages_dir'>
-  readonly authority: Authority
+  readonly authority: FleetAuthority
   readonly leafLifetimeMs: number
   readonly version: string
   readonly hosts: InstallHosts
@@ -27,15 +27,16 @@ export class JoinEndpoint {
     this.#installer = new Installer({
       packages: config.packages_dir,
       address: () => this.address,
-      caPem: authority.caPem,
+      authority,
       version,
       hosts,
     })
   }
 
   async open(): Promise<void> {
-    const { config, log } = this.options
-    this.#server = await JoinServer.start(config.join_listen, { ...this.options, installer: this.#installer })
+    const { authority, config, log } = this.options
+    const server = (this.#server = await JoinServer.start(config.join_listen, { ...this.options, installer: this.#installer }))
+    authority.onSwitch(() => server.renew())
     if (/^(0\.0\.0\.0|\[::\]):/.test(this.address))
       log.warn({ address: this.address }, 'join_address is not set: only agents on this machine can join')
   }

@@ -112,6 +112,11 @@ export class JoinServer {
     this.server.on('error', (error) => this.options.log.error({ error }, 'the listener for joining agents failed'))
   }
 
+  /** Gets a new certificate, from the present CA. */
+  renew(): Promise<void> {
+    return this.#renew()
+  }
+
   async #renew(): Promise<void> {
     const { authority, leafLifetimeMs, log } = this.options
     const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs, this.options.privateKeyPem)

@@ -49,7 +49,7 @@ export function verifyToken(authority: Authority, audience: JoinAudience, token:
     throw tokenRefused(
       expired
         ? 'the join token has expired: create a new one'
-        : 'the join token is not valid: this gateway did not create it',
+        : 'the join token is not valid: this gateway did not create it, or has another certificate authority since then',
       cause,
     )
   }

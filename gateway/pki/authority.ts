@@ -51,6 +51,8 @@ export interface Authority {
   readonly caPem: string
   /** SHA-256 of the CA certificate (DER) in lower-case hexadecimal. */
   readonly fingerprint: string
+  /** End of the CA's validity in ms since 1970. */
+  readonly notAfterMs: number
   /** ECDSA P-256 key as PKCS #8 in PEM. It also signs join tokens. */
   readonly privateKeyPem: string
   readonly publicKeyPem: string
@@ -87,7 +89,8 @@ async function findFile(path: string): Promise<string | undefined> {
   }
 }
 
-async function createAuthorityPem(caDays: number): Promise<string> {
+/** Creates a CA. @returns its private key and its certificate, in PEM */
+export async function createAuthorityPem(caDays: number): Promise<string> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const now = Date.now()
   const certificate = await X509CertificateGenerator.createSelfSigned(
@@ -110,7 +113,8 @@ async function createAuthorityPem(caDays: number): Promise<string> {
   return toPem('PRIVATE KEY', Buffer.from(pkcs8)) + toPem('CERTIFICATE', Buffer.from(certificate.rawData))
 }
 
-async function loadAuthority(pem: string, path: string): Promise<Authority> {
+/** @param pem private key and certificate @param path file for the error message @throws {BerthError} `bad_authority` */
+export async function loadAuthority(pem: string, path: string): Promise<Authority> {
   try {
     const privateKeyPem = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/.exec(pem)?.[0] ?? ''
     const caPem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/.exec(pem)?.[0] ?? ''
@@ -144,6 +148,7 @@ class PrivateAuthority implements Authority {
   readonly privateKeyPem: string
   readonly publicKeyPem: string
   readonly fingerprint: string
+  readonly notAfterMs: number
 
   constructor(
     private readonly certificate: X509Certificate,
@@ -153,6 +158,7 @@ class PrivateAuthority implements Authority {
     this.caPem = pem.caPem
     this.privateKeyPem = pem.privateKeyPem
     this.publicKeyPem = createPublicKey(pem.privateKeyPem).export({ type: 'spki', format: 'pem' }).toString()
+    this.notAfterMs = certificate.notAfter.getTime()
     this.fingerprint = createHash('sha256').update(Buffer.from(certificate.rawData)).digest('hex')
   }
 
@@ -180,7 +186,7 @@ class PrivateAuthority implements Authority {
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
     // A certificate ends with its authority at the latest. If it were valid for longer, its errors would be confusing.
-    const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.certificate.notAfter.getTime()))
+    const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.notAfterMs))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()
     const certificate = await X509CertificateGenerator.create(

@@ -100,7 +100,7 @@ async function connect(configDirectory: string): Promise<() => Promise<boolean>>
   const target = {
     hostId: findIdentity(join(agent.state_dir, 'identity'))!.hostId,
     address: agent.listen,
-    caPem: authority.caPem,
+    caPems: [authority.caPem],
     leaf: await authority.issue({ role: 'gateway' }, 3_600_000),
     isRevoked: () => false,
     silenceMs: 15_000,

@@ -261,7 +261,7 @@ describe('connections to agents', () => {
     return connectAgent({
       hostId,
       address: `127.0.0.1:${port}`,
-      caPem: pki.authority.caPem,
+      caPems: [pki.authority.caPem],
       silenceMs: 3000,
       leaf: await pki.gatewayLeaf(),
       isRevoked: () => false,

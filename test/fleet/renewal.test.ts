@@ -148,7 +148,7 @@ describe('the renewal of a certificate that is not valid', function () {
   })
 
   it('uses a connection on which no other calls are possible', () => {
-    const target = { hostId: 'h-one', address: '127.0.0.1:1', caPem: foreign.authority.caPem }
+    const target = { hostId: 'h-one', address: '127.0.0.1:1', caPems: [foreign.authority.caPem] }
     const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
     connection.close()
     expect(Object.keys(connection)).to.have.members(['certificates', 'peer', 'close'])

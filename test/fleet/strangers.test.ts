@@ -92,7 +92,7 @@ describe('idle connections of clients without a certificate', function () {
         connectAgent({
           hostId: 'h-1',
           address,
-          caPem: pki.authority.caPem,
+          caPems: [pki.authority.caPem],
           silenceMs: 20_000,
           leaf: await pki.gatewayLeaf(),
           isRevoked: () => false,

@@ -70,7 +70,7 @@ describe('certificates of servers', function () {
       const connection = connectAgent({
         hostId,
         address: server.address,
-        caPem: ca.certificatePem,
+        caPems: [ca.certificatePem],
         silenceMs: 5000,
         leaf: await pki.gatewayLeaf(),
         isRevoked: () => isRevoked,

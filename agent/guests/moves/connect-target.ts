@@ -35,7 +35,7 @@ export async function connectTarget(
   const socket = connect({
     ...splitHostPort(address),
     servername: identityDnsName(identity),
-    ca: own.caPem,
+    ca: [...own.authorities],
     cert: ticket,
     key,
     minVersion: 'TLSv1.3',

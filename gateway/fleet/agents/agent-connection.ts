@@ -29,7 +29,8 @@ export interface AgentTarget {
   readonly hostId: string
   /** Address of the agent as host:port. */
   readonly address: string
-  readonly caPem: string
+  /** Certificates of all trusted CAs, in PEM. */
+  readonly caPems: readonly string[]
   /** The gateway's certificate and its key. */
   readonly leaf: KeyedCertificate
   /** True if the agent's certificate with this serial number is no longer valid for the host. */
@@ -38,20 +39,21 @@ export interface AgentTarget {
 }
 
 /** TLS settings by the gateway's certificate. Creating them takes milliseconds, and a gateway connects to many hosts. */
-const secureContexts = new WeakMap<KeyedCertificate, { readonly caPem: string; readonly context: SecureContext }>()
+const secureContexts = new WeakMap<KeyedCertificate, { readonly trusted: string; readonly context: SecureContext }>()
 
 /** TLS settings for the gateway's connections to an agent. */
-export function secureContextOf({ caPem, leaf }: Pick<AgentTarget, 'caPem' | 'leaf'>): SecureContext {
+export function secureContextOf({ caPems, leaf }: Pick<AgentTarget, 'caPems' | 'leaf'>): SecureContext {
   const known = secureContexts.get(leaf)
-  if (known?.caPem === caPem) return known.context
-  const context = createContext({ caPem, leaf })
-  secureContexts.set(leaf, { caPem, context })
+  const trusted = caPems.join('')
+  if (known?.trusted === trusted) return known.context
+  const context = createContext({ caPems, leaf })
+  secureContexts.set(leaf, { trusted, context })
   return context
 }
 
-function createContext({ caPem, leaf }: Pick<AgentTarget, 'caPem' | 'leaf'>): SecureContext {
+function createContext({ caPems, leaf }: Pick<AgentTarget, 'caPems' | 'leaf'>): SecureContext {
   return createSecureContext({
-    ca: caPem,
+    ca: [...caPems],
     cert: leaf.certificatePem,
     key: leaf.privateKeyPem,
     minVersion: 'TLSv1.3',

@@ -17,14 +17,14 @@ export interface RenewalConnection extends Pick<AgentConnection, 'certificates' 
 
 /**
  * Connects to an agent whose certificate has expired or is not valid yet, which TLS would reject. This function checks
- * instead that the private CA issued the certificate, for this host, and that it is not revoked. TLS proves that the
+ * instead that a trusted CA issued the certificate, for this host, and that it is not revoked. TLS proves that the
  * agent has the certificate's key. Only the calls of a renewal are possible.
  */
 export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
-  const issuer = new X509Certificate(target.caPem)
+  const issuers = target.caPems.map((pem) => new X509Certificate(pem))
   const isRevoked = (serial: string): boolean => target.isRevoked(serial)
-  const checkPeer = createPeerCheck({ identity, issuer, isRevoked, renewableForMs })
+  const checkPeer = createPeerCheck({ identity, issuers, isRevoked, renewableForMs })
   let peer: CertificateIdentity | undefined
   const check = (certificate: PeerCertificate): void => {
     peer = checkPeer(certificate)

@@ -13,6 +13,11 @@ export class RenewalWaits {
     return last !== undefined && this.nowMs() - last.atMs < waitMs(last.failures, firstMs)
   }
 
+  /** Like `isWaiting`, but only after a failure. */
+  hasFailed(hostId: string, firstMs: number): boolean {
+    return (this.#attempts.get(hostId)?.failures ?? 0) > 0 && this.isWaiting(hostId, firstMs)
+  }
+
   failed(hostId: string): void {
     const failures = (this.#attempts.get(hostId)?.failures ?? 0) + 1
     this.#attempts.set(hostId, { atMs: this.nowMs(), failures })

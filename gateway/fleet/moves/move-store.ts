@@ -58,6 +58,12 @@ export class MoveStore {
     return (await this.list()).find((move) => move.uuid === uuid)
   }
 
+  /** True if the host takes part in a move that is not decided yet. */
+  async isMoving(hostId: string): Promise<boolean> {
+    const moves = await this.list()
+    return moves.some(({ fromHostId, toHostId, decided }) => !decided && [fromHostId, toHostId].includes(hostId))
+  }
+
   /** Returns the ownership generation of a guest. 0: not known. */
   async readGeneration(uuid: string): Promise<number> {
     const text = await this.store.run('read owner', (client) => client.hGet(this.#guestsKey, uuid))

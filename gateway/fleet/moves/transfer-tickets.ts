@@ -11,7 +11,8 @@ const renewalMs = 10_000
 const renewalLookMs = 200
 
 export interface TransferTicketsOptions {
-  readonly authority: Authority
+  /** Returns the CA of tickets for transfers to a host. The host must trust it. */
+  readonly ticketIssuer: (toHostId: string) => Authority
   readonly watched: Pick<WatchedHosts, 'peerOf'>
 }
 
@@ -35,10 +36,11 @@ export class TransferTickets {
 
   /** Issues a certificate that allows exactly this transfer, for the key of the source host's agent. */
   async #issue({ id: moveId, uuid: guestUuid, fromHostId, toHostId }: StoredMove): Promise<string> {
-    const { authority, watched } = this.options
+    const { ticketIssuer, watched } = this.options
     const peer = watched.peerOf(fromHostId)
     if (!peer) throw new BerthError('unavailable', 'host_offline', `host ${fromHostId} is not connected`)
     const transfer = { moveId, guestUuid, fromHostId, toHostId }
-    return (await authority.certify(peer.publicKey, { role: 'transfer', transfer }, ticketMs)).certificatePem
+    const issued = await ticketIssuer(toHostId).certify(peer.publicKey, { role: 'transfer', transfer }, ticketMs)
+    return issued.certificatePem
   }
 }

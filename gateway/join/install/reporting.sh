@@ -32,7 +32,7 @@ check_authority() {
   expected=$(claims | sed -n 's/.*"ca":"\([0-9a-f]\{64\}\)".*/\1/p')
   actual=$(sed '/-----/d' "$work/authority.pem" | base64 -d | sha256sum | cut -d ' ' -f 1)
   [ -n "$expected" ] || fail 'the join token is damaged: copy the complete command again'
-  [ "$expected" = "$actual" ] || fail "$gateway is not the gateway that created this token: it has another certificate authority"
+  [ "$expected" = "$actual" ] || fail "$gateway is not the gateway that created this token: it has another certificate authority. If the certificate authority of the fleet was replaced, create a new token"
   touch "$work/trusted"
 }
 

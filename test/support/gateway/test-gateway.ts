@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { PeriodicTasks } from '../../../shared/async/periodic-tasks.js'
 import { GatewayConfigSchema } from '../../../gateway/config.js'
 import { Gateways } from '../../../gateway/gateways/gateways.js'
-import { ensureOwnGateway } from '../../../gateway/gateways/own-gateway.js'
+import { ensureGatewayKey, ensureOwnGateway } from '../../../gateway/gateways/own-gateway.js'
 import { ensureAuthority } from '../../../gateway/pki/authority.js'
 import { createAccess, noLimits, type Access, type LimitOptions } from '../../../gateway/callers.js'
 import { createAdminKey } from '../../../gateway/access/bootstrap.js'
@@ -136,6 +136,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     store,
     authority: await ensureAuthority(join(stateDir, 'pki'), 10),
     own: await ensureOwnGateway(stateDir),
+    privateKey: await ensureGatewayKey(stateDir),
     version: '0.0.0-test',
     stateDir,
     redis: { redis: validateConfig(GatewayConfigSchema, {}, 'test').redis, redisUrl: redis.url },

@@ -1,0 +1,44 @@
+import { X509Certificate } from 'node:crypto'
+import { BerthError } from '../../shared/errors.js'
+import { fingerprintOf } from '../../shared/identity.js'
+import { getIdentity, replaceIdentity, type AgentIdentity } from './identity.js'
+
+/** During a rotation there are two. More are possible if rotations were canceled while the host was offline. */
+const mostAuthorities = 4
+
+/**
+ * Replaces the CAs that this host trusts. The CA of the host's own certificate must be one of them, because the gateway
+ * could otherwise not reach the host any more.
+ * @param pems certificates of the CAs, in PEM
+ * @throws {BerthError} `bad_certificate`
+ */
+export async function installAuthorities(identityDir: string, pems: readonly string[]): Promise<AgentIdentity> {
+  const current = getIdentity(identityDir)
+  const own = fingerprintOf(current.caPem)
+  const wanted = new Map(pems.map((pem) => parseAuthority(pem)))
+  if (wanted.size > mostAuthorities) throw refused(`there can be at most ${mostAuthorities}`)
+  if (!wanted.delete(own)) throw refused('the one that issued the certificate of this host is missing')
+  const { privateKeyPem, certificatePem, caPem } = current
+  return replaceIdentity(identityDir, { privateKeyPem, certificatePem, caPem, otherAuthorities: [...wanted.values()] })
+}
+
+/** Returns the trusted CA with this fingerprint, in PEM. If there is none, returns the CA of the host's certificate. */
+export function findAuthority({ authorities, caPem }: AgentIdentity, fingerprint: string): string {
+  return authorities.find((pem) => fingerprintOf(pem) === fingerprint) ?? caPem
+}
+
+function parseAuthority(pem: string): [fingerprint: string, pem: string] {
+  try {
+    const certificate = new X509Certificate(pem)
+    if (!certificate.ca || !certificate.verify(certificate.publicKey)) throw new Error('it is not self-signed')
+    return [fingerprintOf(certificate), certificate.toString()]
+  } catch (cause) {
+    throw refused('one of the certificates is not that of an authority', cause)
+  }
+}
+
+function refused(why: string, cause?: unknown): BerthError {
+  return new BerthError('invalid', 'bad_certificate', `the certificate authorities cannot be installed: ${why}`, {
+    cause,
+  })
+}

@@ -1,0 +1,277 @@
+import type { Logger } from 'pino'
+import { SingleFlight } from '../../../shared/async/single-flight.js'
+import { describeError, invalidField } from '../../../shared/errors.js'
+import type { Fence } from '../../../shared/fence.js'
+import { upgradeStateOf } from '../../join/host-upgrade.js'
+import type { Authority } from '../../pki/authority.js'
+import type { FleetAuthority } from '../../pki/fleet-authority.js'
+import { StoredDocument } from '../../store/document.js'
+import { Lease } from '../../store/lease.js'
+import type { Store } from '../../store/store.js'
+import type { ClockCheck } from '../agents/clock-check.js'
+import type { HostRecord } from '../host-record.js'
+import type { FleetState } from '../view.js'
+import type { WatchedHosts } from '../watched-hosts.js'
+import {
+  planCancel,
+  planFinish,
+  planHostStep,
+  planRotation,
+  refuseSecondRotation,
+  type HostStep,
+  type RotationFacts,
+} from './plan-rotation.js'
+import { isActive, type Rotation, type RotationHost } from './rotation.js'
+import { openKey, refuseUnsupported, sealKeys, type RotationMember, type RotationMembers } from './members.js'
+
+export interface CaRotationOptions {
+  readonly store: Store
+  readonly log: Logger
+  readonly authority: FleetAuthority
+  readonly clock: ClockCheck
+  readonly view: FleetState
+  readonly watched: WatchedHosts
+  readonly caDays: number
+  /** Absent: this gateway is the only one. */
+  readonly gateways?: RotationMembers | undefined
+  /** True if each connection to a host with a certificate of this CA uses such a certificate for the gateway, too. */
+  readonly isInUse: (fingerprint: string) => boolean
+  /** Executes the steps of `stepFor` for connected hosts. */
+  readonly checkHosts: () => Promise<void>
+  /** Interval in ms of checks. Default: 1 s. */
+  readonly everyMs?: number
+  readonly leaseMs?: number
+}
+
+/**
+ * Replaces the CA of the fleet while it runs. The state is in the store. Each gateway follows it, and one of them, which
+ * holds the lease, advances it. Create the object before `store.start()`.
+ */
+export class CaRotation {
+  readonly #rotation: StoredDocument<Rotation | null>
+  readonly lease: Lease
+  readonly #working = new SingleFlight()
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+  #problem = ''
+
+  constructor(private readonly options: CaRotationOptions) {
+    const { store, log, leaseMs = 10_000 } = options
+    this.#rotation = new StoredDocument<Rotation | null>({ store, name: 'ca-rotation', initial: null, log })
+    this.lease = new Lease(store, 'ca-rotation-worker', leaseMs)
+    this.#rotation.onChange(() => this.#wake())
+  }
+
+  /** The last rotation. null: there was none. @throws {BerthError} `store_unavailable` */
+  get current(): Rotation | null {
+    return this.#rotation.current
+  }
+
+  /** The last rotation. undefined: there was none, or the store has not been read yet. */
+  get known(): Rotation | undefined {
+    return this.#rotation.value ?? undefined
+  }
+
+  get authority(): Pick<FleetAuthority, 'fingerprint' | 'notAfterMs' | 'next'> {
+    return this.options.authority
+  }
+
+  start(): void {
+    void this.#rotation.refresh() // if the store is not ready yet, the document is read as soon as it is
+    this.#timer = setInterval(() => this.#wake(), this.options.everyMs ?? 1000)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#working.settled()
+    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+  }
+
+  get #members(): readonly RotationMember[] {
+    return this.options.gateways?.members() ?? []
+  }
+
+  /** Facts about hosts and gateways for `planRotation`. */
+  facts(): RotationFacts {
+    const gateways = this.options.gateways?.members() ?? []
+    return {
+      hosts: [...this.options.watched.watchers()].map(({ host }) => factsOf(host.record)),
+      gateways,
+      nowMs: Date.now(),
+    }
+  }
+
+  /**
+   * Begins to replace the CA. A repeated call with the same id changes nothing.
+   * @throws {BerthError} `rotation_running`, `rotation_unsupported`, `clock_in_doubt`
+   */
+  async begin({ id, startedBy }: { readonly id: string; readonly startedBy: string }): Promise<Rotation> {
+    const { authority, clock, caDays } = this.options
+    if (this.current?.id === id) return this.current
+    refuseSecondRotation(this.current)
+    refuseUnsupported(this.options.view.hosts(), this.#members)
+    await clock.check({})
+    const from = authority.fingerprint
+    const next = await authority.ensureNext(caDays)
+    const begun = await this.#rotation.update((old) => {
+      refuseSecondRotation(old)
+      return this.#newRotation({ id, startedBy, from }, next)
+    })
+    return begun!
+  }
+
+  /** Lets the rotation end as soon as all hosts have confirmed, except the given ones. @throws {BerthError} `invalid_state` */
+  async finish(withoutHosts: readonly string[]): Promise<Rotation> {
+    const unknown = withoutHosts.find((id) => !this.options.view.findHost(id))
+    if (unknown !== undefined) throw invalidField('without_hosts', `without_hosts: there is no host ${unknown}`)
+    return (await this.#rotation.update((old) => planFinish(old, withoutHosts)))!
+  }
+
+  /** @throws {BerthError} `invalid_state` */
+  async cancel(): Promise<Rotation> {
+    return (await this.#rotation.update((old) => planCancel(old, Date.now())))!
+  }
+
+  /** The CA that issues the next certificate of a host. */
+  issuerFor(record: HostRecord): Authority {
+    const { authority } = this.options
+    const step = planHostStep(this.known ?? null, record, authority.fingerprint)
+    return authority.of(step?.kind === 'renew' ? this.known?.to : this.issuerOf(record))
+  }
+
+  /** Fingerprint of the CA that has issued the certificate of a host. undefined: the first CA. */
+  issuerOf({ issuer }: HostRecord): string | undefined {
+    return issuer ?? this.known?.from
+  }
+
+  /** What this gateway must do for a connected host. undefined: nothing, or another gateway does it. */
+  stepFor(record: HostRecord): HostStep | undefined {
+    if (!this.lease.held || this.#rotation.value === undefined) return undefined
+    return planHostStep(this.#rotation.value, record, this.options.authority.fingerprint)
+  }
+
+  /** @throws {BerthError} `lease_lost` */
+  get fence(): Fence {
+    return this.lease.fence
+  }
+
+  #wake(): void {
+    void this.#working.run(() => this.#work())
+  }
+
+  async #work(): Promise<void> {
+    const rotation = this.#rotation.value
+    if (this.#closed || !rotation) return
+    try {
+      await this.#follow(rotation)
+      if (!this.#hasWork(rotation) || !(await this.lease.take())) return
+      await this.options.checkHosts()
+      if (isActive(rotation)) await this.#advance()
+      this.#problem = ''
+    } catch (error) {
+      this.#note(describeError(error))
+    }
+  }
+
+  /** True if the rotation or a host is not finished. Until all hosts are known, missing hosts would count as removed. */
+  #hasWork(rotation: Rotation): boolean {
+    const { watched, authority } = this.options
+    if (!watched.isComplete) return false
+    const hasStep = ({ host }: { host: { record: HostRecord } }): boolean =>
+      planHostStep(rotation, host.record, authority.fingerprint) !== undefined
+    return isActive(rotation) || [...watched.watchers()].some(hasStep)
+  }
+
+  /** Applies the state of the rotation to this gateway, and confirms it. */
+  async #follow(rotation: Rotation): Promise<void> {
+    const { authority } = this.options
+    const { state, to } = rotation
+    if (state === 'ended') return authority.replaceByNext(to)
+    if (state === 'canceled') return authority.discardNext(to)
+    if (authority.next?.fingerprint !== to && !(await this.#receive(rotation))) return
+    await authority.joinWithNext(state === 'ending')
+    await this.#confirm(rotation)
+  }
+
+  /** Stores the next CA. @returns false if no gateway has encrypted it for this one yet */
+  async #receive({ keys, to }: Rotation): Promise<boolean> {
+    const { gateways, authority, log } = this.options
+    const pem = gateways && openKey(gateways, keys)
+    if (pem === undefined) return false
+    await authority.installNext(pem, to)
+    log.info({ fingerprint: to }, 'this gateway has received the next certificate authority')
+    return true
+  }
+
+  async #confirm({ id, state, to }: Rotation): Promise<void> {
+    const { gateways, isInUse } = this.options
+    if (!gateways || this.known?.applied[gateways.ownId] === state) return
+    if (state === 'ready' && !isInUse(to)) return
+    await this.#rotation.update((old) => {
+      if (old?.id !== id || old.state !== state) return old
+      return { ...old, applied: { ...old.applied, [gateways.ownId]: state } }
+    })
+  }
+
+  async #advance(): Promise<void> {
+    await this.#encryptForMembers()
+    const planned = (old: Rotation | null): Rotation | null => old && planRotation(old, this.facts())
+    const before = this.#rotation.value!
+    if (!before || planned(before) === before) return
+    if (planned(before)?.state === 'ended') await this.#revokeExcluded(before)
+    const after = await this.#rotation.update(planned, this.lease)
+    this.options.log.info({ state: after?.state }, 'the replacement of the certificate authority continues')
+  }
+
+  /** Encrypts the next CA for gateways that have joined after the rotation began. */
+  async #encryptForMembers(): Promise<void> {
+    const { authority } = this.options
+    const rotation = this.known
+    const { next } = authority
+    if (!rotation || next?.fingerprint !== rotation.to) return
+    const added = sealKeys(next, this.#members, rotation.keys)
+    if (Object.keys(added).length === 0) return
+    await this.#rotation.update(
+      (old) => (old?.id === rotation.id && isActive(old) ? { ...old, keys: { ...added, ...old.keys } } : old),
+      this.lease,
+    )
+  }
+
+  /** Revokes certificates of the old CA. Their hosts, for which the rotation does not wait, must join again. */
+  async #revokeExcluded({ to, excluded }: Rotation): Promise<void> {
+    const { watched } = this.options
+    for (const { id, joined, issuer } of this.facts().hosts)
+      if (joined && issuer !== to && excluded.includes(id))
+        await watched.update(id, (record) =>
+          record.issuer === to ? record : { ...record, serials: [], certificateNotAfterMs: 0 },
+        )
+  }
+
+  #newRotation(start: { id: string; startedBy: string; from: string }, next: Authority): Rotation {
+    return {
+      ...start,
+      state: 'distributing',
+      to: next.fingerprint,
+      toPem: next.caPem,
+      keys: sealKeys(next, this.#members, {}),
+      applied: {},
+      finishing: false,
+      excluded: [],
+      startedAtMs: Date.now(),
+      endedAtMs: 0,
+    }
+  }
+
+  /** Logs a problem once, until it changes. */
+  #note(problem: string): void {
+    if (problem !== this.#problem)
+      this.options.log.warn({ problem }, 'the replacement of the certificate authority waits')
+    this.#problem = problem
+  }
+}
+
+function factsOf({ id, name, serials, issuer, trusted, upgrade }: HostRecord): RotationHost {
+  const upgrading = upgrade !== undefined && upgradeStateOf(upgrade) === 'running'
+  return { id, name, joined: serials.length > 0, issuer, trusted, upgrading }
+}

@@ -1,0 +1,127 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { CaRotation } from '../../gateway/fleet/rotation/ca-rotation.js'
+import type { RotationState } from '../../gateway/fleet/rotation/rotation.js'
+import { ensureAuthority } from '../../gateway/pki/authority.js'
+import { joinGateway } from '../../agent/enrollment/join.js'
+import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
+import type { LabAgent } from '../support/memory/lab-agent.js'
+import { waitFor } from '../support/wait.js'
+
+describe('the rotation of the CA', function () {
+  let test: TestFleet
+  let rotation: CaRotation
+  beforeEach(async () => {
+    test = await startTestFleet()
+    rotation = test.fleet.rotation
+  })
+  afterEach(() => test.close())
+
+  const begin = () => rotation.begin({ id: randomUUID(), startedBy: 'test' })
+  const reached = (...states: RotationState[]) =>
+    waitFor(() => states.includes(rotation.current!.state), {
+      what: () => `${states.join()}: ${JSON.stringify(rotation.current)}`,
+    })
+  const isOnline = (hostId: string) => test.fleet.view.findHost(hostId)?.state === 'online'
+  const authoritiesOf = (agent: LabAgent) => agent.tls.identity().authorities.length
+
+  it('replaces the CA without an interruption of hosts and operations', async () => {
+    const { hostId, agent } = await test.addHost('one', { guests: 3 })
+    const former = test.fleet.rotation.authority.fingerprint
+    const uuid = agent.guests()[0]!.uuid
+    let wasAway = 0
+    const failures: unknown[] = []
+    let isOver = false
+    const load = (async () => {
+      while (!isOver) {
+        if (!isOnline(hostId)) wasAway++
+        await test.fleet
+          .agent(hostId)
+          .guests.getGuestUsage({ uuid })
+          .catch((error: unknown) => failures.push(error))
+        await new Promise((resolve) => setTimeout(resolve, 10))
+      }
+    })()
+    const begun = await begin()
+    expect(begun).to.include({ state: 'distributing', from: former })
+    await reached('ready')
+    expect(authoritiesOf(agent)).to.equal(2)
+    await test.fleet.createGuest(creationRequest('during'))
+    await rotation.finish([])
+    await reached('ended')
+    isOver = true
+    await load
+    expect(failures).to.deep.equal([])
+    expect(wasAway).to.equal(0)
+    expect(authoritiesOf(agent)).to.equal(1)
+    await waitFor(() => rotation.authority.next === undefined, { what: 'the CA of the gateway' })
+    expect((await ensureAuthority(join(test.directory, 'pki'), 1)).fingerprint).to.equal(begun.to)
+    expect(
+      readFileSync(join(test.directory, 'agent-one/identity.pem'), 'utf8').match(/BEGIN CERTIFICATE/g),
+    ).to.have.length(2)
+    await agent.restart()
+    await waitFor(() => isOnline(hostId), { what: 'the host after a restart of its agent' })
+  })
+
+  it('waits for a host that is offline, and shows it', async () => {
+    const one = await test.addHost('one')
+    const two = await test.addHost('two')
+    await two.agent.stop()
+    await begin()
+    await waitFor(() => authoritiesOf(one.agent) === 2, { what: 'the CAs of the host that is online' })
+    await rotation.finish([])
+    await new Promise((resolve) => setTimeout(resolve, 3000))
+    expect(rotation.current!.state).to.equal('distributing')
+    await two.agent.resume()
+    await reached('ended')
+    for (const { hostId, agent } of [one, two]) {
+      expect(isOnline(hostId)).to.equal(true)
+      expect(authoritiesOf(agent)).to.equal(1)
+    }
+  })
+
+  it('can end without a host that stays offline, which must then join again', async () => {
+    await test.addHost('one')
+    const two = await test.addHost('two')
+    await two.agent.stop()
+    await begin()
+    await rotation.finish([two.hostId])
+    await reached('ended')
+    await two.agent.resume()
+    await new Promise((resolve) => setTimeout(resolve, 3000))
+    expect(isOnline(two.hostId)).to.equal(false)
+    const { token } = await test.fleet.hosts.createJoinToken(two.hostId)
+    await joinGateway(token, join(test.directory, 'agent-two'))
+    await waitFor(() => isOnline(two.hostId), { what: 'the host that has joined again' })
+  })
+
+  it('can be canceled while the new CA is being distributed', async () => {
+    const one = await test.addHost('one')
+    const two = await test.addHost('two')
+    await two.agent.stop()
+    const { from } = await begin()
+    await waitFor(() => authoritiesOf(one.agent) === 2, { what: 'two CAs' })
+    await rotation.cancel()
+    await waitFor(() => authoritiesOf(one.agent) === 1, { what: 'one CA' })
+    expect(rotation.authority.fingerprint).to.equal(from)
+    await two.agent.resume()
+    await waitFor(() => isOnline(two.hostId), { what: 'the other host' })
+  })
+
+  it('lets hosts join with tokens that are older than the rotation, until it ends', async () => {
+    await test.addHost('one')
+    const early = await test.fleet.hosts.createHost({ name: 'early', address: '127.0.0.1:1' })
+    const late = await test.fleet.hosts.createHost({ name: 'late', address: '127.0.0.1:2' })
+    const { token } = await test.fleet.hosts.createJoinToken(early.id)
+    const { token: lateToken } = await test.fleet.hosts.createJoinToken(late.id)
+    await begin()
+    await reached('ready')
+    const identity = await joinGateway(token, join(test.directory, 'early'))
+    expect(identity.authorities).to.have.length(2)
+    await rotation.finish([early.id])
+    await reached('ended')
+    expect(await codeOf(joinGateway(lateToken, join(test.directory, 'late')))).to.equal('gateway_untrusted')
+  })
+})
