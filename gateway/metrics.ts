@@ -7,6 +7,7 @@ import { addDrainGauge } from './drains/drain-metrics.js'
 import type { Drains } from './drains/drains.js'
 import { addGatewayGauge } from './gateways/gateway-metrics.js'
 import type { Gateways } from './gateways/gateways.js'
+import { addRotationGauges, type RotationSource } from './fleet/rotation/rotation-metrics.js'
 import { addStoreMetrics, type StoreMetricSources } from './store-metrics.js'
 
 export interface HttpMetrics {
@@ -33,10 +34,11 @@ export interface MetricsSources extends StoreMetricSources {
   readonly tls: CertificateSource
   readonly gateways: Pick<Gateways, 'list'>
   readonly drains: Pick<Drains, 'all'>
+  readonly rotation: RotationSource
 }
 
 /** Metrics of the gateway, and the last reported metrics of all agents. */
-export function createMetrics({ view, health, tls, gateways, drains, ...sources }: MetricsSources): Metrics {
+export function createMetrics({ view, health, tls, gateways, drains, rotation, ...sources }: MetricsSources): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -48,6 +50,7 @@ export function createMetrics({ view, health, tls, gateways, drains, ...sources 
   addStoreMetrics(registry, sources)
   addGatewayGauge(registry, gateways)
   addDrainGauge(registry, drains)
+  addRotationGauges(registry, rotation)
   addCertificateGauge(registry, { name: 'start', help: 'Start', read: () => tls.validity?.notBeforeMs })
   addCertificateGauge(registry, { name: 'end', help: 'End', read: () => tls.validity?.notAfterMs })
   return {

@@ -51,6 +51,7 @@ import { eventRoutes } from './events/events.js'
 import { firewallRoutes } from './network/firewall.js'
 import { historyRoutes } from './history/history.js'
 import { drainRoutes } from './hosts/drain.js'
+import { fleetCaRoutes } from './hosts/fleet-ca.js'
 import { fleetUpgradeRoutes } from './hosts/fleet-upgrade.js'
 import { gatewayRoutes } from './hosts/gateways.js'
 import { hostRoutes } from './hosts/hosts.js'
@@ -137,7 +138,8 @@ export function createApi(options: ApiOptions): Api {
     health: access.health,
     tls: options.tls,
     store: options.store,
-    leases: [options.webhooks.lease, options.fleetUpgrades.lease, options.drains.lease],
+    leases: [options.webhooks.lease, options.fleetUpgrades.lease, options.drains.lease, fleet.rotation.lease],
+    rotation: fleet.rotation,
     gateways: options.gateways,
     drains: options.drains,
   })
@@ -201,6 +203,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...hostRoutes({ fleet, time }),
     hostUpgradeRoute({ fleet, time }),
     ...gatewayRoutes({ gateways: more.gateways, time }),
+    ...fleetCaRoutes({ fleet, time }),
     ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
     ...drainRoutes({ fleet, drains: more.drains, time }),
     ...swapRoutes(fleet),

@@ -1,3 +1,4 @@
+import type { CaRotation } from './rotation/ca-rotation.js'
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'
@@ -241,11 +242,19 @@ export interface OrderedOperation {
   readonly operationId: string
 }
 
+/** Replaces the certificate authority of the fleet. */
+export type FleetRotation = Pick<
+  CaRotation,
+  'authority' | 'current' | 'known' | 'facts' | 'begin' | 'finish' | 'cancel' | 'lease'
+>
+
 /** The gateway's access to all hosts: their reported state, and calls to their agents. */
 export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
   readonly upgrades: HostUpgrades
+  /** The replacement of the certificate authority. */
+  readonly rotation: FleetRotation
   /** True if the list of hosts was read from the store. Before that, guests may be missing in the fleet view. */
   readonly isComplete: boolean
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */

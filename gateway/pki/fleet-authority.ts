@@ -27,7 +27,7 @@ export class FleetAuthority implements Authority {
 
   private constructor(
     private readonly directory: string,
-    private first: Authority,
+    private present: Authority,
   ) {}
 
   /** Reads the CAs in `directory`. Creates the first one if it does not exist. */
@@ -41,6 +41,11 @@ export class FleetAuthority implements Authority {
     return opened
   }
 
+  /** The CA that is in `authority.pem`. */
+  get first(): Authority {
+    return this.present
+  }
+
   /** The CA that will replace the present one. undefined: none is prepared. */
   get next(): Authority | undefined {
     return this.#next
@@ -48,7 +53,7 @@ export class FleetAuthority implements Authority {
 
   /** All trusted CAs. */
   get trusted(): readonly Authority[] {
-    return this.#next ? [this.first, this.#next] : [this.first]
+    return this.#next ? [this.present, this.#next] : [this.present]
   }
 
   /** True if hosts join with the next CA. */
@@ -58,7 +63,7 @@ export class FleetAuthority implements Authority {
 
   /** Returns the trusted CA with this fingerprint, otherwise the first one. */
   of(fingerprint: string | undefined): Authority {
-    return this.trusted.find((authority) => authority.fingerprint === fingerprint) ?? this.first
+    return this.trusted.find((authority) => authority.fingerprint === fingerprint) ?? this.present
   }
 
   /** Creates the next CA, unless an interrupted attempt has already created one. */
@@ -98,7 +103,7 @@ export class FleetAuthority implements Authority {
     if (this.#next?.fingerprint !== fingerprint) return
     await rename(this.#nextPath, join(this.directory, 'authority.pem'))
     await syncDirectory(this.directory)
-    this.first = this.#next
+    this.present = this.#next
     this.#next = undefined
     await this.joinWithNext(false)
   }
@@ -116,7 +121,7 @@ export class FleetAuthority implements Authority {
   }
 
   get #joining(): Authority {
-    return this.#joinsWithNext && this.#next ? this.#next : this.first
+    return this.#joinsWithNext && this.#next ? this.#next : this.present
   }
 
   get caPem(): string {

@@ -29,7 +29,7 @@ describe('the rotation of the CA', function () {
 
   it('replaces the CA without an interruption of hosts and operations', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
-    const former = test.fleet.rotation.authority.fingerprint
+    const former = test.fleet.rotation.authority.first.fingerprint
     const uuid = agent.guests()[0]!.uuid
     let wasAway = 0
     const failures: unknown[] = []
@@ -105,7 +105,7 @@ describe('the rotation of the CA', function () {
     await waitFor(() => authoritiesOf(one.agent) === 2, { what: 'two CAs' })
     await rotation.cancel()
     await waitFor(() => authoritiesOf(one.agent) === 1, { what: 'one CA' })
-    expect(rotation.authority.fingerprint).to.equal(from)
+    expect(rotation.authority.first.fingerprint).to.equal(from)
     await two.agent.resume()
     await waitFor(() => isOnline(two.hostId), { what: 'the other host' })
   })

@@ -72,7 +72,7 @@ export class CaRotation {
     return this.#rotation.value ?? undefined
   }
 
-  get authority(): Pick<FleetAuthority, 'fingerprint' | 'notAfterMs' | 'next'> {
+  get authority(): Pick<FleetAuthority, 'first' | 'next'> {
     return this.options.authority
   }
 
@@ -94,12 +94,8 @@ export class CaRotation {
 
   /** Facts about hosts and gateways for `planRotation`. */
   facts(): RotationFacts {
-    const gateways = this.options.gateways?.members() ?? []
-    return {
-      hosts: [...this.options.watched.watchers()].map(({ host }) => factsOf(host.record)),
-      gateways,
-      nowMs: Date.now(),
-    }
+    const hosts = [...this.options.watched.watchers()].map(({ host }) => factsOf(host.record))
+    return { hosts, gateways: this.#members, nowMs: Date.now() }
   }
 
   /**

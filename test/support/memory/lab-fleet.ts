@@ -115,6 +115,10 @@ export class LabFleet implements Fleet {
     return this.fleet.upgrades
   }
 
+  get rotation(): GatewayFleet['rotation'] {
+    return this.fleet.rotation
+  }
+
   get view(): GatewayFleet['view'] {
     return this.fleet.view
   }
