@@ -7,12 +7,16 @@ import { rotationStates, type Rotation, type RotationHost } from '../../fleet/ro
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 
+const missingReasons = ['in_progress', 'offline', 'outdated', 'upgrading', 'must_join'] as const
 const MissingHostSchema = Type.Object({
   host_id: Type.String(),
   name: Type.String(),
   status: oneOf(['online', 'offline', 'pending']),
   excluded: Type.Boolean({ description: '`true`: the rotation does not wait for this host.' }),
-  message: Type.String({ description: 'Why the host has not confirmed yet. Empty: it is in progress.' }),
+  reason: oneOf(
+    missingReasons,
+    'Why the host has not confirmed yet. `outdated`: its agent must be upgraded first. `upgrading`: its agent is being upgraded. `must_join`: it must join again.',
+  ),
 })
 const RotationSchema = Type.Object({
   state: oneOf(
@@ -181,14 +185,18 @@ function rotationRow(rotation: Rotation, { fleet, time }: Parts): Static<typeof 
 function missingRow(host: RotationHost, rotation: Rotation, fleet: Fleet): Static<typeof MissingHostSchema> {
   const { id, name } = host
   const status = fleet.view.findHost(id)?.state ?? 'offline'
-  const message = reasonOf(host, rotation, fleet)
-  return { host_id: id, name, status, excluded: rotation.excluded.includes(id), message }
+  const reason = reasonOf(host, rotation, fleet)
+  return { host_id: id, name, status, excluded: rotation.excluded.includes(id), reason }
 }
 
-function reasonOf({ id, upgrading }: RotationHost, { state }: Rotation, { view }: Fleet): string {
+function reasonOf(
+  { id, upgrading }: RotationHost,
+  { state }: Rotation,
+  { view }: Fleet,
+): (typeof missingReasons)[number] {
   const host = view.findHost(id)
-  if (state === 'ended') return 'the host must join again'
-  if (host?.state !== 'online') return 'the host is offline'
-  if (!host.description?.features.includes('rotate-ca')) return 'the agent of the host must be upgraded first'
-  return upgrading ? 'the agent of the host is being upgraded' : ''
+  if (state === 'ended') return 'must_join'
+  if (host?.state !== 'online') return 'offline'
+  if (!host.description?.features.includes('rotate-ca')) return 'outdated'
+  return upgrading ? 'upgrading' : 'in_progress'
 }

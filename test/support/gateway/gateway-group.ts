@@ -24,7 +24,7 @@ export class GatewayGroup {
   private constructor(
     readonly members: readonly GroupMember[],
     readonly directory: string,
-    private readonly redis: TestRedis,
+    readonly redis: TestRedis,
     /** The last gateway's connection to Redis, which a test can slow down. */
     readonly slowLine: SlowLine,
   ) {}

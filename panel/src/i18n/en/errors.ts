@@ -123,6 +123,10 @@ export const errors = {
     'The panel cannot upgrade this host. Create a new command for the host and run it on the host once.',
   'error.drain_running': 'The guests of this host are moving already.',
   'error.upgrade_running': 'An upgrade of this host or of the fleet is running already.',
+  'error.rotation_running': 'The certificate authority is already being replaced.',
+  'error.rotation_unsupported':
+    'Some hosts or gateways have a version that cannot replace the certificate authority. Upgrade them first.',
+  'error.clock_in_doubt': 'The clocks differ too much. Correct the wrong clock first.',
   'error.up_to_date': 'All hosts have the version of the gateway already.',
   'error.no_previous_version': 'The host has no packages of a previous version.',
   'error.packages_outdated':
