@@ -160,12 +160,15 @@ export class CertificateKeeper {
   ): Promise<void> {
     const { rotation, authorityPem, callTimeoutMs, watched } = this.options
     const request = { authorityPems: fingerprints.map(authorityPem) }
-    const { fingerprints: trusted } = await callAgent(certificates.installAuthorities.bind(certificates), request, {
+    const { fingerprints: confirmed } = await callAgent(certificates.installAuthorities.bind(certificates), request, {
       step: 'install certificate authorities',
       timeoutMs: callTimeoutMs,
       fence: rotation.fence,
     })
-    await watched.update(id, (record) => ({ ...record, trusted }))
+    await watched.update(id, (record) => {
+      const known = new Set([...fingerprints, ...(record.trusted ?? [])])
+      return { ...record, trusted: [...known].filter((fingerprint) => confirmed.includes(fingerprint)) }
+    })
     this.#waits.succeeded(id)
   }
 

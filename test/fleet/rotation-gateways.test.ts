@@ -1,8 +1,6 @@
 import { expect } from 'chai'
-import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import { ensureAuthority, type Authority } from '../../gateway/pki/authority.js'
@@ -209,7 +207,7 @@ describe('the rotation of the CA with two gateways', function () {
     for (const host of [one, two, three]) for (const at of [0, 1]) await online(at, host)
   })
 
-  it('makes hosts refuse certificates of the old CA, and gateways refuse hosts with such certificates', async () => {
+  it('makes hosts refuse gateways with certificates of the old CA', async () => {
     const leaf = await oldCa.issue({ role: 'gateway' }, 3_600_000)
     const socket = connect({
       ...splitHostPort(one.agent.address),
@@ -223,10 +221,5 @@ describe('the rotation of the CA with two gateways', function () {
       socket.on('data', () => resolve('data'))
     })
     expect(failure).to.match(/unknown ca|closed|certificate/i)
-    const authority = await ensureAuthority(join(stateOf(0), 'pki'), 1)
-    const text = readFileSync(join(group.directory, 'agent-one/identity.pem'), 'utf8')
-    const [own = ''] = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n/g) ?? []
-    expect(new X509Certificate(own).verify(new X509Certificate(authority.caPem).publicKey)).to.equal(true)
-    await delay(0)
   })
 })

@@ -5,6 +5,10 @@ import { join } from 'node:path'
 import type { CaRotation } from '../../gateway/fleet/rotation/ca-rotation.js'
 import type { RotationState } from '../../gateway/fleet/rotation/rotation.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
+import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
+import { writeIdentity } from '../../agent/enrollment/identity.js'
+import { HostStore } from '../../gateway/fleet/host-store.js'
+import { hourMs } from '../support/gateway/pki.js'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import type { LabAgent } from '../support/memory/lab-agent.js'
@@ -65,7 +69,35 @@ describe('the rotation of the CA', function () {
     await waitFor(() => isOnline(hostId), { what: 'the host after a restart of its agent' })
   })
 
-  it('waits for a host that is offline, and shows it', async () => {
+  it('refuses a host with a certificate of the old CA after the end, although the certificate is not revoked', async () => {
+    const { hostId, agent } = await test.addHost('one')
+    const oldCa = await ensureAuthority(join(test.directory, 'pki'), 1)
+    await begin()
+    await rotation.finish([])
+    await reached('ended')
+    await waitFor(() => rotation.authority.next === undefined, { what: 'the CA of the gateway' })
+    await agent.stop()
+    const privateKeyPem = createPrivateKeyPem()
+    const csr = await createCsrPem(privateKeyPem)
+    const issued = await oldCa.signRequest(csr, { role: 'agent', hostId }, hourMs)
+    const { caPem } = oldCa
+    await writeIdentity(join(test.directory, 'agent-one'), {
+      privateKeyPem,
+      certificatePem: issued.certificatePem,
+      caPem,
+    })
+    await new HostStore(test.store).update(hostId, (record) => ({
+      ...record,
+      serials: [issued.serial],
+      issuer: oldCa.fingerprint,
+    }))
+    await agent.resume()
+    await waitFor(() => !isOnline(hostId), { what: 'the host offline' })
+    await new Promise((resolve) => setTimeout(resolve, 3000))
+    expect(isOnline(hostId)).to.equal(false)
+  })
+
+  it('waits for a host that is offline', async () => {
     const one = await test.addHost('one')
     const two = await test.addHost('two')
     await two.agent.stop()

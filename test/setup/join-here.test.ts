@@ -1,4 +1,13 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
@@ -100,6 +109,20 @@ describe('scripts/up', function () {
       expect(output).to.not.include('online')
     }
   })
+
+  for (const [what, file, ofHere] of [
+    ['its gateway begins to replace the CA', 'next-authority.pem', true],
+    ['its certificate is from the next CA of its gateway', 'next-authority.pem', false],
+  ] as const)
+    it(`does not let a host join again while ${what}`, async () => {
+      keepAuthority(here)
+      cpSync(join(there.directory, 'pki/authority.pem'), join(dir, 'var/gateway/pki', file))
+      const [own, other] = ofHere ? [here, there] : [there, here]
+      keepIdentity(own)
+      appendFileSync(join(dir, 'var/agent/identity/identity.pem'), other.authority.caPem)
+      expect(up('h1').joined).to.equal(false)
+      expect(up('h1').output).to.include('online')
+    })
 
   it('lets a host join again if its gateway was replaced by one with a new CA', () => {
     keepIdentity(there)
