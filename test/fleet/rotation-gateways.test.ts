@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { joinGateway } from '../../agent/enrollment/join.js'
@@ -8,6 +8,7 @@ import { fingerprintOf } from '../../shared/identity.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { EventStream } from '../support/gateway/event-stream.js'
 import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group.js'
+import { GatewayProcess, shareState } from '../support/gateway/gateway-process.js'
 import { LabAgent } from '../support/memory/lab-agent.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
@@ -189,6 +190,28 @@ describe('the rotation of the CA with two gateways', function () {
     const reply = await member(1).request('POST', '/containers/sim-12/migrate', { body: { host_id: three.id } })
     expect(reply.status, reply.text).to.equal(202)
     await ended(reply.body.data, 0)
+  })
+
+  it('gives the new CA to a gateway that is added meanwhile', async () => {
+    const directory = join(group.directory, 'late')
+    const added = await GatewayProcess.create(directory, '127.0.0.1', { redis: { url: group.redis.url } })
+    shareState(member(0).process, added)
+    const file = join(directory, 'state/pki/next-authority.pem')
+    rmSync(file)
+    added.start()
+    const late = added.withKey(member(0).process.adminKey)
+    const isReady = async (): Promise<boolean> => {
+      const { status, body } = await late.request('GET', '/hosts')
+      const rows = status === 200 ? (body.data as { status: string }[]) : []
+      return rows.length === 3 && rows.every((row) => row.status === 'online')
+    }
+    await waitFor(async () => existsSync(file) && (await isReady().catch(() => false)), {
+      what: () => `all hosts online at the added gateway\n${added.logTail(2000)}`,
+    })
+    const { id } = JSON.parse(readFileSync(join(directory, 'state/gateway.json'), 'utf8')) as { id: string }
+    await waitFor(async () => (await read()).rotation.missing_gateways.length === 0, { what: 'the added gateway' })
+    expect((await member(0).request('DELETE', `/gateways/${id}`)).status).to.equal(200)
+    expect(await added.ended()).to.equal(2)
   })
 
   it('ends the trust in the old CA after the request to finish', async () => {

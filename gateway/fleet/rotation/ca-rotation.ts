@@ -158,10 +158,12 @@ export class CaRotation {
 
   async #work(): Promise<void> {
     const rotation = this.#rotation.value
-    if (this.#closed || !rotation) return
+    if (this.#closed || rotation === undefined) return
     try {
-      await this.#follow(rotation)
-      if (!this.#hasWork(rotation) || !(await this.lease.take())) return
+      if (rotation) await this.#follow(rotation)
+      // Until all hosts are known, missing hosts would count as removed.
+      if (!this.options.watched.isComplete || !(await this.lease.take())) return
+      if (!rotation || !this.#hasWork(rotation)) return
       await this.options.checkHosts()
       if (isActive(rotation)) await this.#advance()
       this.#problem = ''
@@ -170,10 +172,9 @@ export class CaRotation {
     }
   }
 
-  /** True if the rotation or a host is not finished. Until all hosts are known, missing hosts would count as removed. */
+  /** True if the rotation or a host is not finished. */
   #hasWork(rotation: Rotation): boolean {
     const { watched, authority } = this.options
-    if (!watched.isComplete) return false
     const hasStep = ({ host }: { host: { record: HostRecord } }): boolean =>
       planHostStep(rotation, host.record, authority.fingerprint) !== undefined
     return isActive(rotation) || [...watched.watchers()].some(hasStep)

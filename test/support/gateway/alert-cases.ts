@@ -51,6 +51,7 @@ export const normalState: Readonly<Record<string, string>> = {
   ...Object.assign({}, ...['0.1', '10', '+Inf'].map((le) => bucket(le, growing(6000)))),
   ...ofAll('berth_tls_certificate_start_timestamp_seconds', {}, steady(0)),
   ...ofAll('berth_tls_certificate_end_timestamp_seconds', {}, steady(6 * day)),
+  ...ofAll('berth_ca_end_timestamp_seconds', {}, steady(1000 * day)),
   ...ofAll('berth_store_up', {}, steady(1)),
   ...ofAll('berth_store_replicas', {}, steady(2)),
   ...ofAll('berth_store_confirming_replicas', {}, steady(1)),
@@ -117,6 +118,12 @@ export const alertCases: readonly AlertCase[] = [
   },
   {
     ...oneGateway('BerthCertificateExpires', 'berth_tls_certificate_end_timestamp_seconds', steady(1.2 * day)),
+    time: lateTime,
+  },
+  {
+    alert: 'BerthCaExpires',
+    series: ofAll('berth_ca_end_timestamp_seconds', {}, steady(80 * day)),
+    labels: {},
     time: lateTime,
   },
   oneGateway('BerthStoreDown', 'berth_store_up', steady(0)),
