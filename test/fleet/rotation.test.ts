@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CaRotation } from '../../gateway/fleet/rotation/ca-rotation.js'
@@ -127,6 +128,32 @@ describe('the rotation of the CA', function () {
     const { token } = await test.fleet.hosts.createJoinToken(two.hostId)
     await joinGateway(token, join(test.directory, 'agent-two'))
     await waitFor(() => isOnline(two.hostId), { what: 'the host that has joined again' })
+  })
+
+  it('does not change the certificates of hosts while a guest moves between them', async () => {
+    const one = await test.addHost('one', { guests: 1 })
+    const two = await test.addHost('two')
+    const former = rotation.authority.first.caPem
+    const released = new AbortController()
+    let isPaused = false
+    one.agent.observer = async ({ action, step, phase }) => {
+      if (action !== 'migrate' || step !== 'copy' || phase !== 'after-run' || isPaused) return
+      isPaused = true
+      await once(released.signal, 'abort')
+    }
+    const operationId = randomUUID()
+    const guest = test.fleet.view.findGuest(one.agent.guests()[0]!.uuid)!
+    await test.fleet.moveGuest({ operationId, guest, toHostId: two.hostId, bandwidthMbps: 0, requestedBy: 'test' })
+    await waitFor(() => isPaused, { what: 'the first copy' })
+    await begin()
+    await reached('reissuing')
+    await new Promise((resolve) => setTimeout(resolve, 3000))
+    for (const { agent } of [one, two]) expect(agent.tls.identity().caPem).to.equal(former)
+    released.abort()
+    const statusOf = () => test.fleet.view.findOperation(operationId)?.operation
+    await waitFor(() => statusOf()?.status === 'done', { what: () => `the move: ${JSON.stringify(statusOf())}` })
+    await reached('ready')
+    for (const { agent } of [one, two]) expect(agent.tls.identity().caPem).not.to.equal(former)
   })
 
   it('can be canceled while the new CA is being distributed', async () => {
