@@ -1,4 +1,4 @@
-import type { CaRotation } from './rotation/ca-rotation.js'
+import type { FleetRotation } from './rotation/rotation.js'
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'
@@ -241,12 +241,6 @@ export interface OrderedOperation {
   readonly hostId: string
   readonly operationId: string
 }
-
-/** Replaces the certificate authority of the fleet. */
-export type FleetRotation = Pick<
-  CaRotation,
-  'authority' | 'current' | 'known' | 'facts' | 'begin' | 'finish' | 'cancel' | 'lease'
->
 
 /** The gateway's access to all hosts: their reported state, and calls to their agents. */
 export interface Fleet {

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { BerthError } from '../../shared/errors.js'
 import { createFileAtomic, writeFileAtomic } from '../../shared/files.js'
 
 /** Identity of a gateway in the list of gateways. */
@@ -36,12 +37,21 @@ export async function writeOwnGateway(directory: string, own: OwnGateway): Promi
   await writeFileAtomic(join(directory, ownGatewayFile), JSON.stringify(own))
 }
 
-/** Reads the key with which this gateway decrypts secrets of other gateways, or creates it: X25519. */
+/**
+ * Reads the key with which this gateway decrypts secrets of other gateways, or creates it: X25519.
+ * @throws {BerthError} `secret_damaged`
+ */
 export async function ensureGatewayKey(stateDir: string): Promise<KeyObject> {
   const path = join(stateDir, 'gateway-key.pem')
   const { privateKey } = generateKeyPairSync('x25519')
   if (!existsSync(path)) await createFileAtomic(path, privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
-  return createPrivateKey(await readFile(path, 'utf8'))
+  const pem = await readFile(path, 'utf8')
+  try {
+    return createPrivateKey(pem)
+  } catch (cause) {
+    const message = `${path} is damaged: delete it, and the gateway creates another key`
+    throw new BerthError('internal', 'secret_damaged', message, { cause })
+  }
 }
 
 export const newGatewayId = (): string => `gw-${randomBytes(4).toString('hex')}`

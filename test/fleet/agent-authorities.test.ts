@@ -64,7 +64,7 @@ describe('the CAs that an agent trusts', () => {
     expect(getIdentity(directory).authorities).to.deep.equal([pki.authority.caPem])
   })
 
-  it('are no certificates of gateways or hosts, and no other texts', async () => {
+  it('cannot be certificates of gateways or hosts, or other texts', async () => {
     const { certificatePem } = await pki.gatewayLeaf()
     for (const caPem of [certificatePem, 'text'])
       expect(await codeOf(install(pki.authority, { caPem }))).to.equal('bad_certificate')

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Fleet } from '../../fleet/contract.js'
-import { gatewaysAwaited, hostsMissing, type RotationFacts } from '../../fleet/rotation/plan-rotation.js'
+import { gatewaysAwaited, hostsMissing } from '../../fleet/rotation/plan-rotation.js'
 import { rotationStates, type Rotation, type RotationHost } from '../../fleet/rotation/rotation.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
@@ -167,7 +167,7 @@ const noRotation: Static<typeof RotationSchema> = {
 
 function rotationRow(rotation: Rotation, { fleet, time }: Parts): Static<typeof RotationSchema> {
   const { state, to, toPem, finishing, startedBy, startedAtMs, endedAtMs } = rotation
-  const facts: RotationFacts = fleet.rotation.facts()
+  const facts = fleet.rotation.facts()
   return {
     state,
     fingerprint: to,

@@ -19,9 +19,8 @@ import {
   planRotation,
   refuseSecondRotation,
   type HostStep,
-  type RotationFacts,
 } from './plan-rotation.js'
-import { isActive, type Rotation, type RotationHost } from './rotation.js'
+import { isActive, type FleetRotation, type Rotation, type RotationFacts, type RotationHost } from './rotation.js'
 import { openKey, refuseUnsupported, sealKeys, type RotationMember, type RotationMembers } from './members.js'
 
 export interface CaRotationOptions {
@@ -47,7 +46,7 @@ export interface CaRotationOptions {
  * Replaces the CA of the fleet while it runs. The state is in the store. Each gateway follows it, and one of them, which
  * holds the lease, advances it. Create the object before `store.start()`.
  */
-export class CaRotation {
+export class CaRotation implements FleetRotation {
   readonly #rotation: StoredDocument<Rotation | null>
   readonly lease: Lease
   readonly #working = new SingleFlight()
@@ -62,12 +61,10 @@ export class CaRotation {
     this.#rotation.onChange(() => this.#wake())
   }
 
-  /** The last rotation. null: there was none. @throws {BerthError} `store_unavailable` */
   get current(): Rotation | null {
     return this.#rotation.current
   }
 
-  /** The last rotation. undefined: there was none, or the store has not been read yet. */
   get known(): Rotation | undefined {
     return this.#rotation.value ?? undefined
   }
@@ -98,10 +95,6 @@ export class CaRotation {
     return { hosts, gateways: this.#members, nowMs: Date.now() }
   }
 
-  /**
-   * Begins to replace the CA. A repeated call with the same id changes nothing.
-   * @throws {BerthError} `rotation_running`, `rotation_unsupported`, `clock_in_doubt`
-   */
   async begin({ id, startedBy }: { readonly id: string; readonly startedBy: string }): Promise<Rotation> {
     const { authority, clock, caDays } = this.options
     if (this.current?.id === id) return this.current
@@ -117,14 +110,12 @@ export class CaRotation {
     return begun!
   }
 
-  /** Lets the rotation end as soon as all hosts have confirmed, except the given ones. @throws {BerthError} `invalid_state` */
   async finish(withoutHosts: readonly string[]): Promise<Rotation> {
     const unknown = withoutHosts.find((id) => !this.options.view.findHost(id))
     if (unknown !== undefined) throw invalidField('without_hosts', `without_hosts: there is no host ${unknown}`)
     return (await this.#rotation.update((old) => planFinish(old, withoutHosts)))!
   }
 
-  /** @throws {BerthError} `invalid_state` */
   async cancel(): Promise<Rotation> {
     return (await this.#rotation.update((old) => planCancel(old, Date.now())))!
   }

@@ -1,11 +1,12 @@
 import { conflict } from '../../../shared/errors.js'
-import { isActive, type Rotation, type RotationGateway, type RotationHost, type RotationState } from './rotation.js'
-
-export interface RotationFacts {
-  readonly hosts: readonly RotationHost[]
-  readonly gateways: readonly RotationGateway[]
-  readonly nowMs: number
-}
+import {
+  isActive,
+  type Rotation,
+  type RotationFacts,
+  type RotationGateway,
+  type RotationHost,
+  type RotationState,
+} from './rotation.js'
 
 /** A step that brings a host further: it must trust exactly these CAs, or needs a certificate of the new CA. */
 export type HostStep = { readonly kind: 'trust'; readonly fingerprints: readonly string[] } | { readonly kind: 'renew' }

@@ -1,9 +1,8 @@
 import { Gauge, type Registry } from 'prom-client'
-import type { CaRotation } from './ca-rotation.js'
 import { hostsMissing } from './plan-rotation.js'
-import { isActive, rotationStates } from './rotation.js'
+import { isActive, rotationStates, type FleetRotation } from './rotation.js'
 
-export type RotationSource = Pick<CaRotation, 'authority' | 'known' | 'facts'>
+export type RotationSource = Pick<FleetRotation, 'authority' | 'known' | 'facts'>
 
 /** Adds the end of the CA's validity, and the progress of its replacement. */
 export function addRotationGauges(registry: Registry, rotation: RotationSource): void {

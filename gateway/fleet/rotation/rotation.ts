@@ -1,4 +1,6 @@
 import type { SealedAnswer } from '../../gateways/sealed-answer.js'
+import type { FleetAuthority } from '../../pki/fleet-authority.js'
+import type { Lease } from '../../store/lease.js'
 
 /**
  * States of a rotation of the CA:
@@ -53,6 +55,34 @@ export interface RotationHost {
 export interface RotationGateway {
   readonly id: string
   readonly name: string
+}
+
+/** Facts from which the next state is planned. */
+export interface RotationFacts {
+  readonly hosts: readonly RotationHost[]
+  readonly gateways: readonly RotationGateway[]
+  readonly nowMs: number
+}
+
+/** Replaces the CA of the fleet. */
+export interface FleetRotation {
+  readonly authority: Pick<FleetAuthority, 'first' | 'next'>
+  /** The gateway that holds this lease advances the rotation. */
+  readonly lease: Lease
+  /** The last rotation. null: there was none. @throws {BerthError} `store_unavailable` */
+  readonly current: Rotation | null
+  /** The last rotation. undefined: there was none, or the store has not been read yet. */
+  readonly known: Rotation | undefined
+  facts(): RotationFacts
+  /**
+   * Begins to replace the CA. A repeated call with the same id changes nothing.
+   * @throws {BerthError} `rotation_running`, `rotation_unsupported`, `clock_in_doubt`
+   */
+  begin(start: { readonly id: string; readonly startedBy: string }): Promise<Rotation>
+  /** Lets the rotation end as soon as all hosts have confirmed, except the given ones. @throws {BerthError} `invalid_state` */
+  finish(withoutHosts: readonly string[]): Promise<Rotation>
+  /** @throws {BerthError} `invalid_state` */
+  cancel(): Promise<Rotation>
 }
 
 export function isActive(rotation: Rotation | null | undefined): rotation is Rotation {
