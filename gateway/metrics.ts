@@ -7,7 +7,7 @@ import { addDrainGauge } from './drains/drain-metrics.js'
 import type { Drains } from './drains/drains.js'
 import { addGatewayGauge } from './gateways/gateway-metrics.js'
 import type { Gateways } from './gateways/gateways.js'
-import { addRotationGauges, type RotationSource } from './fleet/rotation/rotation-metrics.js'
+import { addRotationGauges, type RotationSource } from './rotation/rotation-metrics.js'
 import { addStoreMetrics, type StoreMetricSources } from './store-metrics.js'
 
 export interface HttpMetrics {

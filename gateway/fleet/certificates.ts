@@ -17,7 +17,7 @@ import type { ClockCheck } from './agents/clock-check.js'
 import { renewableDays, type RenewalConnection } from './agents/renewal-connection.js'
 import { RenewalWaits } from './agents/renewal-waits.js'
 import type { CaRotation } from './rotation/ca-rotation.js'
-import type { HostStep } from './rotation/plan-rotation.js'
+import type { HostStep } from '../rotation/plan-rotation.js'
 
 export interface CertificateOptions {
   readonly leaves: GatewayLeaves

@@ -1,4 +1,4 @@
-import type { FleetRotation } from './rotation/rotation.js'
+import type { FleetRotation } from '../rotation/rotation.js'
 import type { SecurityServiceService } from '../../proto/gen/berth/agent/v1/security.js'
 import type { BackupServiceService } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { ServiceError } from '@grpc/grpc-js'

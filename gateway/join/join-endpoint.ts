@@ -35,7 +35,10 @@ export class JoinEndpoint {
 
   async open(): Promise<void> {
     const { authority, config, log } = this.options
-    const server = (this.#server = await JoinServer.start(config.join_listen, { ...this.options, installer: this.#installer }))
+    const server = (this.#server = await JoinServer.start(config.join_listen, {
+      ...this.options,
+      installer: this.#installer,
+    }))
     authority.onSwitch(() => server.renew())
     if (/^(0\.0\.0\.0|\[::\]):/.test(this.address))
       log.warn({ address: this.address }, 'join_address is not set: only agents on this machine can join')

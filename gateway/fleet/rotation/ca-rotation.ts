@@ -19,8 +19,14 @@ import {
   planRotation,
   refuseSecondRotation,
   type HostStep,
-} from './plan-rotation.js'
-import { isActive, type FleetRotation, type Rotation, type RotationFacts, type RotationHost } from './rotation.js'
+} from '../../rotation/plan-rotation.js'
+import {
+  isActive,
+  type FleetRotation,
+  type Rotation,
+  type RotationFacts,
+  type RotationHost,
+} from '../../rotation/rotation.js'
 import { openKey, refuseUnsupported, sealKeys, type RotationMember, type RotationMembers } from './members.js'
 
 export interface CaRotationOptions {

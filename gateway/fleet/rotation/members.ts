@@ -3,7 +3,7 @@ import { conflict } from '../../../shared/errors.js'
 import { openAnswer, sealAnswer, type SealedAnswer } from '../../gateways/sealed-answer.js'
 import type { Authority } from '../../pki/authority.js'
 import type { HostView } from '../contract.js'
-import type { Rotation } from './rotation.js'
+import type { Rotation } from '../../rotation/rotation.js'
 
 /** A gateway of the fleet, and the public key for which secrets are encrypted for it. */
 export interface RotationMember {

@@ -1,6 +1,6 @@
-import type { SealedAnswer } from '../../gateways/sealed-answer.js'
-import type { FleetAuthority } from '../../pki/fleet-authority.js'
-import type { Lease } from '../../store/lease.js'
+import type { SealedAnswer } from '../gateways/sealed-answer.js'
+import type { FleetAuthority } from '../pki/fleet-authority.js'
+import type { Lease } from '../store/lease.js'
 
 /**
  * States of a rotation of the CA:

@@ -1,4 +1,4 @@
-import { conflict } from '../../../shared/errors.js'
+import { conflict } from '../../shared/errors.js'
 import {
   isActive,
   type Rotation,
