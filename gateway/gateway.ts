@@ -15,6 +15,7 @@ import type { Consoles } from './console/consoles.js'
 import { Drains } from './drains/drains.js'
 import { EventHub } from './events/hub.js'
 import { EventJournal } from './events/journal.js'
+import { SharedOrder } from './events/shared-order.js'
 import { GatewayFleet } from './fleet/fleet.js'
 import { FleetState } from './fleet/view.js'
 import { Gateways } from './gateways/gateways.js'
@@ -129,7 +130,9 @@ async function startParts(
   const describe = createDescribe(time)
   const view = new FleetState()
   const journal = new EventJournal({ path: join(config.run_dir, 'events'), log })
-  const events = new EventHub({ view, describe, journal })
+  const order = new SharedOrder({ store, log, isShared: () => gateways.hasOthers })
+  const events = new EventHub({ view, describe, journal, order })
+  gateways.onChange(() => events.shareOrder())
   view.resume(journal.former?.hosts.values() ?? [])
   const fleet = await GatewayFleet.open({ version, store, config, log, view, sockets, gateways, authority })
   store.start()

@@ -4,20 +4,31 @@ import type { ServerResponse } from 'node:http'
 import { BerthError } from '../../shared/errors.js'
 import { findFullRoom, type Holding } from '../../shared/fair-room.js'
 import type { FleetView } from '../fleet/contract.js'
+import { journalLane, removalLane, type ChangeMark } from '../fleet/change-mark.js'
 import type { FleetChange } from '../fleet/fleet-changes.js'
 import type { HostPosition } from '../fleet/host-position.js'
 import { isFor, sameAudience, sharedNameOf, type Audience } from './audience.js'
-import type { Describe } from './event.js'
+import { CatchUp, type Foreign } from './catch-up.js'
+import type { Describe, EventContent } from './event.js'
+import { formatEventId, parseEventId } from './event-id.js'
+import { encodeFor, gatherEvents, gatherMissing, type GatheredEvents } from './gather-events.js'
 import type { EventJournal } from './journal.js'
-import { EventSubscriber } from './listener.js'
-import { planHostNews } from './plan-host-news.js'
-import { EventRing, type RingLimits } from './ring.js'
+import { EventSubscriber, type StreamStart } from './listener.js'
+import { planHostNews, withConnection } from './plan-host-news.js'
+import { includes, isOnlineIn, markAfter, markAt, type EntryMark } from './positions.js'
+import { EventRing, type RingLimits, type RingStart } from './ring.js'
+import type { SharedOrder } from './shared-order.js'
 
 export interface HubOptions {
-  readonly view: Pick<FleetView, 'changes' | 'findGuest' | 'hosts'> & { positions(): Iterable<HostPosition> }
+  readonly view: Pick<FleetView, 'changes' | 'findGuest' | 'findHost' | 'hosts'> & {
+    positions(): Iterable<HostPosition>
+    hostMarks(): Iterable<ChangeMark>
+  }
   readonly describe: Describe
   /** Stores events across restarts. If set, `start` must be called. Absent: clients start over after a restart. */
   readonly journal?: EventJournal
+  /** Tells other gateways which events a client has received. Absent: clients start over at another gateway. */
+  readonly order?: Pick<SharedOrder, 'isNeeded' | 'record' | 'find'>
   /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits
   /** Maximum number of clients at a time. */
@@ -28,8 +39,7 @@ export interface Opening {
   readonly response: ServerResponse
   readonly audience: Audience
   readonly holding: Holding
-  /** Id of the last event that the client has received. */
-  readonly lastId: string | undefined
+  readonly resume: Resume
   /** Returns the events that the client may receive now. @throws {BerthError} if it may not receive any more */
   readonly recheck: () => Promise<Audience>
 }
@@ -41,10 +51,11 @@ const gatherMs = 50
 const recheckMs = 1000
 const beatEveryMs = 15_000
 
-interface GatheredEvents {
-  readonly bytes: Buffer
-  readonly next: number
-}
+/**
+ * What a client has received before. `new`: it needs no earlier events; `unknown`: it must start over.
+ * `own`: number of the last event from this gateway; `foreign`: events from other gateways.
+ */
+export type Resume = 'new' | 'unknown' | { readonly own?: number; readonly foreign?: Foreign }
 
 /** Sends the changes of the fleet to clients. All events are in one ring, from which each client reads its part. */
 export class EventHub {
@@ -55,17 +66,26 @@ export class EventHub {
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
+  #isRecording = false
   #closed = false
   #started: boolean
-  readonly #stop: () => void
+  /** The latest mark without its part, and the number of the next part. */
+  #lastMark: ChangeMark | undefined
+  #nextPart = 0
+  readonly #stops: (() => void)[]
 
   constructor(private readonly options: HubOptions) {
     const { former } = options.journal ?? {}
-    this.ring = this.#makeRing(former?.epoch, former?.first)
-    for (const event of former?.events ?? []) this.ring.add(event)
+    this.ring = this.#makeRing(former)
+    for (const { event, mark } of former?.entries ?? []) this.ring.add(event, mark)
+    this.ring.release()
     this.#started = options.journal === undefined
     options.journal?.begin(this.ring, former?.hosts.values() ?? [])
-    this.#stop = options.view.changes.listen((change, hostId) => this.#take(change, hostId))
+    const { changes } = options.view
+    this.#stops = [
+      changes.listen((change, hostId, mark) => this.#take(change, hostId, mark)),
+      changes.listenPositions((mark) => this.#add(undefined, markAfter(mark))),
+    ]
   }
 
   /**
@@ -79,14 +99,30 @@ export class EventHub {
     this.#started = true
     const { former } = journal
     if (former && isComplete)
-      for (const change of planHostNews(former.hosts, view.hosts()))
-        this.#take(change, (change.after ?? change.before)!.id)
+      for (const change of planHostNews(former.hosts, view.hosts())) {
+        const { id } = (change.after ?? change.before)!
+        this.#take(change, id, change.after ? undefined : { lane: removalLane(id), revision: 2 })
+      }
     else {
       this.ring = this.#makeRing()
       journal.begin(this.ring, [])
+      this.#notePositions(view)
     }
+    for (const mark of view.hostMarks()) this.#add(undefined, markAfter(mark))
     journal.forgetFormer()
     this.#save()
+    this.#schedule()
+  }
+
+  /** Notes how far the hosts have reported. Events up to there are not in the ring. */
+  #notePositions(view: HubOptions['view']): void {
+    for (const { id, epoch, revision } of view.positions())
+      if (epoch !== '') this.#add(undefined, markAfter({ lane: journalLane(id, epoch), revision, isGap: true }))
+  }
+
+  /** Call this when the order of events has become necessary for other gateways. */
+  shareOrder(): void {
+    this.#schedule()
   }
 
   /** Number of connected clients. */
@@ -104,14 +140,33 @@ export class EventHub {
     throw new BerthError('unavailable', 'events_unavailable', `${whose}: try again later`)
   }
 
+  /** Finds out what a client has received. @param lastId id of the last event; undefined: none */
+  async readResume(lastId: string | undefined): Promise<Resume> {
+    if (lastId === undefined) return 'new'
+    const numbers = parseEventId(lastId)
+    if (!numbers) return 'unknown'
+    const own = numbers.find(({ epoch }) => epoch === this.ring.epoch)?.number
+    const others = numbers.filter(({ epoch }) => epoch !== this.ring.epoch)
+    if (others.length === 0) return { own: own! }
+    const position = await this.options.order?.find(others)
+    if (!position) return 'unknown'
+    const isOwnFirst = numbers[0]!.epoch === this.ring.epoch
+    const connections = isOwnFirst ? undefined : await this.options.order?.find([others[0]!])
+    return { ...(own !== undefined && { own }), foreign: { numbers: others, position, connections } }
+  }
+
   /** Serves a client until it disconnects or may not receive events any more. */
-  open({ response, audience, holding, lastId, recheck }: Opening): void {
+  open({ response, audience, holding, resume, recheck }: Opening): void {
+    if (!this.options.order?.isNeeded) this.ring.release()
     const listener = new EventSubscriber({
       response,
       audience,
-      lastId,
+      start: this.#startOf(resume),
       ring: this.ring,
-      gather: (...asked) => this.#gather(...asked),
+      source: {
+        gather: (...asked) => this.#gather(...asked),
+        gatherConnections: (...asked) => this.#gatherConnections(...asked),
+      },
     })
     this.#listeners.add(listener)
     this.#holdings.set(listener, holding)
@@ -134,7 +189,7 @@ export class EventHub {
 
   close(): void {
     this.endStreams()
-    this.#stop()
+    for (const stop of this.#stops) stop()
     clearTimeout(this.#timer)
     this.#save()
   }
@@ -147,17 +202,38 @@ export class EventHub {
     }
   }
 
-  #take(change: FleetChange, hostId: string): void {
+  /** @returns undefined if the client must start over */
+  #startOf(resume: Resume): StreamStart | undefined {
+    const { ring } = this
+    if (resume === 'new') return { next: ring.released }
+    if (resume === 'unknown') return undefined
+    const { own, foreign } = resume
+    const catchUp = foreign && new CatchUp(foreign)
+    if (own !== undefined) return ring.has(own) ? { next: own + 1, catchUp } : undefined
+    if (!foreign || !includes(foreign.position, ring.base)) return undefined
+    return { next: ring.first, catchUp, id: formatEventId(foreign.numbers) }
+  }
+
+  #take(change: FleetChange, hostId: string, mark: ChangeMark | undefined): void {
     if (!this.#started && (change.kind === 'host' || change.kind === 'usage')) return
-    for (const content of this.options.describe(change, hostId)) {
-      this.ring.add(content)
-      this.options.journal?.add(content)
-    }
+    for (const content of this.options.describe(change, hostId)) this.#add(content, mark && this.#divide(mark))
     this.#schedule()
   }
 
-  #makeRing(epoch = randomBytes(6).toString('hex'), first?: number): EventRing {
-    return new EventRing(epoch, this.options.limits ?? defaultLimits, first)
+  #add(content: EventContent | undefined, mark: EntryMark | undefined): void {
+    this.options.journal?.add(this.ring.add(content, mark))
+  }
+
+  /** Numbers the events of one change. */
+  #divide(mark: ChangeMark): EntryMark {
+    const isSame = this.#lastMark?.lane === mark.lane && this.#lastMark.revision === mark.revision
+    this.#lastMark = mark
+    this.#nextPart = isSame ? this.#nextPart + 1 : 0
+    return markAt(mark, this.#nextPart)
+  }
+
+  #makeRing(start: RingStart = { epoch: randomBytes(6).toString('hex'), first: 1, base: new Map() }): EventRing {
+    return new EventRing(start, this.options.limits ?? defaultLimits)
   }
 
   /** Writes events, then the hosts' revisions. After a crash in between, clients get events twice, but miss none. */
@@ -166,13 +242,32 @@ export class EventHub {
   }
 
   #schedule(): void {
-    if (this.#timer !== undefined || (this.#listeners.size === 0 && !this.options.journal)) return
+    if (this.#timer !== undefined || this.#isRecording) return
+    if (this.#listeners.size === 0 && !this.options.journal) return
     const sinceMs = performance.now() - this.#pumpedAtMs
     this.#timer = setTimeout(() => this.#pump(), Math.max(0, gatherMs - sinceMs))
   }
 
   #pump(): void {
     this.#timer = undefined
+    const { order } = this.options
+    if (order?.isNeeded) void this.#pumpRecorded(order)
+    else this.#send()
+  }
+
+  /** Stores the order of the new events before clients receive them. */
+  async #pumpRecorded(order: NonNullable<HubOptions['order']>): Promise<void> {
+    const end = this.ring.next
+    this.#isRecording = true
+    await order.record(this.ring)
+    this.#isRecording = false
+    if (this.#closed) return
+    this.#send(end)
+    if (this.ring.next > end) this.#schedule()
+  }
+
+  #send(end?: number): void {
+    this.ring.release(end)
     this.#gathered.clear()
     for (const listener of this.#listeners) listener.pump()
     this.#gathered.clear()
@@ -181,27 +276,31 @@ export class EventHub {
   }
 
   /** Encodes events. Usually, many listeners have the same rights and the same next event. They share the result. */
-  #gather(audience: Audience, from: number, maxBytes: number): GatheredEvents {
+  #gather(audience: Audience, from: number, maxBytes: number, catchUp?: CatchUp): GatheredEvents {
+    const { ring } = this
+    const request = { ring, view: this.options.view, audience, from, maxBytes }
+    if (catchUp) return gatherMissing(request, catchUp)
     const shared = sharedNameOf(audience)
-    if (shared === undefined) return this.#collect(audience, from, maxBytes)
-    const name = `${from} ${this.ring.next} ${shared}`
+    if (shared === undefined) return gatherEvents(request)
+    const name = `${from} ${ring.released} ${shared}`
     const known = this.#gathered.get(name)
     if (known) return known
-    const made = this.#collect(audience, from, maxBytes)
+    const made = gatherEvents(request)
     if (this.#gathered.size < 64) this.#gathered.set(name, made)
     return made
   }
 
-  #collect(audience: Audience, from: number, maxBytes: number): GatheredEvents {
-    const frames: Buffer[] = []
-    let [bytes, next] = [0, from]
-    for (; next < this.ring.next && bytes < maxBytes; next++) {
-      const event = this.ring.at(next)
-      if (!isFor(audience, event, this.options.view)) continue
-      const frame = audience.guests === 'all' ? event.frame : event.customerFrame
-      frames.push(frame)
-      bytes += frame.length
-    }
-    return { bytes: Buffer.concat(frames), next }
+  /** Encodes the present state of hosts whose connections differ from what the client knows. */
+  #gatherConnections(audience: Audience, catchUp: CatchUp): Buffer {
+    const { view, describe } = this.options
+    const { latest } = this.ring
+    const changed = catchUp.takeConnections(
+      latest,
+      view.hosts().map(({ id }) => id),
+    )
+    const events = changed.flatMap((id) => describe(withConnection(view.findHost(id)!, isOnlineIn(latest, id)), id))
+    return Buffer.concat(
+      events.filter((event) => isFor(audience, event, view)).map((event) => encodeFor(audience, event)),
+    )
   }
 }

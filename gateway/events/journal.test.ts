@@ -6,6 +6,7 @@ import { pino } from 'pino'
 import type { EventContent } from './event.js'
 import { EventJournal } from './journal.js'
 import { parseJournal } from './parse-journal.js'
+import { markAfter, type EntryMark } from './positions.js'
 import { EventRing } from './ring.js'
 
 const log = pino({ level: 'silent' })
@@ -16,6 +17,8 @@ const event = (text: string): EventContent => ({
   data: JSON.stringify({ text }),
   customerData: '{}',
 })
+const start = { epoch: 'epoch', first: 1, base: new Map<string, number>() }
+const mark = (revision: number): EntryMark => markAfter({ lane: 'a/journal/e', revision })
 const host = (revision: number) => ({ id: 'a', name: 'a', online: true, epoch: 'e', revision })
 
 describe('the journal of events', () => {
@@ -28,13 +31,10 @@ describe('the journal of events', () => {
   afterEach(() => rmSync(directory, { recursive: true }))
 
   const begin = (first?: number, maxBytes?: number) => {
-    const ring = new EventRing('epoch', { count: 3, bytes: 1e6 }, first)
+    const ring = new EventRing({ ...start, first: first ?? 1 }, { count: 3, bytes: 1e6 })
     const journal = new EventJournal({ path, log, ...(maxBytes && { maxBytes }) })
     journal.begin(ring, [])
-    const add = (content: EventContent) => {
-      ring.add(content)
-      journal.add(content)
-    }
+    const add = (content: EventContent | undefined, at?: EntryMark) => journal.add(ring.add(content, at))
     return { ring, journal, add }
   }
   const former = () => new EventJournal({ path, log }).former
@@ -46,8 +46,25 @@ describe('the journal of events', () => {
     add(event('two'))
     journal.update(ring, [host(5)])
     const hosts = new Map([['a', host(5)]])
-    expect(former()).to.deep.equal({ epoch: 'epoch', first: 7, events: [event('one'), event('two')], hosts })
+    const entries = [{ event: event('one') }, { event: event('two') }]
+    expect(former()).to.deep.equal({ ...start, first: 7, entries, hosts })
     expect(statSync(path).mode & 0o777).to.equal(0o600)
+  })
+
+  it('returns the positions of the events, and the position before the first event', () => {
+    const { ring, journal, add } = begin()
+    for (let n = 1; n <= 4; n++) add(event(String(n)), mark(n))
+    add(undefined, mark(9))
+    journal.begin(ring, [])
+    const entries = [{ event: event('3'), mark: mark(3) }, { event: event('4'), mark: mark(4) }, { mark: mark(9) }]
+    expect(former()).to.deep.include({ first: 3, base: new Map([['a/journal/e', mark(2).at]]), entries })
+  })
+
+  it('ends with a gap for each host if an earlier version of Berth has written it, without positions', () => {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+    const lines = [{ boot, epoch: 'epoch', first: 1 }, { event: event('one') }, { host: host(4) }]
+    const found = parseJournal(lines.map((line) => `${JSON.stringify(line)}\n`).join(''), boot)
+    expect(found?.entries).to.deep.equal([{ event: event('one') }, { mark: { ...mark(4), isGap: true } }])
   })
 
   it('forgets removed hosts, and writes an unchanged host only once', () => {
@@ -64,10 +81,10 @@ describe('the journal of events', () => {
     const { ring, journal, add } = begin(1, 500)
     for (let n = 1; n <= 10; n++) add(event(String(n)))
     journal.update(ring, [host(4)])
-    expect(former()).to.deep.include({ first: 8, events: ['8', '9', '10'].map(event) })
+    expect(former()).to.deep.include({ first: 8, entries: ['8', '9', '10'].map((text) => ({ event: event(text) })) })
     expect(former()!.hosts.size).to.equal(1)
     add(event('11'))
-    expect(former()!.events).to.have.length(4)
+    expect(former()!.entries).to.have.length(4)
   })
 
   it('is ignored if its last line is incomplete or if the machine was rebooted since it was written', () => {
@@ -83,8 +100,9 @@ describe('the journal of events', () => {
   it('is no longer written, without an error, if a write to it fails', () => {
     writeFileSync(join(directory, 'file'), '')
     const journal = new EventJournal({ path: join(directory, 'file/events'), log })
-    journal.begin(new EventRing('epoch', { count: 3, bytes: 1e6 }), [])
-    journal.add(event('one'))
+    const ring = new EventRing(start, { count: 3, bytes: 1e6 })
+    journal.begin(ring, [])
+    journal.add(ring.add(event('one')))
     expect(journal.former).to.equal(undefined)
   })
 })

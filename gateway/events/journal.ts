@@ -3,9 +3,8 @@ import { dirname } from 'node:path'
 import type { Logger } from 'pino'
 import { describeError } from '../../shared/errors.js'
 import type { HostPosition } from '../fleet/host-position.js'
-import type { EventContent } from './event.js'
 import { parseJournal, type FormerEvents, type JournalLine } from './parse-journal.js'
-import type { EventRing } from './ring.js'
+import type { EventRing, RingEntry } from './ring.js'
 
 export interface EventJournalOptions {
   readonly path: string
@@ -53,7 +52,8 @@ export class EventJournal {
       this.#file = openSync(`${path}.new`, 'w', 0o600)
       this.#bytes = 0
       this.#hosts.clear()
-      this.#write({ boot: this.#boot, epoch: ring.epoch, first: ring.first })
+      const base = Object.fromEntries(ring.base)
+      this.#write({ boot: this.#boot, epoch: ring.epoch, first: ring.first, base })
       const lines = [...ring.all()].map(lineOf)
       for (let at = 0; at < lines.length; at += linesPerWrite) this.#write(...lines.slice(at, at + linesPerWrite))
       for (const host of hosts) this.#writeHost(host)
@@ -61,8 +61,8 @@ export class EventJournal {
     })
   }
 
-  add(event: EventContent): void {
-    this.#guard(() => this.#write(lineOf(event)))
+  add(entry: RingEntry): void {
+    this.#guard(() => this.#write(lineOf(entry)))
   }
 
   /** Writes the hosts that have changed or were removed since the last call. */
@@ -115,8 +115,11 @@ export class EventJournal {
   }
 }
 
-function lineOf({ type, hostId, guestUuid, data, customerData }: EventContent): JournalLine {
-  return { event: { type, hostId, guestUuid, data, ...(customerData !== undefined && { customerData }) } }
+function lineOf({ event, mark }: RingEntry): JournalLine {
+  if (!event) return { mark: mark! }
+  const { type, hostId, guestUuid, data, customerData } = event
+  const content = { type, hostId, guestUuid, data, ...(customerData !== undefined && { customerData }) }
+  return { event: content, ...(mark && { mark }) }
 }
 
 function isSame(a: HostPosition, b: HostPosition): boolean {

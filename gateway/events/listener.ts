@@ -1,6 +1,8 @@
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import type { ServerResponse } from 'node:http'
 import type { Audience } from './audience.js'
+import type { CatchUp } from './catch-up.js'
+import type { GatheredEvents } from './gather-events.js'
 import type { EventRing } from './ring.js'
 
 /** Maximum number of bytes that wait for one client, in addition to the buffers of its socket. */
@@ -10,16 +12,30 @@ const stalledMs = 60_000
 /** Time in ms that clients wait before they connect again. */
 const retryMs = 2000
 
-/** Encodes the events from `from` up to (not including) `next` that an audience may receive: at most `maxBytes`. */
-export type Gather = (audience: Audience, from: number, maxBytes: number) => { bytes: Buffer; next: number }
+export interface EventSource {
+  /** Encodes the events from `from` that an audience may receive: at most `maxBytes`. */
+  gather(audience: Audience, from: number, maxBytes: number, catchUp: CatchUp | undefined): GatheredEvents
+  /** Encodes events about hosts whose connection differs from what the client knows. */
+  gatherConnections(audience: Audience, catchUp: CatchUp): Buffer
+}
+
+/** Place in the ring at which a client begins. */
+export interface StreamStart {
+  /** Number of the first entry for the client. */
+  readonly next: number
+  /** Absent: the client has received no events of other gateways that this gateway may send, too. */
+  readonly catchUp?: CatchUp | undefined
+  /** Id of the client's position. Absent: that of the entry before `next`. */
+  readonly id?: string | undefined
+}
 
 export interface ListenerParts {
   readonly response: ServerResponse
   readonly audience: Audience
   readonly ring: EventRing
-  readonly gather: Gather
-  /** Id of the last event that the client has received. */
-  readonly lastId: string | undefined
+  readonly source: EventSource
+  /** `undefined`: the events after the last one that the client has received are not known. */
+  readonly start: StreamStart | undefined
 }
 
 /**
@@ -27,43 +43,59 @@ export interface ListenerParts {
  * slow clients use no more memory than fast ones. If unread events are overwritten, the client must start again.
  */
 export class EventSubscriber {
-  /** Number of the next event for the client. */
+  /** Number of the next entry for the client. */
   #next: number
+  #catchUp: CatchUp | undefined
   #waitsSinceMs = 0
   #ended = false
 
   readonly audience: Audience
   readonly #response: ServerResponse
   readonly #ring: EventRing
-  readonly #gather: Gather
+  readonly #source: EventSource
 
-  constructor({ response, audience, ring, gather, lastId }: ListenerParts) {
+  constructor({ response, audience, ring, source, start }: ListenerParts) {
     this.#response = response
     this.audience = audience
     this.#ring = ring
-    this.#gather = gather
-    const next = lastId === undefined ? ring.next : ring.findNext(lastId)
-    this.#next = next ?? ring.next
+    this.#source = source
+    this.#next = start?.next ?? ring.released
+    this.#catchUp = start?.catchUp
     response.on('drain', () => this.pump())
     // If the client disconnects during a write, `close` follows this event. Without a listener, the process would end.
     response.on('error', () => response.destroy())
     response.write(`retry: ${retryMs}\n`)
-    this.#note(next === undefined ? 'reset' : 'ready')
+    this.#note(start === undefined ? 'reset' : 'ready', start?.id)
     this.pump()
   }
 
   /** Sends new events as far as the client accepts them. */
   pump(): void {
-    while (!this.#ended && this.#next < this.#ring.next) {
+    while (!this.#ended && this.#next < this.#ring.released) {
       if (this.#isFull()) return
-      if (this.#next < this.#ring.first) {
-        this.#next = this.#ring.next
-        return this.#note('reset')
-      }
-      const { bytes, next } = this.#gather(this.audience, this.#next, waitingBytes)
+      if (this.#next < this.#ring.first) return this.#reset()
+      const { bytes, next, isGap } = this.#source.gather(this.audience, this.#next, waitingBytes, this.#catchUp)
       this.#next = next
       if (bytes.length > 0) this.#response.write(bytes)
+      if (isGap) return this.#reset()
     }
+    if (this.#catchUp && !this.#ended) this.#endCatchUp(this.#catchUp)
+  }
+
+  /** Called when the client has everything that this gateway has. */
+  #endCatchUp(catchUp: CatchUp): void {
+    const bytes = this.#source.gatherConnections(this.audience, catchUp)
+    if (catchUp.isOver(this.#ring.latest)) this.#catchUp = undefined
+    else if (bytes.length === 0) return
+    // The beat gives the client the id of its new position, which these events lack.
+    this.#response.write(bytes)
+    this.#writeBeat()
+  }
+
+  #reset(): void {
+    this.#next = this.#ring.released
+    this.#catchUp = undefined
+    this.#note('reset')
   }
 
   /** Sends a sign of life. Call it periodically. A client that does not read for a while is disconnected. */
@@ -74,7 +106,11 @@ export class EventSubscriber {
       return
     }
     this.#waitsSinceMs = 0
-    this.#response.write('event: beat\ndata: {}\n\n')
+    this.#writeBeat()
+  }
+
+  #writeBeat(): void {
+    this.#response.write(`id: ${this.#id}\nevent: beat\ndata: {}\n\n`)
   }
 
   /** Tells the client why the stream ends, and ends the stream. */
@@ -90,7 +126,13 @@ export class EventSubscriber {
     return this.#response.writableLength >= waitingBytes
   }
 
-  #note(event: 'ready' | 'reset'): void {
-    this.#response.write(`id: ${this.#ring.idOf(this.#next - 1)}\nevent: ${event}\ndata: {}\n\n`)
+  /** Id with which the client can resume: it has received, or may not receive, all entries before `#next`. */
+  get #id(): string {
+    const last = { epoch: this.#ring.epoch, number: this.#next - 1 }
+    return this.#catchUp?.idAfter(last) ?? this.#ring.idOf(last.number)
+  }
+
+  #note(event: 'ready' | 'reset', id = this.#id): void {
+    this.#response.write(`id: ${id}\nevent: ${event}\ndata: {}\n\n`)
   }
 }

@@ -1,5 +1,8 @@
+import { journalLane } from '../fleet/change-mark.js'
 import type { HostPosition } from '../fleet/host-position.js'
 import type { EventContent } from './event.js'
+import { markAfter, type EntryMark } from './positions.js'
+import type { RingStart } from './ring.js'
 
 /** First line of the file of an `EventJournal`. */
 export interface JournalHeader {
@@ -8,16 +11,23 @@ export interface JournalHeader {
   /** Epoch of the `EventRing`, and number of the first event in the file. */
   readonly epoch: string
   readonly first: number
+  /** Position before the first event, by lane. Absent: an earlier version of Berth has written the file. */
+  readonly base?: Readonly<Record<string, number>>
 }
 
-/** A line after the header: an event, the new state and revision of a host, or the id of a removed host. */
-export type JournalLine =
-  { readonly event: EventContent } | { readonly host: HostPosition } | { readonly removed: string }
+/** An entry of the ring: an event with its mark, or only a mark. */
+export interface FormerEntry {
+  readonly event?: EventContent
+  readonly mark?: EntryMark
+}
 
-export interface FormerEvents {
-  readonly epoch: string
-  readonly first: number
-  readonly events: readonly EventContent[]
+/**
+ * A line after the header: an entry of the ring, the new state and revision of a host, or the id of a removed host.
+ */
+export type JournalLine = FormerEntry | { readonly host: HostPosition } | { readonly removed: string }
+
+export interface FormerEvents extends RingStart {
+  readonly entries: readonly FormerEntry[]
   /** By host id: the last state and revision of the host that the previous gateway process sent to clients. */
   readonly hosts: ReadonlyMap<string, HostPosition>
 }
@@ -30,19 +40,29 @@ export function parseJournal(text: string, boot: string): FormerEvents | undefin
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as unknown)
-    const { epoch, first, ...written } = header as JournalHeader
-    return written.boot === boot ? { epoch, first, ...contentOf(lines as JournalLine[]) } : undefined
+    const { epoch, first, base, ...written } = header as JournalHeader
+    if (written.boot !== boot) return undefined
+    const { entries, hosts } = contentOf(lines as JournalLine[])
+    const gaps = base ? [] : gapsOf(hosts.values())
+    return { epoch, first, base: new Map(Object.entries(base ?? {})), entries: [...entries, ...gaps], hosts }
   } catch {
     return undefined
   }
 }
 
-function contentOf(lines: readonly JournalLine[]): Pick<FormerEvents, 'events' | 'hosts'> {
-  const events: EventContent[] = []
+/** Other gateways do not know the events that an earlier version of Berth has written: they have no marks. */
+function gapsOf(hosts: Iterable<HostPosition>): FormerEntry[] {
+  return [...hosts]
+    .filter(({ epoch }) => epoch !== '')
+    .map(({ id, epoch, revision }) => ({ mark: markAfter({ lane: journalLane(id, epoch), revision, isGap: true }) }))
+}
+
+function contentOf(lines: readonly JournalLine[]): Pick<FormerEvents, 'entries' | 'hosts'> {
+  const entries: FormerEntry[] = []
   const hosts = new Map<string, HostPosition>()
   for (const line of lines)
-    if ('event' in line) events.push(line.event)
-    else if ('host' in line) hosts.set(line.host.id, line.host)
-    else hosts.delete(line.removed)
-  return { events, hosts }
+    if ('host' in line) hosts.set(line.host.id, line.host)
+    else if ('removed' in line) hosts.delete(line.removed)
+    else entries.push(line)
+  return { entries, hosts }
 }

@@ -17,6 +17,12 @@ export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: r
   ]
 }
 
+/** Change of a host whose connection a client knows otherwise. */
+export function withConnection(host: HostView, isOnline: boolean): HostChange {
+  const [before, after] = isOnline ? (['offline', 'online'] as const) : (['online', 'offline'] as const)
+  return { kind: 'host', before: { ...host, state: before }, after: { ...host, state: after } }
+}
+
 function newsOf(former: HostPosition | undefined, after: HostView): HostChange[] {
   if (former === undefined) return [{ kind: 'host', after }]
   const isSame = former.name === after.name && former.online === (after.state === 'online')

@@ -1,106 +1,153 @@
 import { Buffer } from 'node:buffer'
-import type { EventContent } from './event.js'
+import type { EventContent, EventType } from './event.js'
+import { formatEventId } from './event-id.js'
+import { advance, type EntryMark, type Position } from './positions.js'
 
 export interface RingLimits {
   readonly count: number
   readonly bytes: number
 }
 
-/** An event with its number, encoded for sending. */
+/** An event, encoded for sending. */
 export interface SentEvent extends EventContent {
-  /** Number of the event. The numbers of a ring have no gaps. */
-  readonly number: number
   readonly frame: Buffer
   /** The encoded event for listeners whose caller may access only some guests. */
   readonly customerFrame: Buffer
 }
 
+/** An entry of the ring. The numbers of a ring have no gaps. Without an event, the entry only notes a position. */
+export interface RingEntry {
+  readonly number: number
+  readonly event: SentEvent | undefined
+  readonly mark: EntryMark | undefined
+}
+
+export interface RingStart {
+  readonly epoch: string
+  /** Number of the first entry: 1, or a higher number if this ring continues another one. */
+  readonly first: number
+  /** Position before the first entry. */
+  readonly base: Position
+}
+
 /** The newest events. Each event is encoded once for all listeners. */
 export class EventRing {
-  readonly #slots: (SentEvent | undefined)[]
+  readonly #slots: (RingEntry | undefined)[]
   #bytes = 0
   #first: number
   #next: number
+  #released: number
+  readonly #base: Map<string, number>
+  readonly #latest: Map<string, number>
 
-  /**
-   * @param epoch id of this ring: another ring may have other events with the same numbers
-   * @param first number of the first event: 1, or a higher number if this ring continues another ring
-   */
+  /** Id of this ring: another ring may have other events with the same numbers. */
+  readonly epoch: string
+
   constructor(
-    readonly epoch: string,
+    { epoch, first, base }: RingStart,
     private readonly limits: RingLimits,
-    first = 1,
   ) {
-    this.#slots = new Array<SentEvent | undefined>(limits.count)
-    this.#first = this.#next = first
+    this.epoch = epoch
+    this.#slots = new Array<RingEntry | undefined>(limits.count)
+    this.#first = this.#next = this.#released = first
+    this.#base = new Map(base)
+    this.#latest = new Map(base)
   }
 
-  /** Number of the oldest stored event. */
+  /** Number of the oldest stored entry. */
   get first(): number {
     return this.#first
   }
 
-  /** Number of the next event. */
+  /** Number of the next entry. */
   get next(): number {
     return this.#next
+  }
+
+  /** Number after the last entry that clients may receive. */
+  get released(): number {
+    return this.#released
+  }
+
+  /** Position before the oldest stored entry. */
+  get base(): Position {
+    return this.#base
+  }
+
+  /** Position before the entry `released`. */
+  get latest(): Position {
+    return this.#latest
   }
 
   get bytes(): number {
     return this.#bytes
   }
 
-  add(content: EventContent): SentEvent {
+  /** @param content undefined: the entry only notes a position */
+  add(content: EventContent | undefined, mark?: EntryMark): RingEntry {
     const number = this.#next++
-    const { data, customerData } = content
-    const frame = this.#frameOf(number, content, data)
-    const customerFrame = customerData === undefined ? frame : this.#frameOf(number, content, customerData)
-    const event = { ...content, number, frame, customerFrame }
+    const entry = { number, mark, event: content && this.#encode(number, content) }
     if (number - this.#first >= this.limits.count) this.#dropFirst()
-    this.#slots[number % this.limits.count] = event
-    this.#bytes += bytesOf(event)
+    this.#slots[number % this.limits.count] = entry
+    this.#bytes += bytesOf(entry)
     while (this.#bytes > this.limits.bytes && this.#first < number) this.#dropFirst()
-    return event
+    return entry
   }
 
-  /** Returns an event. @param number at least `first`, less than `next` */
-  at(number: number): SentEvent {
+  /** Allows clients to receive the entries before `end`. */
+  release(end = this.#next): void {
+    for (; this.#released < end; this.#released++) advance(this.#latest, this.at(this.#released).mark)
+  }
+
+  /** Returns an entry. @param number at least `first`, less than `next` */
+  at(number: number): RingEntry {
     return this.#slots[number % this.limits.count]!
   }
 
-  /** All retained events, oldest first. */
-  *all(): Iterable<SentEvent> {
+  /** All retained entries, oldest first. */
+  *all(): Iterable<RingEntry> {
     for (let number = this.#first; number < this.#next; number++) yield this.at(number)
   }
 
-  /** Id with which a client can resume after this event. */
+  /** Id with which a client can resume after this entry. */
   idOf(number: number): string {
-    return `${this.epoch}.${number}`
+    return formatEventId([{ epoch: this.epoch, number }])
   }
 
-  /**
-   * Returns the number of the event after the event `id`. `undefined`: the events after it are no longer stored, so
-   * that the client must read all data again.
-   * @param id id of the last event that the client has received
-   */
-  findNext(id: string): number | undefined {
-    const [, epoch, digits] = /^([\w-]+)\.(\d{1,15})$/.exec(id) ?? []
-    const next = Number(digits) + 1
-    return epoch === this.epoch && next >= this.#first && next <= this.#next ? next : undefined
+  /** True if all entries after `number` are stored, so that a client can resume after it. */
+  has(number: number): boolean {
+    return number + 1 >= this.#first && number + 1 <= this.#released
+  }
+
+  #encode(number: number, content: EventContent): SentEvent {
+    const { data, customerData } = content
+    const frame = this.#frameOf(number, content, data)
+    const customerFrame = customerData === undefined ? frame : this.#frameOf(number, content, customerData)
+    return { ...content, frame, customerFrame }
   }
 
   #frameOf(number: number, { type }: EventContent, data: string): Buffer {
-    const kind = type.slice(0, type.indexOf('.'))
-    return Buffer.from(`id: ${this.idOf(number)}\nevent: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`)
+    return Buffer.from(`id: ${this.idOf(number)}\n${encodeEvent(type, data)}`)
   }
 
   #dropFirst(): void {
+    if (this.#released === this.#first) this.release(this.#first + 1)
     const at = this.#first++ % this.limits.count
-    const dropped = this.#slots[at]
-    this.#bytes -= dropped ? bytesOf(dropped) : 0
+    const dropped = this.#slots[at]!
+    this.#bytes -= bytesOf(dropped)
+    advance(this.#base, dropped.mark)
     this.#slots[at] = undefined
   }
 }
 
-function bytesOf({ frame, customerFrame }: SentEvent): number {
+/** Encodes an event without its id. */
+export function encodeEvent(type: EventType, data: string): string {
+  const kind = type.slice(0, type.indexOf('.'))
+  return `event: ${kind}\ndata: {"type":"${type}","data":${data}}\n\n`
+}
+
+function bytesOf({ event }: RingEntry): number {
+  if (!event) return 0
+  const { frame, customerFrame } = event
   return frame.length + (customerFrame === frame ? 0 : customerFrame.length)
 }

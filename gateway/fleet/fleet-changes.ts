@@ -1,3 +1,4 @@
+import { usageLane, type ChangeMark } from './change-mark.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 
 /** A change of an item in the fleet view. Without `before` the item is new, without `after` it was removed. */
@@ -8,8 +9,14 @@ export type FleetChange =
   | { readonly kind: 'host'; readonly before?: HostView; readonly after?: HostView }
   | { readonly kind: 'usage'; readonly after: HostView }
 
-/** @param hostId id of the host to which the item belongs */
-export type ChangeListener = (change: FleetChange, hostId: string) => void
+/**
+ * @param hostId id of the host to which the item belongs
+ * @param mark position of the change; undefined: other gateways cannot recognize the change
+ */
+export type ChangeListener = (change: FleetChange, hostId: string, mark: ChangeMark | undefined) => void
+
+/** Called when all changes up to a position were passed on, or have become known without a notification. */
+export type PositionListener = (mark: ChangeMark) => void
 
 /** Properties of a host that decide which of its changes are passed to listeners. */
 interface ReportingHost {
@@ -29,6 +36,8 @@ interface ReportingHost {
  */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()
+  readonly #positionListeners = new Set<PositionListener>()
+  #mark: ChangeMark | undefined
 
   /** @returns a function that removes the listener */
   listen(listener: ChangeListener): () => void {
@@ -36,9 +45,30 @@ export class FleetChanges {
     return () => this.#listeners.delete(listener)
   }
 
-  tell(host: ReportingHost, change: FleetChange): void {
+  /** @returns a function that removes the listener */
+  listenPositions(listener: PositionListener): () => void {
+    this.#positionListeners.add(listener)
+    return () => this.#positionListeners.delete(listener)
+  }
+
+  /** Executes `work`. Changes that it causes have the position `mark`. */
+  during(mark: ChangeMark | undefined, work: () => void): void {
+    this.#mark = mark
+    try {
+      work()
+    } finally {
+      this.#mark = undefined
+    }
+  }
+
+  tell(host: ReportingHost, change: FleetChange, mark = this.#mark): void {
     if (!isNews(host, change)) return
-    for (const listener of this.#listeners) listener(change, host.record.id)
+    const known = change.kind === 'usage' ? sampleMark(change, host.record.id) : mark
+    for (const listener of this.#listeners) listener(change, host.record.id, known)
+  }
+
+  reach(mark: ChangeMark): void {
+    for (const listener of this.#positionListeners) listener(mark)
   }
 }
 
@@ -55,6 +85,10 @@ export function revisionOf(change: FleetChange): number {
     case 'usage':
       return 0
   }
+}
+
+function sampleMark({ after }: { readonly after: HostView }, hostId: string): ChangeMark {
+  return { lane: usageLane(hostId), revision: after.metrics?.sampledAtMs ?? 0 }
 }
 
 function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boolean {

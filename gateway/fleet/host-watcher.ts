@@ -5,6 +5,7 @@ import { GrpcAgentClient } from './agents/agent-client.js'
 import { isConnectionGood, type AgentConnection } from './agents/agent-connection.js'
 import type { AgentConnector } from './agents/agent-connector.js'
 import { AgentLink } from './agents/agent-link.js'
+import { journalLane } from './change-mark.js'
 import type { HostState } from './host-state.js'
 import type { PauseWatch } from './pause-watch.js'
 import type { GuestOwners } from './placement/guest-owners.js'
@@ -176,7 +177,8 @@ export class HostWatcher {
     const isNews =
       (event.$case === 'removed' && event.value.kind === 'guest') ||
       (event.$case === 'guest' && !host.guests.has(event.value.uuid))
-    this.options.view.apply(host, event)
+    const { revision } = message
+    this.options.view.apply(host, event, sampled ? undefined : { lane: journalLane(host.record.id, epoch), revision })
     if (isNews) void this.options.owners.guestChanged(host, message)
   }
 

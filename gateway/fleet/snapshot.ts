@@ -1,3 +1,4 @@
+import type { ChangeMark } from './change-mark.js'
 import type { HostState } from './host-state.js'
 import {
   applyEvent,
@@ -29,14 +30,24 @@ export class WatchSnapshot {
     return [...this.#of(kind).values()].map(({ value }) => value as ValueOf<Kind>)
   }
 
-  /** Deletes the host's data that the snapshot lacks from the fleet view, and then sets all data of the snapshot. */
-  apply(host: HostState, fleet: ReportedState): void {
-    const kinds = Object.keys(entityKinds) as EntityKind[]
-    for (const kind of kinds)
-      for (const key of placeOf(kind).keys(host)) if (!this.has(kind, key)) placeOf(kind).delete(host, key, fleet)
+  /**
+   * Deletes the host's data that the snapshot lacks from the fleet view, and then sets all data of the snapshot.
+   * @param mark position at which the snapshot was taken
+   */
+  apply(host: HostState, fleet: ReportedState, mark: ChangeMark): void {
+    fleet.changes.during({ ...mark, isPartial: true }, () => this.#deleteMissing(host, fleet))
     host.refused = ''
-    for (const kind of kinds) for (const event of this.#of(kind).values()) applyEvent(host, event, fleet)
+    for (const kind of Object.keys(entityKinds) as EntityKind[])
+      for (const event of this.#of(kind).values())
+        fleet.changes.during({ lane: mark.lane, revision: revisionOf(event), isPartial: true }, () =>
+          applyEvent(host, event, fleet),
+        )
     for (const event of this.#singles.values()) applyEvent(host, event, fleet)
+  }
+
+  #deleteMissing(host: HostState, fleet: ReportedState): void {
+    for (const kind of Object.keys(entityKinds) as EntityKind[])
+      for (const key of placeOf(kind).keys(host)) if (!this.has(kind, key)) placeOf(kind).delete(host, key, fleet)
   }
 
   #of(kind: EntityKind): Map<string, WatchEvent> {
@@ -46,4 +57,8 @@ export class WatchSnapshot {
     this.#entities.set(kind, made)
     return made
   }
+}
+
+function revisionOf(event: WatchEvent): number {
+  return isEntity(event) ? event.value.revision : 0
 }

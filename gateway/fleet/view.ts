@@ -2,6 +2,7 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 import { KeyedCondition } from '../../shared/async/keyed-condition.js'
 import type { AlertView, FleetView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
+import { journalLane, onlineLane, recordLane, removalLane, type ChangeMark } from './change-mark.js'
 import { FleetChanges } from './fleet-changes.js'
 import { GuestIndex } from './guest-index.js'
 import { planNewsAfter, type HostPosition, type JournalPosition } from './host-position.js'
@@ -135,13 +136,13 @@ export class FleetState implements FleetView {
     if (!host) {
       const added = new HostState(record)
       this.#hosts.set(record.id, added)
-      this.changes.tell(added, { kind: 'host', after: added.view })
+      this.changes.tell(added, { kind: 'host', after: added.view }, recordMark(added))
       return added
     }
     const before = host.view
     host.record = record
     this.#reported.guests.readAddress(host)
-    this.changes.tell(host, { kind: 'host', before, after: host.view })
+    this.changes.tell(host, { kind: 'host', before, after: host.view }, recordMark(host))
     return host
   }
 
@@ -150,14 +151,14 @@ export class FleetState implements FleetView {
     if (!host) return
     this.replace(host, new WatchSnapshot())
     this.#hosts.delete(hostId)
-    this.changes.tell(host, { kind: 'host', before: host.view })
+    this.changes.tell(host, { kind: 'host', before: host.view }, { lane: removalLane(hostId), revision: 2 })
   }
 
   setOnline(host: HostState, online: boolean): void {
     if (host.online === online) return
     const before = host.view
     this.#guests.setOnline(host, online)
-    this.changes.tell(host, { kind: 'host', before, after: host.view })
+    this.changes.tell(host, { kind: 'host', before, after: host.view }, onlineMark(host))
   }
 
   disown(host: HostState, uuid: string, reason: string | undefined): void {
@@ -168,8 +169,9 @@ export class FleetState implements FleetView {
     this.#reported.guests.recall(host, guest)
   }
 
-  apply(host: HostState, event: WatchEvent): void {
-    applyEvent(host, event, this.#reported)
+  /** @param mark position of the event in the journal of the host; undefined: the event has none */
+  apply(host: HostState, event: WatchEvent, mark?: ChangeMark): void {
+    this.changes.during(mark, () => applyEvent(host, event, this.#reported))
   }
 
   /** See `ReportedOperations.check`. */
@@ -182,11 +184,17 @@ export class FleetState implements FleetView {
    * @param position revision of the journal at which the snapshot was taken; undefined: the host is removed
    */
   replace(host: HostState, snapshot: WatchSnapshot, position?: JournalPosition): void {
-    const former = this.#former.get(host.record.id)
+    const { id } = host.record
+    const former = this.#former.get(id)
     host.newsAfter = position && host.epoch === '' ? planNewsAfter(former, position) : undefined
-    this.#former.delete(host.record.id)
-    snapshot.apply(host, this.#reported)
+    const isGap = host.epoch === '' && host.newsAfter === undefined
+    this.#former.delete(id)
+    const mark = position
+      ? { lane: journalLane(id, position.epoch), revision: position.revision }
+      : { lane: removalLane(id), revision: 1 }
+    snapshot.apply(host, this.#reported, mark)
     host.newsAfter = undefined
+    if (position) this.changes.reach({ ...mark, ...(isGap && { isGap }) })
   }
 
   /** Sets, for each host, the last revision that the previous process passed on. Listeners only get later changes. */
@@ -202,6 +210,14 @@ export class FleetState implements FleetView {
     return this.#formerlyOnline.has(hostId)
   }
 
+  /** Yields the present positions of each host's record and connection. */
+  *hostMarks(): Iterable<ChangeMark> {
+    for (const host of this.#hosts.values()) {
+      yield recordMark(host)
+      yield onlineMark(host)
+    }
+  }
+
   /**
    * Yields for each host the last revision that the gateway has received from its agent's journal. Until the first
    * complete report of the host, this is the revision of the previous gateway process.
@@ -213,4 +229,12 @@ export class FleetState implements FleetView {
       yield { id, name, online: host.online, epoch, revision }
     }
   }
+}
+
+function recordMark({ record: { id, version } }: HostState): ChangeMark {
+  return { lane: recordLane(id), revision: version }
+}
+
+function onlineMark({ record: { id }, online }: HostState): ChangeMark {
+  return { lane: onlineLane(id), revision: online ? 1 : 0 }
 }

@@ -104,6 +104,15 @@ export class Gateways {
     return this.#list.value?.removed.includes(this.ownId) ?? false
   }
 
+  /** True if the list contains other gateways, or invitations. False if the list has not been read yet. */
+  get hasOthers(): boolean {
+    return this.#list.value?.gateways.some(({ id }) => id !== this.ownId) ?? false
+  }
+
+  onChange(listener: () => void): void {
+    this.#list.onChange(listener)
+  }
+
   /** Addresses of the join endpoints of the other gateways, as host:port. */
   get otherJoinAddresses(): string[] {
     const others = this.#list.value?.gateways.filter(({ id }) => id !== this.ownId) ?? []

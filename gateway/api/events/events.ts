@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { invalidField } from '../../../shared/errors.js'
 import { holdingOf } from '../../access/principal.js'
 import { audienceOf } from '../../events/audience.js'
+import { eventIdLength } from '../../events/event-id.js'
 import { eventKinds, type EventKind } from '../../events/event.js'
 import type { EventHub } from '../../events/hub.js'
 import { trimmed } from '../../http/normalize.js'
@@ -17,7 +18,7 @@ const StreamQuerySchema = Type.Object({
   ),
   last_event_id: Type.Optional(
     Type.String({
-      maxLength: 64,
+      maxLength: eventIdLength,
       description:
         'Same as the header `Last-Event-ID`, for clients that cannot send headers. The header takes precedence.',
     }),
@@ -39,16 +40,17 @@ export function eventRoutes(hub: EventHub): Route[] {
       query: StreamQuerySchema,
       produces: 'text/event-stream',
       errors: ['events_unavailable'],
-      handle: ({ caller, query, headers, recheck }) => {
+      handle: async ({ caller, query, headers, recheck }) => {
         const kinds = parseKinds(query.kinds)
         const audience = audienceOf(caller, kinds)
         const holding = holdingOf(caller)
-        hub.refuseTooMany(holding)
         const sent = headers['last-event-id']
         const lastId = typeof sent === 'string' && sent !== '' ? sent : query.last_event_id
+        const resume = await hub.readResume(lastId)
+        hub.refuseTooMany(holding)
         return {
           stream: (response) =>
-            hub.open({ response, audience, holding, lastId, recheck: async () => audienceOf(await recheck(), kinds) }),
+            hub.open({ response, audience, holding, resume, recheck: async () => audienceOf(await recheck(), kinds) }),
         }
       },
     }),

@@ -1,0 +1,78 @@
+import { kindOfLane } from '../fleet/change-mark.js'
+import { formatEventId, type EventNumber } from './event-id.js'
+import { dropReplaced, includes, isOnlineIn, type Position } from './positions.js'
+import type { RingEntry } from './ring.js'
+
+/** Events of other gateways that a client has received. */
+export interface Foreign {
+  readonly numbers: readonly EventNumber[]
+  readonly position: Position
+  /**
+   * Position of the gateway whose connections to hosts the client knows. `undefined`: the client knows those of this
+   * gateway.
+   */
+  readonly connections: Position | undefined
+}
+
+export type Verdict = 'send' | 'skip' | 'gap'
+
+/**
+ * Selects the events for a client that has received events of another gateway: those that the client lacks. It ends
+ * when this gateway has seen everything that the client has received.
+ */
+export class CatchUp {
+  /** False while all entries were known to the client. Unmarked events among them are then known, too. */
+  #hasNews: boolean
+  readonly #removedGuests = new Set<string>()
+  readonly #position: Map<string, number>
+  #connections: Position | undefined
+
+  constructor(private readonly foreign: Foreign) {
+    this.#position = new Map(foreign.position)
+    this.#connections = foreign.connections
+    this.#hasNews = foreign.connections === undefined
+  }
+
+  /** Decides about the next entry. `gap`: this gateway lacks events that the client has not received. */
+  judge({ event, mark }: RingEntry): Verdict {
+    const verdict = this.#judge(mark)
+    if (verdict === 'skip' && !(event && this.#removedGuests.has(event.guestUuid))) return 'skip'
+    if (event?.type === 'guest.removed') this.#removedGuests.add(event.guestUuid)
+    else if (event) this.#removedGuests.delete(event.guestUuid)
+    return verdict === 'gap' ? 'gap' : 'send'
+  }
+
+  #judge(mark: RingEntry['mark']): Verdict {
+    if (!mark) return this.#hasNews ? 'send' : 'skip'
+    if (kindOfLane(mark.lane) === 'online') return this.#connections ? 'skip' : 'send'
+    const known = this.#position.get(mark.lane)
+    if (known === undefined) dropReplaced(this.#position, mark.lane)
+    else if (known >= mark.at) return 'skip'
+    this.#hasNews = true
+    return mark.isGap ? 'gap' : 'send'
+  }
+
+  /** Id for the client after the entry with this number of this gateway. */
+  idAfter(own: EventNumber): string {
+    const { numbers } = this.foreign
+    return formatEventId(this.#connections ? [...numbers, own] : [own, ...numbers])
+  }
+
+  /**
+   * Compares the connections to hosts that the client knows with those of this gateway. Later changes of connections
+   * are sent as events.
+   * @returns ids of hosts with another state
+   */
+  takeConnections(latest: Position, hostIds: Iterable<string>): string[] {
+    const known = this.#connections
+    this.#connections = undefined
+    this.#hasNews = true
+    if (!known) return []
+    return [...hostIds].filter((id) => isOnlineIn(known, id) !== isOnlineIn(latest, id))
+  }
+
+  /** True if this gateway has seen everything that the client has received. */
+  isOver(latest: Position): boolean {
+    return !this.#connections && includes(latest, this.#position)
+  }
+}

@@ -1,0 +1,70 @@
+import { Buffer } from 'node:buffer'
+import type { FleetView } from '../fleet/contract.js'
+import { isFor, type Audience } from './audience.js'
+import type { CatchUp } from './catch-up.js'
+import type { EventContent } from './event.js'
+import { encodeEvent, type EventRing, type SentEvent } from './ring.js'
+
+/** Encoded events, and the number of the entry after them. */
+export interface GatheredEvents {
+  readonly bytes: Buffer
+  readonly next: number
+  /** True if the ring lacks events that the client has not received. */
+  readonly isGap?: boolean
+}
+
+export interface GatherRequest {
+  readonly ring: EventRing
+  readonly view: Pick<FleetView, 'findGuest'>
+  readonly audience: Audience
+  /** Number of the first entry. */
+  readonly from: number
+  readonly maxBytes: number
+}
+
+/** Encodes the released events from `from` that an audience may receive. */
+export function gatherEvents({ ring, view, audience, from, maxBytes }: GatherRequest): GatheredEvents {
+  const frames: Buffer[] = []
+  let [bytes, next] = [0, from]
+  for (; next < ring.released && bytes < maxBytes; next++) {
+    const { event } = ring.at(next)
+    if (!event || !isFor(audience, event, view)) continue
+    const frame = frameFor(audience, event)
+    frames.push(frame)
+    bytes += frame.length
+  }
+  return { bytes: Buffer.concat(frames), next }
+}
+
+/** Like `gatherEvents`, for a client that has received events of other gateways. */
+export function gatherMissing(
+  { ring, view, audience, from, maxBytes }: GatherRequest,
+  catchUp: CatchUp,
+): GatheredEvents {
+  const frames: Buffer[] = []
+  let [bytes, next] = [0, from]
+  for (; next < ring.released && bytes < maxBytes; next++) {
+    const entry = ring.at(next)
+    const verdict = catchUp.judge(entry)
+    if (verdict === 'gap') return { bytes: Buffer.concat(frames), next, isGap: true }
+    if (verdict === 'skip' || !entry.event || !isFor(audience, entry.event, view)) continue
+    const frame = withId(frameFor(audience, entry.event), catchUp.idAfter({ epoch: ring.epoch, number: next }))
+    frames.push(frame)
+    bytes += frame.length
+  }
+  return { bytes: Buffer.concat(frames), next }
+}
+
+/** Encodes an event without an id, for one audience. */
+export function encodeFor({ guests }: Audience, { type, data, customerData }: EventContent): Buffer {
+  return Buffer.from(encodeEvent(type, guests === 'all' ? data : (customerData ?? data)))
+}
+
+function frameFor({ guests }: Audience, { frame, customerFrame }: SentEvent): Buffer {
+  return guests === 'all' ? frame : customerFrame
+}
+
+/** Replaces the id, which is the first line. */
+function withId(frame: Buffer, id: string): Buffer {
+  return Buffer.concat([Buffer.from(`id: ${id}`), frame.subarray(frame.indexOf('\n'))])
+}

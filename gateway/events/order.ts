@@ -1,0 +1,80 @@
+import { advance, type EntryMark, type Position } from './positions.js'
+import type { EventRing } from './ring.js'
+
+/**
+ * The order of the events from `from` up to (not including) `to` at one gateway. Together with the entries before it,
+ * it gives the position of a client after each of these events.
+ */
+export interface OrderEntry {
+  readonly from: number
+  readonly to: number
+  /** Position before `from`, by lane. Absent: the position after the previous entry. */
+  readonly base?: Readonly<Record<string, number>>
+  /** By lane: number of an event, and its `at`. */
+  readonly lanes: Readonly<Record<string, readonly (readonly [number, number])[]>>
+}
+
+/** Number of events whose order is stored together, so that a position can be found without reading all. */
+export const segmentSize = 4096
+
+export function segmentOf(number: number): number {
+  return Math.floor(number / segmentSize)
+}
+
+/**
+ * Returns the order of the ring's entries from `from` up to `to`, divided by segment. The first entry of a segment has
+ * a base.
+ * @param base position before `from`
+ * @param isFirst true: nothing was stored before, so the first entry needs a base in any case
+ */
+export function planOrder(
+  ring: Pick<EventRing, 'at'>,
+  { from, to, base, isFirst }: { from: number; to: number; base: Position; isFirst: boolean },
+): OrderEntry[] {
+  const position = new Map(base)
+  const entries: OrderEntry[] = []
+  for (let begin = from; begin < to || (isFirst && entries.length === 0);) {
+    const end = Math.min(to, (segmentOf(begin) + 1) * segmentSize)
+    const needsBase = (isFirst && begin === from) || begin % segmentSize === 0
+    const before = needsBase ? { base: Object.fromEntries(position) } : {}
+    entries.push({ from: begin, to: end, ...before, lanes: collectLanes(ring, [begin, end], position) })
+    begin = end
+  }
+  return entries
+}
+
+function collectLanes(ring: Pick<EventRing, 'at'>, [from, to]: [number, number], position: Map<string, number>) {
+  const lanes: Record<string, [number, number][]> = {}
+  for (let number = from; number < to; number++) {
+    const { mark } = ring.at(number)
+    if (!mark || mark.isPartial) continue
+    advance(position, mark)
+    ;(lanes[mark.lane] ??= []).push([number, mark.at])
+  }
+  return lanes
+}
+
+/**
+ * Returns the position of a client that has received the events up to `number`.
+ * @param entries entries of the segment of `number`, in the order in which they were stored
+ * @returns undefined if the entries do not contain this position
+ */
+export function findPosition(entries: readonly OrderEntry[], number: number): Position | undefined {
+  let position: Map<string, number> | undefined
+  let reached = 0
+  for (const { from, to, base, lanes } of entries) {
+    if (from > number + 1) break
+    if (base) position = new Map(Object.entries(base))
+    else if (!position || reached !== from) return undefined
+    applyLanes(position, lanes, number)
+    reached = to
+  }
+  return reached > number ? position : undefined
+}
+
+function applyLanes(position: Map<string, number>, lanes: OrderEntry['lanes'], number: number): void {
+  const marks = Object.entries(lanes).flatMap(([lane, steps]) =>
+    steps.map(([at, mark]): [number, EntryMark] => [at, { lane, at: mark }]),
+  )
+  for (const [at, mark] of marks.sort(([a], [b]) => a - b)) if (at <= number) advance(position, mark)
+}

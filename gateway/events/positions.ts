@@ -1,0 +1,61 @@
+import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/change-mark.js'
+
+/** The last delivered number of each lane. A position in a stream that all gateways understand. */
+export type Position = ReadonlyMap<string, number>
+
+/** Mark of an entry in the ring. `at` also numbers the events of one change, because a client may have only some. */
+export interface EntryMark extends Omit<ChangeMark, 'revision'> {
+  readonly at: number
+}
+
+/** Maximum number of events that one change is divided into. */
+const partsOf = 1024
+
+/** @param part number of the event among the events of its change, from 0 */
+export function markAt({ revision, ...mark }: ChangeMark, part: number): EntryMark {
+  return { ...mark, at: revision * partsOf + Math.min(part, partsOf - 1) }
+}
+
+/** Mark after all events of a change. */
+export function markAfter(mark: ChangeMark): EntryMark {
+  return markAt(mark, partsOf - 1)
+}
+
+/** True if the gateway at this position is connected to the host. */
+export function isOnlineIn(position: Position, hostId: string): boolean {
+  return Math.floor((position.get(onlineLane(hostId)) ?? 0) / partsOf) === 1
+}
+
+/** Advances a position by one entry of the ring. */
+export function advance(position: Map<string, number>, mark: EntryMark | undefined): void {
+  if (!mark || mark.isPartial) return
+  if (!position.has(mark.lane)) dropReplaced(position, mark.lane)
+  position.set(mark.lane, mark.at)
+}
+
+/** Drops the lanes that a new lane replaces: those of a removed host, or the former journal of a host. */
+export function dropReplaced(position: Map<string, number>, lane: string): void {
+  const [host, kind] = [hostOfLane(lane), kindOfLane(lane)]
+  if (kind !== 'removed' && kind !== 'journal') return
+  for (const other of position.keys())
+    if (hostOfLane(other) === host && (kind === 'removed' || kindOfLane(other) === kind)) position.delete(other)
+}
+
+/** Returns the position of a client that has received what both positions contain. */
+export function join(a: Position, b: Position): Position {
+  const joined = new Map(a)
+  for (const [lane, at] of b) joined.set(lane, Math.max(at, joined.get(lane) ?? at))
+  return joined
+}
+
+/** True if a client at `position` has received everything that `base` contains, apart from samples and connections. */
+export function includes(position: Position, base: Position): boolean {
+  for (const [lane, at] of base) if (isLasting(lane) && (position.get(lane) ?? -1) < at) return false
+  return true
+}
+
+/** False for lanes whose missed changes do not matter: the next one replaces them. */
+function isLasting(lane: string): boolean {
+  const kind = kindOfLane(lane)
+  return kind === 'journal' || kind === 'record'
+}

@@ -1,0 +1,141 @@
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect } from 'chai'
+import { joinGateway } from '../../agent/enrollment/join.js'
+import { EventStream, type ReceivedEvent } from '../support/gateway/event-stream.js'
+import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group.js'
+import { LabAgent, uuidOf } from '../support/memory/lab-agent.js'
+import { waitFor } from '../support/wait.js'
+
+const guestsPerHost = 3
+const switches = 30
+
+/** One of the guests that change constantly. Its changes are numbered from 1. */
+interface ChangingGuest {
+  readonly agent: LabAgent
+  readonly id: number
+  changes: number
+}
+
+describe('an event stream that resumes at another gateway', function () {
+  let group: GatewayGroup
+  const agents: LabAgent[] = []
+  const hostIds: string[] = []
+  const open: EventStream[] = []
+
+  before(async () => {
+    group = await GatewayGroup.start(2)
+    for (const index of [0, 1]) await addHost(index)
+  })
+  afterEach(() => open.splice(0).forEach((stream) => stream.close()))
+  after(async () => {
+    await group?.close()
+    for (const agent of agents) await agent.destroy()
+  })
+
+  async function addHost(index: number): Promise<void> {
+    const [first] = group.members as [GroupMember]
+    const added = await first.request('POST', '/hosts', { body: { name: `lab-${index}`, address: '127.0.0.1:2' } })
+    const identityDir = join(group.directory, `agent-${index}`)
+    await joinGateway(added.body.data.join_token, identityDir)
+    const agent = await LabAgent.start({ identityDir })
+    agents.push(agent)
+    agent.seed(guestsPerHost, 1 + index * guestsPerHost)
+    hostIds.push(added.body.data.host.id)
+    await first.request('PATCH', `/hosts/${hostIds[index]}`, { body: { address: agent.address } })
+    for (const member of group.members) await online(member, index)
+  }
+
+  const online = (member: GroupMember, index: number) =>
+    waitFor(
+      async () => {
+        const reply = await member.request('GET', `/hosts/${hostIds[index]}`).catch(() => undefined)
+        return reply?.body.data?.status === 'online'
+      },
+      { what: () => `host ${index} online\n${member.process.logTail()}` },
+    )
+
+  const stream = async ({ process }: GroupMember, lastId = ''): Promise<EventStream> => {
+    const headers = { 'x-api-key': group.members[0]!.process.adminKey, ...(lastId && { 'last-event-id': lastId }) }
+    const opened = await EventStream.open(process.url, headers, '?kinds=guest,host,task')
+    open.push(opened)
+    await opened.wait(({ event }) => event === 'ready' || event === 'reset', 'the beginning')
+    return opened
+  }
+  const lastIdOf = (events: readonly ReceivedEvent[]): string => events.findLast(({ id }) => id !== '')!.id
+  const reasonsOf = (events: readonly ReceivedEvent[], id: number): unknown[] =>
+    events.flatMap(({ data }) => (data.data?.['id'] === id ? [data.data['status_reason']] : []))
+
+  /**
+   * Changes all guests constantly, until it is stopped. Each guest changes again when the witnesses have shown its last
+   * change: agents may omit changes that a gateway is too slow for.
+   */
+  function changeGuests(witnesses: () => readonly EventStream[]) {
+    const guests = agents.flatMap((agent, index) =>
+      Array.from({ length: guestsPerHost }, (_, n): ChangingGuest => {
+        return { agent, id: 1 + index * guestsPerHost + n, changes: 0 }
+      }),
+    )
+    let stopped = false
+    const change = async (guest: ChangingGuest): Promise<void> => {
+      while (!stopped) {
+        const text = String(++guest.changes)
+        guest.agent.update(uuidOf(guest.id), { statusReason: text })
+        await waitFor(() => witnesses().every(({ events }) => reasonsOf(events, guest.id).includes(text)), {
+          what: () => `change ${text} of guest ${guest.id}`,
+        })
+      }
+    }
+    const done = Promise.all(guests.map(change))
+    const stop = async (): Promise<ChangingGuest[]> => {
+      stopped = true
+      await done
+      return guests
+    }
+    return { stop }
+  }
+
+  /** Waits until the client has the last change of each guest, and checks that it has every change once, in order. */
+  async function expectAll(guests: readonly ChangingGuest[], read: () => readonly ReceivedEvent[]): Promise<void> {
+    for (const { id, changes } of guests) {
+      await waitFor(() => reasonsOf(read(), id).includes(String(changes)), { what: `change ${changes} of ${id}` })
+      const all = Array.from({ length: changes }, (_, index) => String(index + 1))
+      expect(reasonsOf(read(), id)).to.deep.equal(all)
+    }
+    const others = read().filter(({ data, event }) => data.type !== 'guest.updated' && event !== 'beat')
+    expect([...new Set(others.map(({ event, data }) => data.type ?? event))]).to.deep.equal(['ready'])
+  }
+
+  it('gets each event exactly once, if the client changes between the gateways', async () => {
+    const witnesses = [await stream(group.members[0]!), await stream(group.members[1]!)]
+    let current = await stream(group.members[0]!)
+    const received: ReceivedEvent[] = []
+    const changing = changeGuests(() => witnesses)
+    for (let count = 0; count < switches; count++) {
+      const begun = received.length
+      await waitFor(() => received.length + current.events.length > begun + 5, { what: 'some events' })
+      await delay(count % 7)
+      received.push(...current.events)
+      current.close()
+      current = await stream(group.members[(count + 1) % 2]!, lastIdOf(received))
+    }
+    const guests = await changing.stop()
+    await expectAll(guests, () => [...received, ...current.events])
+  })
+
+  it('gets each event exactly once, if the gateway of the client is killed', async () => {
+    const [first, second] = group.members as [GroupMember, GroupMember]
+    const witnesses = [await stream(second), await stream(first)]
+    const former = await stream(first)
+    const changing = changeGuests(() => witnesses)
+    await waitFor(() => former.events.length > 100, { what: 'some events' })
+    await first.process.kill()
+    witnesses.pop()
+    await waitFor(() => former.closed, { what: 'the end of the stream' })
+    const resumed = await stream(second, lastIdOf(former.events))
+    await waitFor(() => resumed.events.length > 50, { what: 'more events' })
+    await expectAll(await changing.stop(), () => [...former.events, ...resumed.events])
+    first.process.start()
+    await first.process.ready()
+  })
+})
