@@ -11,6 +11,7 @@ import type { PauseWatch } from './pause-watch.js'
 import type { GuestOwners } from './placement/guest-owners.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
+import type { WatchEvent } from './watch-kinds.js'
 
 /** Delays in ms between attempts to connect to a host. `maxAwaited` replaces `max` while calls may wait for it. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
@@ -168,17 +169,15 @@ export class HostWatcher {
 
   #apply(message: WatchResponse, epoch: string): void {
     const { host } = this
-    const { event } = message
+    const { event, revision } = message
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('the agent sent the event "reset" in the middle of a stream')
-    const sampled = event.$case === 'host' || event.$case === 'metrics'
+    // These values have no revision.
+    if (event.$case === 'host' || event.$case === 'metrics') return this.options.view.apply(host, event)
     // Skips changes that the fleet view contains already, from the former stream or the complete state.
-    if (!sampled && epoch === host.epoch && message.revision <= host.revision) return
-    const isNews =
-      (event.$case === 'removed' && event.value.kind === 'guest') ||
-      (event.$case === 'guest' && !host.guests.has(event.value.uuid))
-    const { revision } = message
-    this.options.view.apply(host, event, sampled ? undefined : { lane: journalLane(host.record.id, epoch), revision })
+    if (epoch === host.epoch && revision <= host.revision) return
+    const isNews = isGuestNews(host, event)
+    this.options.view.apply(host, event, { lane: journalLane(host.record.id, epoch), revision })
     if (isNews) void this.options.owners.guestChanged(host, message)
   }
 
@@ -280,4 +279,11 @@ function findGone(host: HostState, state: SyncedState): string[] {
 
 function changedGuests(changes: readonly WatchResponse[]) {
   return changes.flatMap(({ event }) => (event?.$case === 'guest' ? [event.value] : []))
+}
+
+/** True if the event adds a guest to the view, or removes one. */
+function isGuestNews(host: HostState, event: WatchEvent): boolean {
+  return event.$case === 'removed'
+    ? event.value.kind === 'guest'
+    : event.$case === 'guest' && !host.guests.has(event.value.uuid)
 }
