@@ -8,14 +8,14 @@ import { journalLane, removalLane, type ChangeMark } from '../fleet/change-mark.
 import type { FleetChange } from '../fleet/fleet-changes.js'
 import type { HostPosition } from '../fleet/host-position.js'
 import { isFor, sameAudience, sharedNameOf, type Audience } from './audience.js'
-import { CatchUp, type Foreign } from './catch-up.js'
+import type { CatchUp } from './catch-up.js'
 import type { Describe, EventContent } from './event.js'
-import { formatEventId, parseEventId } from './event-id.js'
 import { encodeFor, gatherEvents, gatherMissing, type GatheredEvents } from './gather-events.js'
 import type { EventJournal } from './journal.js'
-import { EventSubscriber, type StreamStart } from './listener.js'
+import { EventSubscriber } from './listener.js'
 import { planHostNews, withConnection } from './plan-host-news.js'
-import { includes, isOnlineIn, markAfter, markAt, type EntryMark } from './positions.js'
+import { isOnlineIn, markAfter, markAt, type EntryMark } from './positions.js'
+import { readResume, startOf, type Resume } from './resume.js'
 import { EventRing, type RingLimits, type RingStart } from './ring.js'
 import type { SharedOrder } from './shared-order.js'
 
@@ -50,12 +50,6 @@ const gatherMs = 50
 /** Maximum time in ms until a stream ends after its caller has lost rights. */
 const recheckMs = 1000
 const beatEveryMs = 15_000
-
-/**
- * What a client has received before. `new`: it needs no earlier events; `unknown`: it must start over.
- * `own`: number of the last event from this gateway; `foreign`: events from other gateways.
- */
-export type Resume = 'new' | 'unknown' | { readonly own?: number; readonly foreign?: Foreign }
 
 /** Sends the changes of the fleet to clients. All events are in one ring, from which each client reads its part. */
 export class EventHub {
@@ -141,18 +135,8 @@ export class EventHub {
   }
 
   /** Finds out what a client has received. @param lastId id of the last event; undefined: none */
-  async readResume(lastId: string | undefined): Promise<Resume> {
-    if (lastId === undefined) return 'new'
-    const numbers = parseEventId(lastId)
-    if (!numbers) return 'unknown'
-    const own = numbers.find(({ epoch }) => epoch === this.ring.epoch)?.number
-    const others = numbers.filter(({ epoch }) => epoch !== this.ring.epoch)
-    if (others.length === 0) return { own: own! }
-    const position = await this.options.order?.find(others)
-    if (!position) return 'unknown'
-    const isOwnFirst = numbers[0]!.epoch === this.ring.epoch
-    const connections = isOwnFirst ? undefined : await this.options.order?.find([others[0]!])
-    return { ...(own !== undefined && { own }), foreign: { numbers: others, position, connections } }
+  readResume(lastId: string | undefined): Promise<Resume> {
+    return readResume(this.ring.epoch, lastId, this.options.order)
   }
 
   /** Serves a client until it disconnects or may not receive events any more. */
@@ -161,7 +145,7 @@ export class EventHub {
     const listener = new EventSubscriber({
       response,
       audience,
-      start: this.#startOf(resume),
+      start: startOf(this.ring, resume),
       ring: this.ring,
       source: {
         gather: (...asked) => this.#gather(...asked),
@@ -200,18 +184,6 @@ export class EventHub {
     } catch (error) {
       listener.end(error instanceof BerthError ? error.code : 'internal_error')
     }
-  }
-
-  /** @returns undefined if the client must start over */
-  #startOf(resume: Resume): StreamStart | undefined {
-    const { ring } = this
-    if (resume === 'new') return { next: ring.released }
-    if (resume === 'unknown') return undefined
-    const { own, foreign } = resume
-    const catchUp = foreign && new CatchUp(foreign)
-    if (own !== undefined) return ring.has(own) ? { next: own + 1, catchUp } : undefined
-    if (!foreign || !includes(foreign.position, ring.base)) return undefined
-    return { next: ring.first, catchUp, id: formatEventId(foreign.numbers) }
   }
 
   #take(change: FleetChange, hostId: string, mark: ChangeMark | undefined): void {
