@@ -1,0 +1,142 @@
+import { expect } from 'chai'
+import type { ChangeMark } from '../fleet/change-mark.js'
+import { CatchUp } from './catch-up.js'
+import type { EventContent, EventType } from './event.js'
+import { includes, join, markAfter, markAt, type Position } from './positions.js'
+import { EventRing } from './ring.js'
+
+const lane = 'x/journal/e'
+const at = (revision: number, part = 0): number => markAt({ lane, revision }, part).at
+const event = (guestUuid: string, type: EventType = 'guest.updated'): EventContent => {
+  return { type, hostId: 'x', guestUuid, data: '{}' }
+}
+type Entry = readonly [ChangeMark | undefined, (EventContent | undefined)?, number?]
+
+/** Returns the verdicts about the entries of a ring for a client at `position`. */
+function verdicts(position: Position, entries: readonly Entry[], connections: Position | undefined = position) {
+  const ring = new EventRing({ epoch: 'b', first: 1, base: new Map() }, { count: 100, bytes: 1e6 })
+  for (const [mark, content, part = 0] of entries) ring.add(content, mark && markAt(mark, part))
+  const catchUp = new CatchUp({ numbers: [{ epoch: 'a', number: 9 }], position, connections })
+  return [...ring.all()].map((entry) => catchUp.judge(entry))
+}
+const change = (revision: number, guest = 'g', more: Partial<ChangeMark> = {}): Entry => [
+  { lane, revision, ...more },
+  event(guest),
+]
+
+describe('the events that a client lacks after it has received events of another gateway', () => {
+  const position = new Map([
+    [lane, at(5)],
+    ['x/record', markAfter({ lane, revision: 2 }).at],
+    ['x/usage', markAfter({ lane, revision: 1000 }).at],
+  ])
+
+  for (const [name, entries, expected] of [
+    ['are those with a higher revision', [change(4), change(5), change(6)], ['skip', 'skip', 'send']],
+    [
+      'include the rest of the events of one change',
+      [
+        [{ lane, revision: 5 }, event('g'), 0],
+        [{ lane, revision: 5 }, event('g', 'guest.suspended'), 1],
+      ],
+      ['skip', 'send'],
+    ],
+    [
+      'are found for each host separately',
+      [change(9), [{ lane: 'y/journal/e', revision: 1 }, event('h')], change(5)],
+      ['send', 'send', 'skip'],
+    ],
+    [
+      'include changes of host records and samples of usage',
+      [
+        [{ lane: 'x/record', revision: 2 }, event('', 'host.updated')],
+        [{ lane: 'x/record', revision: 3 }, event('', 'host.updated')],
+        [{ lane: 'x/usage', revision: 1000 }, event('', 'usage.host')],
+        [{ lane: 'x/usage', revision: 2000 }, event('', 'usage.host')],
+      ],
+      ['skip', 'send', 'skip', 'send'],
+    ],
+    [
+      'include events that no gateway can recognize only after the first other event',
+      [[undefined, event('g')], change(6), [undefined, event('g')]],
+      ['skip', 'send', 'send'],
+    ],
+    [
+      'include no changes of connections to hosts, which are compared instead',
+      [change(6), [{ lane: 'x/online', revision: 0 }, event('', 'host.offline')]],
+      ['send', 'skip'],
+    ],
+    [
+      'include known events of a guest after its removal, which the other gateway has seen in another order',
+      [[{ lane: 'y/journal/e', revision: 1 }, event('g', 'guest.removed')], change(5, 'g'), change(5, 'h')],
+      ['send', 'send', 'skip'],
+    ],
+    ['cannot be sent if this gateway has missed them', [change(6, 'g', { isGap: true })], ['gap']],
+    ['can be sent if the client has all that this gateway has missed', [change(5, 'g', { isGap: true })], ['skip']],
+    [
+      'cannot be sent if the agent has another journal, whose beginning this gateway has missed',
+      [[{ lane: 'x/journal/f', revision: 1, isGap: true }]],
+      ['gap'],
+    ],
+  ] as const satisfies readonly (readonly [string, readonly Entry[], readonly string[]])[])
+    it(name, () => expect(verdicts(position, entries)).to.deep.equal(expected))
+
+  it('include changes of connections if the client knows those of this gateway', () => {
+    const entries: Entry[] = [[{ lane: 'x/online', revision: 1 }, event('', 'host.online')]]
+    const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
+    expect(catchUp.takeConnections(new Map(), ['x'])).to.deep.equal([])
+    const ring = new EventRing({ epoch: 'b', first: 1, base: new Map() }, { count: 100, bytes: 1e6 })
+    const [[mark, content]] = entries as [Entry]
+    expect(catchUp.judge(ring.add(content, markAt(mark!, 0)))).to.equal('send')
+  })
+
+  it('are followed by the hosts whose connections differ', () => {
+    const [on, off] = [1, 0].map((revision) => markAfter({ lane: '', revision }).at) as [number, number]
+    const known = new Map([...position, ['x/online', on], ['y/online', off], ['z/online', on]])
+    const latest = new Map([...position, ['x/online', off], ['y/online', on], ['z/online', on]])
+    const catchUp = new CatchUp({ numbers: [{ epoch: 'a', number: 9 }], position: known, connections: known })
+    const own = { epoch: 'b', number: 3 }
+    expect([catchUp.isOver(latest), catchUp.idAfter(own)]).to.deep.equal([false, 'a.9~b.3'])
+    expect(catchUp.takeConnections(latest, ['x', 'y', 'z', 'new'])).to.deep.equal(['x', 'y'])
+    expect([catchUp.isOver(latest), catchUp.idAfter(own)]).to.deep.equal([true, 'b.3~a.9'])
+  })
+
+  it('are not complete until this gateway has seen everything that the client has received', () => {
+    const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
+    expect(catchUp.isOver(new Map([...position, [lane, at(4)]]))).to.equal(false)
+    expect(catchUp.isOver(new Map([...position, [lane, at(6)]]))).to.equal(true)
+    expect(catchUp.isOver(new Map([...position, ['x/usage', 0]]))).to.equal(true)
+  })
+})
+
+describe('positions in the events of all gateways', () => {
+  it('are joined by taking the higher number of each lane', () => {
+    const joined = join(
+      new Map([
+        ['a', 1],
+        ['b', 5],
+      ]),
+      new Map([
+        ['b', 3],
+        ['c', 2],
+      ]),
+    )
+    expect([...joined].sort()).to.deep.equal([
+      ['a', 1],
+      ['b', 5],
+      ['c', 2],
+    ])
+  })
+
+  it('include another position if no lasting change is missing', () => {
+    const position = new Map([['x/journal/e', 5]])
+    for (const [base, included] of [
+      [[['x/journal/e', 5]], true],
+      [[['x/journal/e', 6]], false],
+      [[['x/record', 1]], false],
+      [[['x/usage', 9]], true],
+      [[['x/online', 9]], true],
+    ] as const)
+      expect(includes(position, new Map(base)), base.join()).to.equal(included)
+  })
+})
