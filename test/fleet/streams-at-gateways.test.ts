@@ -5,10 +5,13 @@ import { joinGateway } from '../../agent/enrollment/join.js'
 import { EventStream, type ReceivedEvent } from '../support/gateway/event-stream.js'
 import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group.js'
 import { LabAgent, uuidOf } from '../support/memory/lab-agent.js'
+import { SlowLine } from '../support/slow-line.js'
 import { waitFor } from '../support/wait.js'
 
 const guestsPerHost = 3
 const switches = 30
+/** Delay in ms of the connection of one gateway to the second host. */
+const slowMs = 80
 
 /** One of the guests that change constantly. Its changes are numbered from 1. */
 interface ChangingGuest {
@@ -21,6 +24,7 @@ describe('an event stream that resumes at another gateway', function () {
   let group: GatewayGroup
   const agents: LabAgent[] = []
   const hostIds: string[] = []
+  const lines: SlowLine[] = []
   const open: EventStream[] = []
 
   before(async () => {
@@ -30,6 +34,7 @@ describe('an event stream that resumes at another gateway', function () {
   afterEach(() => open.splice(0).forEach((stream) => stream.close()))
   after(async () => {
     await group?.close()
+    for (const line of lines) line.close()
     for (const agent of agents) await agent.destroy()
   })
 
@@ -42,8 +47,17 @@ describe('an event stream that resumes at another gateway', function () {
     agents.push(agent)
     agent.seed(guestsPerHost, 1 + index * guestsPerHost)
     hostIds.push(added.body.data.host.id)
-    await first.request('PATCH', `/hosts/${hostIds[index]}`, { body: { address: agent.address } })
+    const address = index === 0 ? agent.address : await slowAddressOf(agent)
+    await first.request('PATCH', `/hosts/${hostIds[index]}`, { body: { address } })
     for (const member of group.members) await online(member, index)
+  }
+
+  /** Returns an address of the agent at which every second connection is slow, so that one gateway is behind. */
+  async function slowAddressOf({ address }: LabAgent): Promise<string> {
+    const port = Number(address.split(':')[1])
+    const line = await SlowLine.start({ port, host: '127.0.0.1' }, slowMs, (_, connection) => connection % 2 === 0)
+    lines.push(line)
+    return line.address
   }
 
   const online = (member: GroupMember, index: number) =>
@@ -55,8 +69,12 @@ describe('an event stream that resumes at another gateway', function () {
       { what: () => `host ${index} online\n${member.process.logTail()}` },
     )
 
-  const stream = async ({ process }: GroupMember, lastId = ''): Promise<EventStream> => {
-    const headers = { 'x-api-key': group.members[0]!.process.adminKey, ...(lastId && { 'last-event-id': lastId }) }
+  const stream = async (
+    { process }: GroupMember,
+    lastId = '',
+    key = group.members[0]!.process.adminKey,
+  ): Promise<EventStream> => {
+    const headers = { 'x-api-key': key, ...(lastId && { 'last-event-id': lastId }) }
     const opened = await EventStream.open(process.url, headers, '?kinds=guest,host,task')
     open.push(opened)
     await opened.wait(({ event }) => event === 'ready' || event === 'reset', 'the beginning')
@@ -137,5 +155,89 @@ describe('an event stream that resumes at another gateway', function () {
     await expectAll(await changing.stop(), () => [...former.events, ...resumed.events])
     first.process.start()
     await first.process.ready()
+    for (const index of hostIds.keys()) await online(first, index)
+  })
+
+  it('gets each event exactly once, if it returns to a gateway that was killed and started again', async () => {
+    const [first, second] = group.members as [GroupMember, GroupMember]
+    const witnesses = [await stream(second)]
+    const changing = changeGuests(() => witnesses)
+    const former = await stream(second)
+    await waitFor(() => former.events.length > 20, { what: 'some events' })
+    await first.process.kill()
+    await waitFor(() => former.events.length > 60, { what: 'events while the first gateway does not run' })
+    first.process.start()
+    await first.process.ready()
+    for (const index of hostIds.keys()) await online(first, index)
+    await waitFor(() => former.events.length > 100, { what: 'events while both gateways run' })
+    former.close()
+    const resumed = await stream(first, lastIdOf(former.events))
+    await waitFor(() => resumed.events.length > 50, { what: 'more events' })
+    await expectAll(await changing.stop(), () => [...former.events, ...resumed.events])
+  })
+
+  const typesIn = ({ events }: EventStream, kind: string): (string | undefined)[] =>
+    events.flatMap(({ event, data }) => (event === kind ? [data.type] : []))
+
+  it('gets events about added and removed containers and their tasks once, also with a key for these containers', async () => {
+    const [first, second] = group.members as [GroupMember, GroupMember]
+    const [agent] = agents as [LabAgent]
+    const [own, other] = [70, 71].map((id) => agent.addGuest({ id, uuid: uuidOf(id), name: `late-${id}` }))
+    const witnesses = await Promise.all(group.members.map((member) => stream(member)))
+    await waitFor(async () => (await first.request('GET', '/containers/71')).status === 200, { what: 'the guests' })
+    const body = { name: 'bound', scopes: ['*'], container_uuids: [own!.uuid] }
+    const { key } = (await first.request('POST', '/api-keys', { body })).body.data
+    const [all, bound] = [await stream(first), await stream(first, '', key)]
+    await first.request('POST', '/containers/70/stop')
+    for (const { data } of await Promise.all([all, bound].map((from) => from.type('task.done'))))
+      expect(data.data?.['container_name']).to.equal('late-70')
+    const ids = [all, bound].map(({ events }) => lastIdOf(events))
+    for (const listening of [all, bound]) listening.close()
+    for (const { uuid } of [own!, other!]) agent.removeGuest(uuid)
+    const added = agent.addGuest({ id: 72, uuid: uuidOf(72), name: 'late-72' })
+    await Promise.all(witnesses.map((witness) => waitFor(() => typesIn(witness, 'guest').includes('guest.created'))))
+    const [allResumed, boundResumed] = [await stream(second, ids[0]), await stream(second, ids[1], key)]
+    for (const listening of [allResumed, boundResumed]) await listening.type('guest.removed')
+    await allResumed.type('guest.created')
+    expect(typesIn(allResumed, 'guest')).to.deep.equal(['guest.removed', 'guest.removed', 'guest.created'])
+    expect(typesIn(boundResumed, 'guest')).to.deep.equal(['guest.removed'])
+    expect([allResumed, boundResumed].flatMap((from) => typesIn(from, 'task'))).to.deep.equal([])
+    agent.removeGuest(added.uuid)
+  })
+
+  it('gets the changes of hosts, and whether they are online, exactly once', async () => {
+    const [first, second] = group.members as [GroupMember, GroupMember]
+    const [agent] = agents as [LabAgent]
+    const witnesses = await Promise.all(group.members.map((member) => stream(member)))
+    const seen = (type: string) => Promise.all(witnesses.map((witness) => witness.type(type)))
+    const draining = (value: boolean) => first.request('PATCH', `/hosts/${hostIds[0]}`, { body: { draining: value } })
+    const one = await stream(first)
+    await draining(true)
+    await agent.stop()
+    await seen('host.offline')
+    await one.type('host.offline')
+    one.close()
+    const two = await stream(second, lastIdOf(one.events))
+    await draining(false)
+    await two.type('host.updated')
+    two.close()
+    await agent.resume()
+    await seen('host.online')
+    const three = await stream(first, lastIdOf(two.events))
+    await three.type('guest.host')
+    await draining(true)
+    await three.type('host.updated')
+    expect([one, two, three].map((from) => typesIn(from, 'host'))).to.deep.equal([
+      ['host.updated', 'host.offline'],
+      ['host.updated'],
+      ['host.online', 'host.updated'],
+    ])
+    await draining(false)
+  })
+
+  it('gets reset, if the gateway that has sent the last event is not known', async () => {
+    const [first] = group.members as [GroupMember]
+    const unknown = await stream(first, 'ffffffffffff.5')
+    expect(unknown.events[0]?.event).to.equal('reset')
   })
 })
