@@ -18,7 +18,7 @@ export function formatEventId(numbers: readonly EventNumber[]): string {
   return numbers.map(({ epoch, number }) => `${epoch}.${number}`).join('~')
 }
 
-/** @returns undefined if the text is no id of an event */
+/** @returns undefined if the text is not a valid id */
 export function parseEventId(text: string): EventNumber[] | undefined {
   if (text.length > eventIdLength) return undefined
   const numbers = text.split('~').map(parseNumber)

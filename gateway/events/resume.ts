@@ -6,7 +6,7 @@ import type { EventRing } from './ring.js'
 import type { SharedOrder } from './shared-order.js'
 
 /**
- * What a client has received before. `new`: it needs no earlier events; `unknown`: it must start over.
+ * Events that a client has received before. `new`: it needs no earlier events; `unknown`: it must start over.
  * `own`: number of the last event from this gateway; `foreign`: events from other gateways.
  */
 export type Resume = 'new' | 'unknown' | { readonly own?: number; readonly foreign?: Foreign }

@@ -36,7 +36,7 @@ export function eventRoutes(hub: EventHub): Route[] {
       subUser: 'allowed',
       tag: 'Events',
       summary:
-        'Streams changes as server-sent events. The stream only contains changes of objects that the caller can read with other requests',
+        'Streams changes as server-sent events. The stream only contains changes of objects that the caller can read with other requests. With the id of the last event, it resumes at any gateway',
       query: StreamQuerySchema,
       produces: 'text/event-stream',
       errors: ['events_unavailable'],
