@@ -193,7 +193,8 @@ export class EventHub {
   }
 
   #add(content: EventContent | undefined, mark: EntryMark | undefined): void {
-    this.options.journal?.add(this.ring.add(content, mark))
+    const entry = this.ring.add(content, mark)
+    this.options.journal?.add(entry)
   }
 
   /** Numbers the events of one change. */

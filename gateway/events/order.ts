@@ -1,4 +1,4 @@
-import { advance, type EntryMark, type Position } from './positions.js'
+import { advance, type Position } from './positions.js'
 import type { EventRing } from './ring.js'
 
 /**
@@ -72,9 +72,11 @@ export function findPosition(entries: readonly OrderEntry[], number: number): Po
   return reached > number ? position : undefined
 }
 
+/** Advances a position by the last event of each lane up to `number`. */
 function applyLanes(position: Map<string, number>, lanes: OrderEntry['lanes'], number: number): void {
-  const marks = Object.entries(lanes).flatMap(([lane, steps]) =>
-    steps.map(([at, mark]): [number, EntryMark] => [at, { lane, at: mark }]),
-  )
-  for (const [at, mark] of marks.sort(([a], [b]) => a - b)) if (at <= number) advance(position, mark)
+  const last = Object.entries(lanes).flatMap(([lane, steps]) => {
+    const step = steps.findLast(([event]) => event <= number)
+    return step ? [{ event: step[0], lane, at: step[1] }] : []
+  })
+  for (const mark of last.sort((a, b) => a.event - b.event)) advance(position, mark)
 }
