@@ -104,6 +104,7 @@ function take(one: Listening, chunk: Buffer): void {
 
 function note(one: Listening, id: string): void {
   const number = Number(id.slice(id.indexOf('.') + 1))
+  if (number === one.last) return // a beat has the id of the event before it
   if (one.last > 0 && number !== one.last + 1) one.gaps++
   one.last = number
   one.events++
