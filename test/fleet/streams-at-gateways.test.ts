@@ -113,15 +113,21 @@ describe('an event stream that resumes at another gateway', function () {
     return { stop }
   }
 
+  const beginningsIn = (events: readonly ReceivedEvent[]): string[] =>
+    events.flatMap(({ event }) => (event === 'ready' || event === 'reset' ? [event] : []))
+  const logs = (): string => group.members.map(({ process }) => process.logTail()).join('\n')
+
   /** Waits until the client has the last change of each guest, and checks that it has every change once, in order. */
   async function expectAll(guests: readonly ChangingGuest[], read: () => readonly ReceivedEvent[]): Promise<void> {
     for (const { id, changes } of guests) {
-      await waitFor(() => reasonsOf(read(), id).includes(String(changes)), { what: `change ${changes} of ${id}` })
+      await waitFor(() => reasonsOf(read(), id).includes(String(changes)), {
+        what: () => `change ${changes} of ${id}; the stream began with ${beginningsIn(read()).join()}\n${logs()}`,
+      })
       const all = Array.from({ length: changes }, (_, index) => String(index + 1))
-      expect(reasonsOf(read(), id)).to.deep.equal(all)
+      expect(reasonsOf(read(), id), beginningsIn(read()).join() + logs()).to.deep.equal(all)
     }
     const others = read().filter(({ data, event }) => data.type !== 'guest.updated' && event !== 'beat')
-    expect([...new Set(others.map(({ event, data }) => data.type ?? event))]).to.deep.equal(['ready'])
+    expect([...new Set(others.map(({ event, data }) => data.type ?? event))], logs()).to.deep.equal(['ready'])
   }
 
   it('gets each event exactly once, if the client changes between the gateways', async () => {
@@ -170,10 +176,11 @@ describe('an event stream that resumes at another gateway', function () {
     await first.process.ready()
     for (const index of hostIds.keys()) await online(first, index)
     await waitFor(() => former.events.length > 100, { what: 'events while both gateways run' })
+    const received = [...former.events]
     former.close()
-    const resumed = await stream(first, lastIdOf(former.events))
+    const resumed = await stream(first, lastIdOf(received))
     await waitFor(() => resumed.events.length > 50, { what: 'more events' })
-    await expectAll(await changing.stop(), () => [...former.events, ...resumed.events])
+    await expectAll(await changing.stop(), () => [...received, ...resumed.events])
   })
 
   const typesIn = ({ events }: EventStream, kind: string): (string | undefined)[] =>
