@@ -230,13 +230,15 @@ export class EventHub {
 
   /** Stores the order of the new events before clients receive them. */
   async #pumpRecorded(order: NonNullable<HubOptions['order']>): Promise<void> {
-    const end = this.ring.next
+    const { ring } = this
+    const end = ring.next
     this.#isRecording = true
-    await order.record(this.ring)
+    await order.record(ring)
     this.#isRecording = false
     if (this.#closed) return
-    this.#send(end)
-    if (this.ring.next > end) this.#schedule()
+    const isReplaced = ring !== this.ring // by `start`
+    if (!isReplaced) this.#send(end)
+    if (isReplaced || ring.next > end) this.#schedule()
   }
 
   #send(end?: number): void {

@@ -35,6 +35,8 @@ const cached = 32
 export class SharedOrder {
   /** Number after the last event whose order is stored. `undefined`: nothing is stored, or a write failed. */
   #stored: number | undefined
+  /** Epoch of the ring to which `#stored` refers. */
+  #epoch = ''
   #retryAtMs = 0
   readonly #segments = new Map<string, readonly OrderEntry[]>()
   readonly #positions = new Map<string, Position>()
@@ -58,8 +60,9 @@ export class SharedOrder {
     const { store, log } = this.options
     if (!store.ready() || performance.now() < this.#retryAtMs) return void (this.#stored = undefined)
     const to = ring.next
-    const isFirst = this.#stored === undefined || this.#stored !== ring.released
+    const isFirst = this.#epoch !== ring.epoch || this.#stored !== ring.released
     this.#stored = undefined
+    this.#epoch = ring.epoch
     try {
       await withTimeout(writeTimeoutMs, this.#write(ring, isFirst))
       this.#stored = to

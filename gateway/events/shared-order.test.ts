@@ -1,0 +1,49 @@
+import { expect } from 'chai'
+import { pino } from 'pino'
+import type { Store } from '../store/store.js'
+import { EventRing } from './ring.js'
+import { SharedOrder } from './shared-order.js'
+
+/** A store in memory with lists only. */
+function listStore(): Store {
+  const lists = new Map<string, string[]>()
+  const multi = {
+    del: (key: string) => lists.delete(key),
+    rPush: (key: string, value: string) => lists.set(key, [...(lists.get(key) ?? []), value]),
+    pExpire: () => undefined,
+    exec: async () => undefined,
+  }
+  const client = { multi: () => multi, lRange: async (key: string) => lists.get(key) ?? [] }
+  const run = (_: string, commands: (given: typeof client) => unknown) => Promise.resolve(commands(client))
+  return {
+    key: (...parts: string[]) => parts.join(':'),
+    ready: () => true,
+    on: () => undefined,
+    client,
+    run,
+  } as unknown as Store
+}
+
+describe('the order of events in the store', () => {
+  const ringOf = (epoch: string, revision: number) =>
+    new EventRing({ epoch, first: 1, base: new Map([['x/record', revision]]) }, { count: 10, bytes: 1e6 })
+
+  it('lets another gateway find the position of a client, also after the ring was replaced', async () => {
+    const options = { store: listStore(), log: pino({ level: 'silent' }), isShared: () => true }
+    const own = new SharedOrder(options)
+    const other = new SharedOrder(options)
+    for (const [epoch, revision] of [
+      ['former', 5],
+      ['present', 6],
+    ] as const) {
+      const ring = ringOf(epoch, revision)
+      await own.record(ring)
+      ring.add(undefined, { lane: 'y/record', at: 7 })
+      await own.record(ring)
+      ring.release()
+      expect(await other.find([{ epoch, number: 0 }])).to.deep.equal(new Map([['x/record', revision]]))
+      expect((await other.find([{ epoch, number: 1 }]))?.get('y/record')).to.equal(7)
+      expect(await other.find([{ epoch, number: 2 }])).to.equal(undefined)
+    }
+  })
+})
