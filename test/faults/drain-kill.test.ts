@@ -2,7 +2,6 @@ import { expect } from 'chai'
 import { setTimeout as delay } from 'node:timers/promises'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import { BerthError } from '../../shared/errors.js'
-import type { Body } from '../support/body.js'
 import { endLeftGateway, GatewayProcess } from '../support/gateway/gateway-process.js'
 import { LabAgent } from '../support/memory/lab-agent.js'
 import { scratchDirectory } from '../support/scratch.js'
@@ -14,6 +13,11 @@ const guests = Number(process.env['BERTH_TEST_GUESTS'] ?? 20)
 const failing = Math.ceil(guests / 20)
 const root = 'btest-drain-kill'
 const slow = { timeoutMs: 600_000, intervalMs: 100 }
+
+interface DrainAnswer {
+  readonly state: string
+  readonly containers: readonly { readonly state: string }[]
+}
 
 /** Drains one of four hosts of a real gateway. The disks of the hosts are in memory. */
 describe(`a drain of ${guests} guests while the gateway is killed and agents restart ${kills} times`, function () {
@@ -33,7 +37,9 @@ describe(`a drain of ${guests} guests while the gateway is killed and agents res
     const { agent } = hosts[0]!
     agent.seed(guests)
     for (const { uuid, name } of agent.guests()) agent.host.contents.set(uuid, `disk of ${name}`)
-    await waitFor(async () => (await call('GET', '/containers?limit=200'))?.length === guests, { what: 'all guests' })
+    await waitFor(async () => (await read<unknown[]>('/containers?limit=200'))?.length === guests, {
+      what: 'all guests',
+    })
   })
   after(async () => {
     await gateway?.close()
@@ -48,19 +54,21 @@ describe(`a drain of ${guests} guests while the gateway is killed and agents res
     await joinGateway(token, identityDir)
     const agent = await LabAgent.start({ identityDir, parallel: 8 })
     await gateway.request('PATCH', `/hosts/${host.id}`, { body: { address: agent.address } })
-    await waitFor(async () => (await call('GET', `/hosts/${host.id}`))?.status === 'online', { what: `${name} online` })
+    await waitFor(async () => (await read<{ status: string }>(`/hosts/${host.id}`))?.status === 'online', {
+      what: `${name} online`,
+    })
     return { id: host.id, agent }
   }
 
-  /** Calls the API. @returns undefined while the gateway does not answer */
-  async function call(method: string, path: string): Promise<Body | undefined> {
-    const reply = await gateway.request(method, path).catch(() => undefined)
-    return reply?.status !== undefined && reply.status < 300 ? (reply.body.data as Body) : undefined
+  /** Reads from the API. @returns undefined while the gateway does not answer */
+  async function read<T>(path: string): Promise<T | undefined> {
+    const reply = await gateway.request('GET', path).catch(() => undefined)
+    return reply?.status === 200 ? (reply.body.data as T) : undefined
   }
 
-  const resultsOf = (drain: Body | undefined): Record<string, number> => {
+  const resultsOf = (drain: DrainAnswer | undefined): Record<string, number> => {
     const counts: Record<string, number> = {}
-    for (const { state } of (drain?.containers ?? []) as Body[]) counts[state] = (counts[state] ?? 0) + 1
+    for (const { state } of drain?.containers ?? []) counts[state] = (counts[state] ?? 0) + 1
     return counts
   }
 
@@ -81,10 +89,10 @@ describe(`a drain of ${guests} guests while the gateway is killed and agents res
     const path = `/hosts/${source.id}/drain`
     expect((await gateway.request('POST', path, { body: { parallel: 8 } })).status).to.equal(202)
     for (let kill = 0; kill < kills; kill++) {
-      const moved = resultsOf(await call('GET', path))['moved'] ?? 0
+      const moved = resultsOf(await read<DrainAnswer>(path))['moved'] ?? 0
       await waitFor(
         async () => {
-          const drain = await call('GET', path)
+          const drain = await read<DrainAnswer>(path)
           return (resultsOf(drain)['moved'] ?? 0) > moved || drain?.state === 'done'
         },
         { ...slow, what: 'the next move' },
@@ -97,7 +105,7 @@ describe(`a drain of ${guests} guests while the gateway is killed and agents res
     }
     const drain = await waitFor(
       async () => {
-        const found = await call('GET', path)
+        const found = await read<DrainAnswer>(path)
         return found?.state === 'done' ? found : undefined
       },
       { ...slow, what: 'the end of the drain' },

@@ -13,6 +13,12 @@ import { waitFor } from '../../support/wait.js'
 
 const hosts = ['host-a', 'host-b', 'host-c'] as const
 
+interface DrainedRow {
+  readonly name: string
+  readonly state: string
+  readonly to_host_id: string
+}
+
 describe('drains of hosts over HTTP', () => {
   let gateway: TestGateway
   before(async () => {
@@ -36,7 +42,7 @@ describe('drains of hosts over HTTP', () => {
   const find = async (): Promise<Body> => (await gateway.request('GET', '/hosts/host-a/drain')).body.data
   const refusal = ({ status, body }: Reply): unknown[] => [status, body.code]
   const results = ({ containers }: Body): Record<string, string> =>
-    Object.fromEntries((containers as Body[]).map(({ name, state }) => [name, state]))
+    Object.fromEntries((containers as DrainedRow[]).map(({ name, state }) => [name, state]))
 
   async function waitForEnd(state = 'done'): Promise<Body> {
     let drain: Body = {}
@@ -84,7 +90,7 @@ describe('drains of hosts over HTTP', () => {
     const guests = await addGuests(4)
     const { status, body } = await call('', { dry_run: true })
     expect([status, body.data.state]).to.deep.equal([200, 'planned'])
-    const targets = (body.data.containers as Body[]).map(({ to_host_id: to }) => to)
+    const targets = (body.data.containers as DrainedRow[]).map(({ to_host_id: to }) => to)
     expect(targets.filter((id) => id === 'host-b')).to.have.length(2)
     expect(targets.filter((id) => id === 'host-c')).to.have.length(2)
     expect(guests.map(hostOf)).to.deep.equal(guests.map(() => 'host-a'))
@@ -95,7 +101,7 @@ describe('drains of hosts over HTTP', () => {
     await addGuests(1)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'machine' })
     const { body } = await call('', { dry_run: true })
-    const machine = (body.data.containers as Body[]).find(({ name }) => name === 'machine')!
+    const machine = (body.data.containers as DrainedRow[]).find(({ name }) => name === 'machine')!
     expect(machine).to.include({ state: 'failed', message: 'virtual machines cannot be moved between hosts yet' })
   })
 
