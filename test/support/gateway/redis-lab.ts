@@ -25,12 +25,25 @@ export interface RedisLabOptions {
   readonly access?: RedisAccess
   /** Access data with which stores log in to the Sentinels. Default: `access`. */
   readonly sentinelAccess?: RedisAccess
+  /**
+   * Machines, each with a Redis server and a Sentinel. The caller cuts them off. Default: loopback addresses, and rules
+   * of nftables.
+   */
+  readonly machines?: readonly RedisMachine[]
   /** Called with the addresses of the lab before its servers start. */
   readonly prepare?: (addresses: readonly string[]) => void
 }
 
+export interface RedisMachine {
+  readonly host: string
+  /** Network namespace with this address. */
+  readonly namespace: string
+}
+
 interface LabServer {
   readonly address: RedisAddress
+  /** Network namespace in which the server runs. Default: that of the test. */
+  readonly namespace: string | undefined
   readonly directory: string
   readonly isSentinel: boolean
   child: ChildProcess | undefined
@@ -54,9 +67,10 @@ export class RedisLab {
   ) {
     const make = (first: number, isSentinel: boolean): LabServer[] =>
       [0, 1, 2].map((index) => {
-        const host = `${network}.${first + index}`
-        const address = { host, port: isSentinel ? ports.sentinel : ports.redis }
-        return { address, directory: join(directory, host), isSentinel, child: undefined }
+        const machine = options.machines?.[index]
+        const [host, port] = [machine?.host ?? `${network}.${first + index}`, isSentinel ? ports.sentinel : ports.redis]
+        const own = join(directory, `${host}-${port}`)
+        return { address: { host, port }, namespace: machine?.namespace, directory: own, isSentinel, child: undefined }
       })
     this.#redis = make(1, false)
     this.#sentinels = make(11, true)
@@ -67,7 +81,7 @@ export class RedisLab {
     const directory = mkdtempSync(join(directories, `btest-redis-lab-`))
     const lab = new RedisLab(directory, `127.${randomInt(64, 127)}.${randomInt(0, 256)}`, options)
     options.prepare?.(lab.#all.map(({ address }) => address.host))
-    lab.#addTable()
+    if (!options.machines) lab.#addTable()
     lab.#redis.forEach((_, index) => lab.restart(index))
     await waitFor(async () => (await lab.#replicasOf(0)) === 2, { what: 'two replicas' })
     for (const sentinel of lab.#sentinels) lab.#start(sentinel)
@@ -150,7 +164,7 @@ export class RedisLab {
 
   async stop(): Promise<void> {
     await Promise.all(this.#all.map(end))
-    this.#nft(`delete table inet ${this.#table}`)
+    if (!this.options.machines) this.#nft(`delete table inet ${this.#table}`)
     rmSync(this.directory, { recursive: true, force: true })
   }
 
@@ -184,7 +198,9 @@ export class RedisLab {
       writeFileSync(file, [...this.#lines(server), ''].join('\n'))
     }
     const mode = server.isSentinel ? ['--sentinel'] : []
-    server.child = spawn('/usr/bin/redis-server', [file, ...mode], { stdio: 'ignore' })
+    const enter = server.namespace === undefined ? [] : ['ip', 'netns', 'exec', server.namespace]
+    const [command = '', ...args] = [...enter, '/usr/bin/redis-server', file, ...mode]
+    server.child = spawn(command, args, { stdio: 'ignore' })
   }
 
   #lines({ address: { host, port }, directory, isSentinel }: LabServer): string[] {

@@ -25,7 +25,7 @@ export const answers =
   (response) =>
     void response.writeHead(status, headers).end('no')
 
-/** A receiver of webhooks on loopback that a test controls. */
+/** A receiver of webhooks that a test controls, by default on loopback. */
 export class WebhookReceiver {
   readonly messages: ReceivedMessage[] = []
   answer: Answering = takes
@@ -42,14 +42,16 @@ export class WebhookReceiver {
   })
   #port = 0
 
-  static async start(): Promise<WebhookReceiver> {
-    const receiver = new WebhookReceiver()
+  private constructor(private readonly host: string) {}
+
+  static async start(host = '127.0.0.1'): Promise<WebhookReceiver> {
+    const receiver = new WebhookReceiver(host)
     await receiver.up()
     return receiver
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#port}/hook`
+    return `http://${this.host}:${this.#port}/hook`
   }
 
   get port(): number {
@@ -62,7 +64,7 @@ export class WebhookReceiver {
 
   /** Listens again, at the port that the receiver had. */
   async up(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve))
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, this.host, resolve))
     this.#port = (this.#server.address() as AddressInfo).port
   }
 

@@ -1,0 +1,19 @@
+/** Violations of what the documentation promises. A run without violations leaves all lists empty. */
+export class Findings {
+  /** Acknowledged writes that are missing. */
+  readonly lost: string[] = []
+  /** Writes and steps of operations that were done twice. */
+  readonly twice: string[] = []
+  /** Reads that showed an old state although they began after the acknowledgement. */
+  readonly stale: string[] = []
+  /** Events with several ids. */
+  readonly duplicated: string[] = []
+  /** Calls with an old epoch that an agent accepted. */
+  readonly fences: string[] = []
+  /** Refusals and answers that a client does not expect. */
+  readonly unexpected: string[] = []
+
+  get count(): number {
+    return Object.values({ ...this } as Record<string, string[]>).reduce((sum, list) => sum + list.length, 0)
+  }
+}
