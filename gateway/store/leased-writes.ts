@@ -8,21 +8,20 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes that are valid only while the gateway holds a lease without interruption. They fail after any take-over since
- * this object was created, even by the same gateway: another gateway may have held the lease in between. All waiting
- * writes form one transaction, so that the lease is checked only once.
+ * Writes that are valid only while the gateway holds a lease without interruption. They fail after any later take-over,
+ * even by the same gateway: another gateway may have held the lease in between. All waiting writes form one transaction,
+ * so that the lease is checked only once.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []
   readonly #rounds = new Coalescer(() => this.#round())
-  readonly #epoch: number
 
+  /** @param epoch epoch of the lease in which the work began. 0: this process does not hold the lease: all writes fail */
   constructor(
     private readonly store: Store,
     private readonly lease: Lease,
-  ) {
-    this.#epoch = lease.epoch ?? 0 // 0: this process does not hold the lease, so all writes fail
-  }
+    private readonly epoch = lease.epoch ?? 0,
+  ) {}
 
   /** @param add adds the commands of one write @throws {BerthError} `store_unavailable`, `lease_lost` */
   write(add: (transaction: Transaction) => void): Promise<void> {
@@ -34,7 +33,7 @@ export class LeasedWrites {
     const writes = this.#waiting
     this.#waiting = []
     await this.store.transact(`write as the holder of ${this.lease.name}`, async (client) => {
-      await this.lease.guard(client, this.#epoch)
+      await this.lease.guard(client, this.epoch)
       const transaction = beginTransaction(client)
       for (const add of writes) add(transaction)
       await transaction.exec()

@@ -37,11 +37,13 @@ export class DeliveryQueue {
   /** Writes that only succeed while this gateway holds the lease for deliveries. */
   readonly #own: LeasedWrites
 
+  /** @param epoch see `LeasedWrites` */
   constructor(
     private readonly store: Store,
     lease: Lease,
+    epoch?: number,
   ) {
-    this.#own = new LeasedWrites(store, lease)
+    this.#own = new LeasedWrites(store, lease, epoch)
   }
 
   get inboxKey(): string {

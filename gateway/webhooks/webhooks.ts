@@ -136,21 +136,24 @@ export class Webhooks {
     if (!held) return void (await this.#stopDelivering())
     if (this.#closed || !this.records.isKnown) return
     const { epoch } = this.lease
-    if (this.#deliverer && epoch === this.#delivererEpoch) return
+    if (epoch === undefined || (this.#deliverer && epoch === this.#delivererEpoch)) return
     // The lease is new. Another gateway may have changed the queue before, so a new deliverer reads it from the store.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
-    this.#deliverer = this.#createDeliverer(view, describe, news)
+    // The new deliverer gets this epoch. Meanwhile, the lease may have expired for this process but not for the store. It
+    // would then be renewed with the same epoch, and a deliverer without the epoch would stay and could write nothing.
+    const queue = new DeliveryQueue(this.options.store, this.lease, epoch)
+    this.#deliverer = this.#createDeliverer(view, describe, queue, news)
   }
 
-  #createDeliverer(view: FleetView, describe: Describe, news: readonly News[]): Deliverer {
-    const { store, log, retries = defaultRetries } = this.options
+  #createDeliverer(view: FleetView, describe: Describe, queue: DeliveryQueue, news: readonly News[]): Deliverer {
+    const { log, retries = defaultRetries } = this.options
     const parts = {
       view,
       describe,
       log,
       retries,
-      queue: new DeliveryQueue(store, this.lease),
+      queue,
       records: () => this.records.known,
       send: (...message: Parameters<DelivererParts['send']>) => this.#send(...message),
     }
