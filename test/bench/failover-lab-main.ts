@@ -33,6 +33,8 @@ const { seed, minutes, agents, realHosts, creations, pause: pauseMs } = options
 console.log(`seed ${seed}, load average ${load()}`)
 const lab = await FailoverLab.start({ agents, realHosts })
 console.log(`started ${lab.hosts.length} hosts`)
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void lab.stop().then(() => process.exit(1)))
 let failed = true
 try {
   const faults = planFaults({ minutes, seed })
@@ -77,8 +79,7 @@ function print(result: TrialResult): void {
   console.log('\n| | |\n|---|---|')
   for (const [name, value] of rows) console.log(`| ${name} | ${value} |`)
   console.log(`\nrefusals: ${[...writes.refusals].map(([name, count]) => `${count} × ${name}`).join('; ')}`)
-  for (const [name, list] of Object.entries(findings) as [string, string[]][])
-    for (const text of list.slice(0, 20)) console.log(`${name}: ${text}`)
+  for (const [name, list] of findings.lists) for (const text of list.slice(0, 20)) console.log(`${name}: ${text}`)
 }
 
 function printFaults({ results }: TrialResult): void {

@@ -6,6 +6,7 @@ import { benchAttacks } from './attacks.js'
 import { BerthApi } from './berth-api.js'
 import { benchConsoles } from './consoles.js'
 import { benchFailover } from './failover.js'
+import { runFailoverLab } from './failover-lab.js'
 import { benchFleet } from './fleet.js'
 import { printFigures } from './figures.js'
 import { benchHistory } from './history.js'
@@ -62,8 +63,10 @@ const options = new Command('bench')
   .option('--only <parts>', 'comma-separated', parseParts, [...parts])
   .option('--rounds <n>', 'rounds of each figure', Number, 15)
   .option('--batch <n>', 'guests of a batch', Number, 50)
+  .option('--minutes <n>', 'duration of the failover laboratory', Number, 10)
+  .option('--seed <n>', 'seed of its faults; default: a random one', Number)
   .parse()
-  .opts<{ only: Part[]; rounds: number; batch: number }>()
+  .opts<{ only: Part[]; rounds: number; batch: number; minutes: number; seed?: number }>()
 
 const runs = (part: Part): boolean => options.only.includes(part)
 
@@ -138,5 +141,8 @@ if (runs('abuse')) printFigures('Abuse', await benchAbuse({ guests: 1000, flows:
 if (runs('events')) await benchEvents({ listeners: 500, slow: 5, changesPerSecond: 1000, seconds: 45 })
 if (runs('consoles')) printFigures('Consoles', await benchConsoles({ keys: 5000, megabytes: 50, frames: 50 }))
 if (runs('packages')) printFigures('Packages', await benchPackages())
-if (runs('failover')) printFigures('Failover of Redis', await benchFailover({ rounds: 5, seconds: 20 }))
+if (runs('failover')) {
+  printFigures('Failover of Redis', await benchFailover({ rounds: 5, seconds: 20 }))
+  runFailoverLab(options)
+}
 if (runs('rates')) printFigures('Rates', await benchRates(options.rounds))

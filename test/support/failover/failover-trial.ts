@@ -39,6 +39,8 @@ export interface TrialResult {
   readonly findings: Findings
 }
 
+/** Time in ms without an event after which all events have arrived. */
+const quietMs = 5000
 const fencedWork = 'fleet-upgrade-worker'
 
 /** Writes to a lab while its parts fail one after another, and compares the result with all acknowledged writes. */
@@ -130,11 +132,13 @@ export class FailoverTrial {
   async #settle(): Promise<void> {
     await this.lab.complete()
     await waitFor(async () => (await this.#pendingTasks()) === 0, { what: 'no task is pending' })
-    let seen = -1
-    while (seen !== this.lab.receiver.messages.length) {
-      seen = this.lab.receiver.messages.length
-      await delay(5000)
+    const { messages } = this.lab.receiver
+    const isQuiet = async (): Promise<boolean> => {
+      const seen = messages.length
+      await delay(quietMs)
+      return messages.length === seen
     }
+    await waitFor(isQuiet, { what: () => `no further event: ${messages.length} have arrived` })
   }
 
   async #pendingTasks(): Promise<number> {

@@ -46,7 +46,7 @@ export class Faults {
     const isKilled = kind === 'master killed'
     if (isKilled) await lab.redis.kill(master)
     else this.#isolate(lab.addresses.redis[master]!)
-    await waitFor(async () => (await lab.redis.master()) !== master, { what: 'another master' })
+    await lab.redis.masterOtherThan(master)
     await this.#waitForWrites()
     const gapMs = writes.takeLongestGapMs()
     if (isKilled) lab.redis.restart(master)

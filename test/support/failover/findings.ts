@@ -14,6 +14,11 @@ export class Findings {
   readonly unexpected: string[] = []
 
   get count(): number {
-    return Object.values({ ...this } as Record<string, string[]>).reduce((sum, list) => sum + list.length, 0)
+    return this.lists.reduce((sum, [, list]) => sum + list.length, 0)
+  }
+
+  /** All lists with their names. */
+  get lists(): [string, string[]][] {
+    return Object.entries({ ...this })
   }
 }

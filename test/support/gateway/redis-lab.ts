@@ -114,6 +114,16 @@ export class RedisLab {
     return waitFor(() => this.#findMaster(), { what: 'a master that all Sentinels name' }).then(([index]) => index)
   }
 
+  /** Waits until two Sentinels name the same server other than `index` as the master. */
+  async masterOtherThan(index: number): Promise<void> {
+    const isChosen = async (): Promise<boolean> => {
+      const named = await this.#namedMasters()
+      const others = named.filter((host) => host !== '' && host !== this.#redis[index]!.address.host)
+      return others.some((host, at) => others.indexOf(host) !== at)
+    }
+    await waitFor(isChosen, { what: 'another master' })
+  }
+
   /** Waits until the master has both replicas. */
   async whole(): Promise<void> {
     await waitFor(
@@ -248,13 +258,18 @@ export class RedisLab {
 
   /** @returns an array with the index of the master: `waitFor` would not accept 0, which is falsy */
   async #findMaster(): Promise<[number] | undefined> {
+    const named = await this.#namedMasters()
+    const index = this.#redis.findIndex(({ address }) => address.host === named[0])
+    return index >= 0 && named.every((host) => host === named[0]) ? [index] : undefined
+  }
+
+  /** Address of the master by each running Sentinel. "": the Sentinel does not answer. */
+  async #namedMasters(): Promise<string[]> {
     const running = this.#sentinels.filter(({ child }) => child !== undefined)
     const answers = await Promise.all(
       running.map((one) => this.#ask(one, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName)),
     )
-    const named = answers.map((answer) => answer.split('\n')[0] ?? '')
-    const index = this.#redis.findIndex(({ address }) => address.host === named[0])
-    return index >= 0 && named.every((host) => host === named[0]) ? [index] : undefined
+    return answers.map((answer) => answer.split('\n')[0] ?? '')
   }
 }
 
