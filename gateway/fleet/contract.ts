@@ -261,6 +261,12 @@ export interface Fleet {
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**
+   * Finds a guest that the view lacks because this gateway does not reach the guest's host, or has not got its report.
+   * Another gateway may have created the guest meanwhile.
+   * @param ref id, uuid or name @throws {BerthError} `store_unavailable`, `host_offline`, `agent_timeout`
+   */
+  findUnreported(ref: string): Promise<{ readonly uuid: string; readonly hostName: string } | undefined>
+  /**
    * Chooses a host, reserves id, uuid and name for the guest, and submits the creation to the agent. If the agent
    * rejects it, the reservation is freed. Await `reached` before answering the client.
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `host_offline`, `not_found` (host or template)

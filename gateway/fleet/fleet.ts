@@ -5,6 +5,7 @@ import type { Authority } from '../pki/authority.js'
 import { FleetAuthority } from '../pki/fleet-authority.js'
 import { GatewayLeaves } from '../pki/gateway-leaves.js'
 import type { Store } from '../store/store.js'
+import { BerthError } from '../../shared/errors.js'
 import { distrustMs } from '../store/plan-visibility.js'
 import { AgentConnector } from './agents/agent-connector.js'
 import { CertificateKeeper } from './certificates.js'
@@ -298,6 +299,25 @@ export class GatewayFleet implements Fleet {
     const creation = await this.#creator.create(request)
     await this.#created.show(creation, request.operationId)
     return creation
+  }
+
+  async findUnreported(ref: string): Promise<{ uuid: string; hostName: string } | undefined> {
+    const held = await this.#registry.find(ref)
+    const host = held && this.view.findHost(held.hostId)
+    if (!host) return undefined
+    const exists = host.state !== 'online' || (await this.#hasGuest(host.id, held.uuid))
+    return exists ? { uuid: held.uuid, hostName: host.name } : undefined
+  }
+
+  /** Asks a host whether it has a guest. @throws {BerthError} `host_offline`, `agent_timeout` */
+  async #hasGuest(hostId: string, uuid: string): Promise<boolean> {
+    try {
+      await this.agent(hostId).guests.getGuestUsage({ uuid })
+      return true
+    } catch (error) {
+      if (error instanceof BerthError && error.kind === 'not_found') return false
+      throw error
+    }
   }
 
   planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {

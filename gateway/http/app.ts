@@ -33,7 +33,7 @@ export interface AppOptions {
   readonly routes: readonly Route[]
   readonly pages: readonly Page[]
   readonly access: AccessControl
-  readonly fleet: Pick<Fleet, 'view' | 'findOperation' | 'expectedConnections'>
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation' | 'findUnreported' | 'expectedConnections'>
   readonly maxBodyBytes: number
   readonly policies: Pick<AccessPolicies, 'judge'>
   readonly openSockets: Pick<OpenSockets, 'note'>

@@ -21,14 +21,20 @@ export interface BoundSubject {
 
 const none: BoundSubject = {}
 
-/** Finds the guest or task in the path, if the caller may see it. @throws {BerthError} `not_found`, `policy_blocked` */
+/**
+ * Finds the guest or task in the path, if the caller may see it.
+ * @throws {BerthError} `not_found`, `policy_blocked`; `host_offline` if the guest exists but is not in the view
+ */
 export function getSubject(
-  fleet: Pick<Fleet, 'view' | 'findOperation'>,
+  fleet: Pick<Fleet, 'view' | 'findOperation' | 'findUnreported'>,
   route: Pick<Route, 'bound' | 'method' | 'audit'>,
   { caller, params }: { caller: Principal; params: Record<string, unknown> },
 ): BoundSubject | Promise<BoundSubject> {
   if (route.bound === 'guest') {
-    const guest = getGuest(fleet, caller, String(params['id']))
+    const ref = String(params['id'])
+    const guest = fleet.view.findGuest(ref)
+    if (guest === undefined) return refuseUnreported(fleet, caller, ref)
+    if (!maySee(caller, guest.guest.uuid)) throw notFound('container')
     refuseBlocked(route, caller, guest.guest)
     return { guest }
   }
@@ -36,10 +42,19 @@ export function getSubject(
   return none
 }
 
-function getGuest({ view }: Pick<Fleet, 'view'>, caller: Principal, ref: string): GuestView {
-  const found = view.findGuest(ref)
-  if (found === undefined || !maySee(caller, found.guest.uuid)) throw notFound('container')
-  return found
+/**
+ * Throws the error for a guest that is not in the view. It is `not_found` only if the guest does not exist, because
+ * clients consider a container with this answer to a deletion as deleted.
+ * @throws {BerthError} `not_found`, `host_offline`
+ */
+export async function refuseUnreported(
+  fleet: Pick<Fleet, 'findUnreported'>,
+  caller: Principal,
+  ref: string,
+): Promise<never> {
+  const found = await fleet.findUnreported(ref)
+  if (found === undefined || !maySee(caller, found.uuid)) throw notFound('container')
+  throw new BerthError('unavailable', 'host_offline', `host ${found.hostName} has not reported the container yet`)
 }
 
 /** Finds a task, even if it is too old for the list of tasks. */

@@ -23,7 +23,7 @@ import { failedHandling, runWrite, type HandlerOutcome } from './write.js'
 
 export interface DispatchOptions {
   readonly access: AccessControl
-  readonly fleet: Pick<Fleet, 'view' | 'findOperation' | 'expectedConnections'>
+  readonly fleet: Pick<Fleet, 'view' | 'findOperation' | 'findUnreported' | 'expectedConnections'>
   readonly maxBodyBytes: number
   readonly policies: Pick<AccessPolicies, 'judge'>
   readonly log: Logger
@@ -211,7 +211,7 @@ async function awaitHosts({ errors, bound }: Route, { fleet }: DispatchOptions, 
   if (errors?.some((code) => ofAgents.includes(code))) await fleet.expectedConnections(guestRef)
 }
 
-/** Finds the guest or task of a request. Returns a promise only if it must ask hosts for an old task. */
+/** Finds the guest or task of a request. Returns a promise only if it must ask hosts or the store. */
 function subjectOf(route: Route, { fleet }: DispatchOptions, { caller, request }: Ready) {
   return getSubject(fleet, route, { caller, params: request.params })
 }

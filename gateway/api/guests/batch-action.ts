@@ -4,6 +4,7 @@ import { isBound, maySee, type Principal } from '../../access/principal.js'
 import { authorize } from '../../access/scopes.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
+import { refuseUnreported } from '../../http/bound.js'
 import { containerRef } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
@@ -184,7 +185,7 @@ async function findTargets(
     const known = await findEarlier(fleet, context, ref)
     if (known !== undefined) earlier.add(known)
     else {
-      const view = getGuest(fleet, context, ref)
+      const view = await getGuest(fleet, context, ref)
       if (!guests.has(view.guest.uuid)) guests.set(view.guest.uuid, { view, ref })
     }
   }
@@ -202,9 +203,14 @@ async function findEarlier(
   return found && maySee(caller, guestUuidOf(found.operation)) ? found.operation.id : undefined
 }
 
-function getGuest({ view }: Fleet, { caller }: RequestContext<unknown, unknown, unknown>, ref: string): GuestView {
-  const found = view.findGuest(ref)
-  if (found === undefined || !maySee(caller, found.guest.uuid)) throw notFound('container')
+async function getGuest(
+  fleet: Fleet,
+  { caller }: RequestContext<unknown, unknown, unknown>,
+  ref: string,
+): Promise<GuestView> {
+  const found = fleet.view.findGuest(ref)
+  if (found === undefined) return refuseUnreported(fleet, caller, ref)
+  if (!maySee(caller, found.guest.uuid)) throw notFound('container')
   return found
 }
 

@@ -45,6 +45,14 @@ export class GuestRegistry {
     return this.store.run('read reservation', (client) => this.#findByOperation(client, operationId))
   }
 
+  /** Finds the reservation of a guest by its id, uuid or name. */
+  async find(ref: string): Promise<Reservation | undefined> {
+    return this.store.run('read reservation', async (client) => {
+      const [byId, byName] = await Promise.all([client.hGet(this.#ids, ref), client.get(this.#name(ref))])
+      return parseReservation(await client.hGet(this.#guests, byId ?? byName ?? ref.toLowerCase()))
+    })
+  }
+
   /**
    * Reserves a name and resources of a host, and assigns an id and a uuid. A repeated operation gets the same
    * reservation.

@@ -107,6 +107,10 @@ export class LabFleet implements Fleet {
     return this.fleet.expectedConnections(guestRef)
   }
 
+  findUnreported(ref: string): ReturnType<Fleet['findUnreported']> {
+    return this.fleet.findUnreported(ref)
+  }
+
   get hosts(): HostAdmin {
     return this.fleet.hosts
   }

@@ -1,0 +1,56 @@
+import { expect } from 'chai'
+import { randomUUID } from 'node:crypto'
+import { GuestRegistry } from '../../../gateway/fleet/placement/guest-registry.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+/** The guest was created by another gateway while this one did not reach the guest's host. */
+describe('a container whose host is offline and that the gateway has never seen', function () {
+  let gateway: TestGateway
+  const [uuid, name, id] = [randomUUID(), 'elsewhere', 7001]
+  before(async () => {
+    gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
+    await gateway.fleet.setHostState('host-a', 'offline')
+    await new GuestRegistry(gateway.store).claim('host-a', [{ uuid, name, id }])
+  })
+  after(() => gateway.close())
+
+  const answerTo = async (method: string, path: string, key?: string): Promise<unknown[]> => {
+    const { status, body } = await gateway.request(method, `/containers/${path}`, key === undefined ? {} : { key })
+    return [status, body.code]
+  }
+
+  it('is not reported as missing: requests are answered with host_offline', async () => {
+    for (const ref of [uuid, uuid.toUpperCase(), name.toUpperCase(), id]) {
+      expect(await answerTo('GET', String(ref))).to.deep.equal([503, 'host_offline'])
+      expect(await answerTo('DELETE', `${ref}/delete`)).to.deep.equal([503, 'host_offline'])
+    }
+  })
+
+  it('is not reported as missing in a batch', async () => {
+    const body = { action: 'delete', containers: [uuid] }
+    const { status, body: answer } = await gateway.request('POST', '/batch-action', { body })
+    expect([status, answer.code]).to.deep.equal([503, 'host_offline'])
+  })
+
+  it('is not revealed to keys that are bound to other containers', async () => {
+    const key = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [randomUUID()] })
+    expect(await answerTo('GET', uuid, key)).to.deep.equal([404, 'not_found'])
+  })
+
+  it('leaves other names unknown', async () => {
+    expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
+  })
+
+  it('exists if its online host has it although the host has not reported it', async () => {
+    const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
+    await new GuestRegistry(gateway.store).claim('host-b', [guest])
+    const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const
+    gateway.fleet.view.apply(gateway.fleet.view.findState('host-b')!, removed)
+    expect(await answerTo('GET', 'late')).to.deep.equal([503, 'host_offline'])
+  })
+
+  it('is unknown while its host is online and does not report it', async () => {
+    await gateway.fleet.setHostState('host-a', 'online')
+    expect(await answerTo('GET', uuid)).to.deep.equal([404, 'not_found'])
+  })
+})
