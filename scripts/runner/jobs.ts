@@ -46,7 +46,7 @@ const groups: readonly Group[] = [
  * Files that get a network namespace of their own. The first receives every network change in its namespace, the second
  * adds the addresses of documented examples.
  */
-const inOwnNetwork = /^test\/(host\/netlink-watch|network\/load-balancing)/
+const inOwnNetwork = /^test\/(host\/netlink-watch|network\/(load-balancing|failover))/
 
 /** The test file that fills the image cache, which all other files with guests use. */
 const first = 'test/host/images.test.ts'

@@ -35,18 +35,16 @@ const lab = await FailoverLab.start({ agents, realHosts })
 console.log(`started ${lab.hosts.length} hosts`)
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => void lab.stop().then(() => process.exit(1)))
-let failed = true
-try {
+const result = await runTrial().finally(() => lab.stop({ keep: options.keep ?? false }))
+print(result)
+process.exit(result.findings.count > 0 ? 1 : 0)
+
+function runTrial(): Promise<TrialResult> {
   const faults = planFaults({ minutes, seed })
   const times = { cutMs: 10_000, stopMs: 30_000, writesPerSecond: 50 }
-  const trial = new FailoverTrial(lab, { ...times, seed, faults, creations, pauseMs, log: (text) => console.log(text) })
-  const result = await trial.run()
-  print(result)
-  failed = result.findings.count > 0
-} finally {
-  await lab.stop({ keep: options.keep ?? false })
+  const log = (text: string): void => console.log(text)
+  return new FailoverTrial(lab, { ...times, seed, faults, creations, pauseMs, log }).run()
 }
-process.exit(failed ? 1 : 0)
 
 function load(): string {
   return loadavg()
@@ -63,7 +61,8 @@ function print(result: TrialResult): void {
     ['of these, creations of guests', result.created],
     ['acknowledged writes that were lost', findings.lost.length],
     ['writes and steps that were done twice', findings.twice.length],
-    ['reads of old state after the acknowledgement', findings.stale.length],
+    ['reads with an old state of a key after the acknowledgement', findings.stale.length],
+    ['reads with an old state of a guest after the acknowledgement', probe.lateGuests.length],
     ['slowest write with its repeats', `${(writes.slowestMs / 1000).toFixed(1)} s`],
     ['write visible at the other gateways, calm', summary(probe.calmMs)],
     ['write visible at the other gateways, during faults', summary(probe.faultyMs)],
@@ -79,11 +78,12 @@ function print(result: TrialResult): void {
   console.log('\n| | |\n|---|---|')
   for (const [name, value] of rows) console.log(`| ${name} | ${value} |`)
   console.log(`\nrefusals: ${[...writes.refusals].map(([name, count]) => `${count} × ${name}`).join('; ')}`)
-  for (const [name, list] of findings.lists) for (const text of list.slice(0, 20)) console.log(`${name}: ${text}`)
+  for (const [name, list] of [...findings.lists, ['late guests', probe.lateGuests] as const])
+    for (const text of list.slice(0, 20)) console.log(`${name}: ${text}`)
 }
 
 function printFaults({ results }: TrialResult): void {
-  console.log('| fault | number | no acknowledged write (median, p95, max) | ready | whole view after that |')
+  console.log('| fault | number | no write of a key acknowledged (median, p95, max) | ready | whole view after that |')
   console.log('|---|---|---|---|---|')
   for (const kind of faultKinds) {
     const own = results.filter((result) => result.kind === kind)

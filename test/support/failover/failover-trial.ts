@@ -41,6 +41,8 @@ export interface TrialResult {
 
 /** Time in ms without an event after which all events have arrived. */
 const quietMs = 5000
+/** Maximum number of other writes at the same time. */
+const mostAtOnce = 100
 const fencedWork = 'fleet-upgrade-worker'
 
 /** Writes to a lab while its parts fail one after another, and compares the result with all acknowledged writes. */
@@ -97,7 +99,7 @@ export class FailoverTrial {
     return results
   }
 
-  /** Starts the other writes at a constant rate, without waiting for the results of earlier ones. */
+  /** Starts the other writes at a constant rate. It pauses while too many writes have no result. */
   async #writeOthers(): Promise<void> {
     const running = new Set<Promise<void>>()
     const intervalMs = 1000 / this.options.writesPerSecond
@@ -105,6 +107,7 @@ export class FailoverTrial {
     for (let count = 0; !this.#isEnded; count++) {
       const write = this.#writeOther(count).finally(() => running.delete(write))
       running.add(write)
+      while (running.size >= mostAtOnce) await Promise.race(running)
       await delay(Math.max(0, beganMs + count * intervalMs - performance.now()))
     }
     await Promise.all(running)
@@ -166,7 +169,7 @@ export class FailoverTrial {
 
 function describeFault({ kind, gateway }: Fault, { gapMs, readyMs, viewMs }: FaultResult): string {
   const where = kind.startsWith('gateway') ? ` (${gateway + 1})` : ''
-  const times = [`no acknowledged write for ${Math.round(gapMs)} ms`]
+  const times = [`no key written for ${Math.round(gapMs)} ms`]
   if (readyMs !== undefined) times.push(`ready after ${Math.round(readyMs)} ms`)
   if (viewMs !== undefined) times.push(`whole view ${Math.round(viewMs)} ms later`)
   return `${kind}${where}: ${times.join(', ')}`

@@ -7,7 +7,7 @@ import type { Writes } from './writes.js'
 
 export interface FaultResult {
   readonly kind: FaultKind
-  /** Longest time in ms without an acknowledged write, at any gateway. */
+  /** Longest time in ms without an acknowledged write of a key, at any gateway. */
   readonly gapMs: number
   /** Time in ms from the end of the fault (start of the process, repair) until the gateway is ready. */
   readonly readyMs?: number

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3'
 import { join } from 'node:path'
 import type { FailoverLab, LabGateway } from './failover-lab.js'
 import type { Findings } from './findings.js'
-import type { GuestWriters } from './guest-writers.js'
+import type { CreatedGuest, GuestWriters } from './guest-writers.js'
 import type { KeyWriters } from './key-writers.js'
 import type { AgentsReport, FencedCall, ReportedGuest } from './lab-agents.js'
 import type { SettingWriters } from './setting-writers.js'
@@ -41,19 +41,21 @@ function readRealGuests(lab: FailoverLab): ReportedGuest[] {
 }
 
 function checkGuests(inJournals: readonly ReportedGuest[], { guests }: Recorded, findings: Findings): void {
-  const { created, deleted, uncertain } = guests
   const uuids = new Map<string, string[]>()
   for (const { name, uuid } of inJournals) uuids.set(name, [...(uuids.get(name) ?? []), uuid])
   for (const [name, all] of uuids) {
     if (all.length > 1) findings.twice.push(`guest ${name} exists ${all.length} times`)
-    if (deleted.has(name)) findings.lost.push(`deletion of guest ${name}`)
-    const isKnown = name.startsWith('sim-') || created.has(name) || uncertain.has(name)
+    if (guests.deleted.has(name)) findings.lost.push(`deletion of guest ${name}`)
+    const isKnown = name.startsWith('sim-') || guests.created.has(name) || guests.uncertain.has(name)
     if (!isKnown) findings.unexpected.push(`guest ${name} exists, but its creation was not acknowledged`)
   }
-  for (const [name, { uuid }] of created) {
-    if (deleted.has(name) || uncertain.has(name)) continue
+  for (const { name, uuid } of remaining(guests))
     if (!uuids.get(name)?.includes(uuid)) findings.lost.push(`guest ${name}`)
-  }
+}
+
+/** Guests whose creation was acknowledged, and that nobody has tried to delete without a known result. */
+function remaining({ created, deleted, uncertain }: GuestWriters): CreatedGuest[] {
+  return [...created.values()].filter(({ name }) => !deleted.has(name) && !uncertain.has(name))
 }
 
 function checkSteps({ agents }: AgentsReport, findings: Findings): void {

@@ -4,7 +4,7 @@ export class Findings {
   readonly lost: string[] = []
   /** Writes and steps of operations that were done twice. */
   readonly twice: string[] = []
-  /** Reads that showed an old state although they began after the acknowledgement. */
+  /** Reads that accepted a deleted key, or refused a new one, although they began after the acknowledgement. */
   readonly stale: string[] = []
   /** Events with several ids. */
   readonly duplicated: string[] = []

@@ -80,7 +80,7 @@ export class GuestWriters {
   async #delete({ name, uuid }: CreatedGuest): Promise<void> {
     this.uncertain.add(name)
     const send = () => this.lab.client.send('DELETE', `/containers/${uuid}/delete`)
-    const { outcome, reply, attempts } = await this.writes.make(send, ({ status }) => status === 404)
+    const { outcome, reply, attempts } = await this.writes.make(send, { isDone: ({ status }) => status === 404 })
     if (outcome === 'unanswered') return
     this.uncertain.delete(name)
     if (outcome === 'acknowledged') return void this.deleted.add(name)

@@ -1,6 +1,7 @@
 import type { FailoverLab } from './failover-lab.js'
 import type { Findings } from './findings.js'
 import type { VisibilityProbe } from './visibility-probe.js'
+import type { LabReply } from './lab-client.js'
 import { codeOf, type Writes } from './writes.js'
 
 interface CreatedKey {
@@ -14,6 +15,8 @@ interface CreatedKey {
 const keptOf = 4
 /** Age in ms at which a key may be deleted. */
 const leastAgeMs = 3000
+
+const isDone = ({ status }: LabReply): boolean => status === 404
 
 /** Creates and deletes API keys. */
 export class KeyWriters {
@@ -36,7 +39,8 @@ export class KeyWriters {
     const isKept = this.#count % keptOf === 0
     this.uncertain.add(name)
     const request = { body: { name, scopes: ['*'] }, idempotencyKey: name }
-    const { outcome, reply } = await this.writes.make(() => this.lab.client.send('POST', '/api-keys', request))
+    const send = () => this.lab.client.send('POST', '/api-keys', request)
+    const { outcome, reply } = await this.writes.make(send, { isKey: true })
     if (outcome !== 'unanswered') this.uncertain.delete(name)
     if (outcome !== 'acknowledged')
       return void this.findings.unexpected.push(`creation of ${name}: ${outcome}, ${reply.status} ${codeOf(reply)}`)
@@ -59,7 +63,7 @@ export class KeyWriters {
     this.kept.delete(name)
     this.uncertain.add(name)
     const send = () => this.lab.client.send('DELETE', `/api-keys/${id}`)
-    const { outcome, reply, attempts } = await this.writes.make(send, ({ status }) => status === 404)
+    const { outcome, reply, attempts } = await this.writes.make(send, { isDone, isKey: true })
     if (outcome === 'unanswered') return
     this.uncertain.delete(name)
     if (outcome === 'acknowledged') {
@@ -72,10 +76,10 @@ export class KeyWriters {
   }
 
   #probe(what: string, key: string, statuses: { readonly new: number; readonly old: number }): Promise<void> {
-    return this.probe.run(
+    return this.probe.run({
       what,
-      ({ client }) => client.send('GET', '/language', { key }),
-      ({ status }) => (status === statuses.new ? 'new' : status === statuses.old ? 'old' : undefined),
-    )
+      read: ({ client }) => client.send('GET', '/language', { key }),
+      judge: ({ status }) => (status === statuses.new ? 'new' : status === statuses.old ? 'old' : undefined),
+    })
   }
 }

@@ -44,11 +44,12 @@ export class SettingWriters {
       return void this.findings.unexpected.push(`expiry of ${guest.name}: ${outcome}, ${reply.status} ${codeOf(reply)}`)
     guest.expiry = expiry
     if (!this.probe.isFree) return
-    await this.probe.run(
-      `expiry ${expiry} of ${guest.name} (before: ${former})`,
-      ({ client }) => client.send('GET', path),
-      ({ status, body }) => (status !== 200 ? undefined : body.data.expires_at === expiry ? 'new' : 'old'),
-    )
+    await this.probe.run({
+      what: `expiry ${expiry} of ${guest.name} (before: ${former})`,
+      read: ({ client }) => client.send('GET', path),
+      judge: ({ status, body }) => (status !== 200 ? undefined : body.data.expires_at === expiry ? 'new' : 'old'),
+      isGuest: true,
+    })
   }
 }
 

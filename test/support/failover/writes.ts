@@ -15,6 +15,13 @@ export interface WriteResult {
   readonly attempts: number
 }
 
+export interface WriteOptions {
+  /** Decides by the answer whether a repeated write had already been made. */
+  readonly isDone?: (reply: LabReply) => boolean
+  /** True for writes of API keys, which are stored only in Redis. Hosts may complete other writes without Redis. */
+  readonly isKey?: boolean
+}
+
 /** Repeats writes as the manual recommends, and records all answers. */
 export class Writes {
   acknowledged = 0
@@ -25,7 +32,7 @@ export class Writes {
   #lastMs = performance.now()
   #longestGapMs = 0
 
-  /** Returns the longest time in ms without an acknowledgement since the last call of this method. */
+  /** Returns the longest time in ms without an acknowledged write of a key since the last call of this method. */
   takeLongestGapMs(): number {
     const gapMs = Math.max(this.#longestGapMs, performance.now() - this.#lastMs)
     this.#longestGapMs = 0
@@ -33,14 +40,14 @@ export class Writes {
     return gapMs
   }
 
-  /** Sends a write until its result is known. @param isDone decides whether a repeated write had already been made */
-  async make(send: () => Promise<LabReply>, isDone?: (reply: LabReply) => boolean): Promise<WriteResult> {
+  /** Sends a write until its result is known. */
+  async make(send: () => Promise<LabReply>, { isDone, isKey = false }: WriteOptions = {}): Promise<WriteResult> {
     const beganMs = performance.now()
     for (let attempts = 1; ; attempts++) {
       const reply = await send()
       const isAcknowledged = reply.status >= 200 && reply.status < 300
       if (isAcknowledged || (attempts > 1 && isDone?.(reply))) {
-        this.#note(beganMs)
+        this.#note(beganMs, isKey)
         return { outcome: 'acknowledged', reply, attempts }
       }
       this.#noteRefusal(reply)
@@ -50,10 +57,11 @@ export class Writes {
     }
   }
 
-  #note(beganMs: number): void {
+  #note(beganMs: number, isKey: boolean): void {
     const nowMs = performance.now()
     this.acknowledged++
     this.slowestMs = Math.max(this.slowestMs, nowMs - beganMs)
+    if (!isKey) return
     this.#longestGapMs = Math.max(this.#longestGapMs, nowMs - this.#lastMs)
     this.#lastMs = nowMs
   }
