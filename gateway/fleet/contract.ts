@@ -261,8 +261,8 @@ export interface Fleet {
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**
-   * Finds a guest that the view lacks because this gateway does not reach the guest's host, or has not got its report.
-   * Another gateway may have created the guest meanwhile.
+   * Finds a guest that the view lacks because this gateway does not reach the guest's host, or still waits for its
+   * report. Another gateway may have created the guest meanwhile.
    * @param ref id, uuid or name @throws {BerthError} `store_unavailable`, `host_offline`, `agent_timeout`
    */
   findUnreported(ref: string): Promise<{ readonly uuid: string; readonly hostName: string } | undefined>
