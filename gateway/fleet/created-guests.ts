@@ -46,10 +46,10 @@ export class CreatedGuests {
     const { guest, operation, revision } = response
     const host = view.findState(hostId)
     if (!host || host.revision >= revision) return
-    if (guest) {
-      await owners.check(host, [guest])
-      view.apply(host, { $case: 'guest', value: guest })
-    }
+    if (guest) await owners.check(host, [guest])
+    // Meanwhile, the host may have reported newer states of guest and operation. Older ones must not replace them.
+    if (host.revision >= revision) return
+    if (guest) view.apply(host, { $case: 'guest', value: guest })
     if (operation?.id === operationId) view.apply(host, { $case: 'operation', value: operation })
   }
 }
