@@ -5,7 +5,6 @@ import type { Fault } from '../support/failover/plan-faults.js'
 
 const faults: readonly Fault[] = [
   { kind: 'gateway cut off from Redis', gateway: 1 },
-  { kind: 'master killed', gateway: 0 },
   { kind: 'gateway killed', gateway: 2 },
   { kind: 'master cut off', gateway: 0 },
 ]
