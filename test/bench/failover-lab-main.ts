@@ -35,7 +35,7 @@ const lab = await FailoverLab.start({ agents, realHosts })
 console.log(`started ${lab.hosts.length} hosts`)
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => void lab.stop().then(() => process.exit(1)))
-const result = await runTrial().finally(() => lab.stop({ keep: options.keep ?? false }))
+const result = await runTrial().finally(async () => lab.stop({ keep: options.keep ?? false }))
 print(result)
 process.exit(result.findings.count > 0 ? 1 : 0)
 

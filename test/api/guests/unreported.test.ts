@@ -16,7 +16,7 @@ describe('a container whose host is offline and that the gateway has never seen'
 
   const answerTo = async (method: string, path: string, key?: string): Promise<unknown[]> => {
     const { status, body } = await gateway.request(method, `/containers/${path}`, key === undefined ? {} : { key })
-    return [status, body.code]
+    return [status, body.code as string]
   }
 
   it('is not reported as missing: requests are answered with host_offline', async () => {

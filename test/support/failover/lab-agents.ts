@@ -46,7 +46,8 @@ const fencedCalls = new Map<Fences, FencedCall[]>()
 
 /** Records every check of an epoch, by the object that belongs to an agent. */
 function recordFences(): void {
-  const pass = Fences.prototype.pass
+  const prototype: { pass: (this: Fences, fence: Fence) => void } = Fences.prototype
+  const { pass } = prototype
   Fences.prototype.pass = function (this: Fences, fence: Fence): void {
     const calls = fencedCalls.get(this) ?? []
     fencedCalls.set(this, calls)
