@@ -12,7 +12,7 @@ export class StaleHolder {
   static async connect(lab: FailoverLab, hostId: string, address: string): Promise<StaleHolder> {
     const authority = await ensureAuthority(join(lab.stateDir, 'pki'), 30)
     const leaf = await authority.issue({ role: 'gateway' }, 24 * 3_600_000)
-    const target = { hostId, address, caPem: authority.caPem, leaf, isRevoked: () => false, silenceMs: 15_000 }
+    const target = { hostId, address, caPems: [authority.caPem], leaf, isRevoked: () => false, silenceMs: 15_000 }
     return new StaleHolder(connectAgent(target))
   }
 
