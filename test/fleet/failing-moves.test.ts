@@ -1,10 +1,15 @@
 import { expect } from 'chai'
 import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { getIdentity } from '../../agent/enrollment/identity.js'
+import { connectTarget } from '../../agent/guests/moves/connect-target.js'
 import { copyStopped } from '../../agent/guests/moves/copy-disk.js'
 import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import type { MoveInput } from '../../agent/guests/moves/move-input.js'
 import type { StepEvent } from '../../agent/operations/types.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { codeOf } from '../support/gateway/test-fleet.js'
 import { silentLog } from '../support/gateway/redis.js'
 import { MoveLab } from '../support/memory/move-lab.js'
 import { waitFor } from '../support/wait.js'
@@ -57,6 +62,20 @@ describe('a move of a guest that fails or is interrupted', function () {
       expect([...begun]).to.deep.equal(['copy'])
       await lab.expectOnlyAt('host-a', guest)
     })
+
+  it('can be canceled while the target does not answer, without ending the agent', async () => {
+    const silent = createServer().listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    const { certificatePem: ticket, privateKeyPem: key } = getIdentity(join(lab.source.stateDir, 'identity'))
+    const canceled = new AbortController()
+    const address = `127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const target = { hostId: 'host-b', address, serials: [], ticket, key }
+    const connecting = connectTarget(lab.source.stateDir, target, canceled.signal)
+    await once(silent, 'connection')
+    canceled.abort()
+    expect(await codeOf(connecting)).to.equal('target_unreachable')
+    silent.close()
+  })
 
   it('aborts the last step of a move if the target does not finish in time', async () => {
     const guest = await lab.addGuest()

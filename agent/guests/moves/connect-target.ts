@@ -46,6 +46,8 @@ export async function connectTarget(
   socket.setTimeout(silenceMs, () =>
     socket.destroy(new Error(`the connection to the target host carried no data for ${silenceMs / 1000} s`)),
   )
+  // Whoever waits for the socket gets the error. Without a listener, an abort during the handshake would end the agent.
+  socket.on('error', () => undefined)
   const abort = (): void => void socket.destroy(new Error('aborted'))
   signal.addEventListener('abort', abort, { once: true })
   socket.once('close', () => signal.removeEventListener('abort', abort))
@@ -58,7 +60,6 @@ export async function connectTarget(
     })
   }
   socket.setTimeout(0) // from now on, the reader of the stream has its own time limit
-  socket.on('error', () => undefined) // readers and writers of the stream get the error
   return socket
 }
 
