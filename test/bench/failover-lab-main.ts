@@ -35,9 +35,17 @@ const lab = await FailoverLab.start({ agents, realHosts })
 console.log(`started ${lab.hosts.length} hosts`)
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => void lab.stop().then(() => process.exit(1)))
-const result = await runTrial().finally(async () => lab.stop({ keep: options.keep ?? false }))
+const result = await runTrialAndStop()
 print(result)
 process.exit(result.findings.count > 0 ? 1 : 0)
+
+async function runTrialAndStop(): Promise<TrialResult> {
+  try {
+    return await runTrial()
+  } finally {
+    await lab.stop({ keep: options.keep ?? false })
+  }
+}
 
 function runTrial(): Promise<TrialResult> {
   const faults = planFaults({ minutes, seed })

@@ -40,7 +40,7 @@ describe('a console whose gateway fails', function () {
   const ticketOf = async (member: GroupMember): Promise<string> => {
     const { status, text, body } = await member.request('POST', '/ssh-ticket', { body: { container_name: container } })
     expect(status, text).to.equal(200)
-    return body.data.ticket
+    return (body.data as { ticket: string }).ticket
   }
   const connect = (member: GroupMember, ticket: string, resume: Record<string, string> = {}): ConsoleClient =>
     ConsoleClient.open(`${member.url}/api/v1/ssh`, {

@@ -46,7 +46,7 @@ export async function connectTarget(
   socket.setTimeout(silenceMs, () =>
     socket.destroy(new Error(`the connection to the target host carried no data for ${silenceMs / 1000} s`)),
   )
-  // Whoever waits for the socket gets the error. Without a listener, an abort during the handshake would end the agent.
+  // An error without a listener would end the agent, for example if the move is canceled during the handshake.
   socket.on('error', () => undefined)
   const abort = (): void => void socket.destroy(new Error('aborted'))
   signal.addEventListener('abort', abort, { once: true })
