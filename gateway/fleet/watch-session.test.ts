@@ -25,7 +25,7 @@ async function answerTo(messages: readonly WatchResponse[], stored: Map<string, 
     const handlers = {
       synced: async (state: SyncedState) => resolve(state),
       changed: () => undefined,
-      ended: (reason: unknown) => reject(reason as Error),
+      ended: (reason: unknown) => reject(new Error('ended', { cause: reason })),
     }
     const host = { epoch: '', revision: 0, stored }
     const session = new WatchSession(connection as unknown as AgentConnection, host, handlers)
