@@ -5,7 +5,7 @@ const size = { cpuCores: 4, ramTotalMb: 1000, diskTotalGb: 100 }
 const ratios = { cpu: 1, ram: 2, disk: 1.5 }
 const full = { vcpuMilli: 4000, ramMb: 2000, diskGb: 150 }
 
-describe('findExceeded, which compares allocated resources with the ratios,', () => {
+describe('findExceeded, which finds a resource of which more is allocated than its overcommitment ratio permits,', () => {
   for (const [name, allocated, host, limits, found] of [
     ['finds nothing if every resource is allocated exactly to its ratio', full, size, ratios, undefined],
     ['finds that too many processors are allocated', { ...full, vcpuMilli: 4001 }, size, ratios, 'cpu'],

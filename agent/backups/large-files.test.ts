@@ -90,9 +90,9 @@ describe('large files of a backup', () => {
     expect(error).to.equal(undefined)
     expect(status).to.equal(0)
   })
-  it('are excluded from a restore by restic under their exact paths, with special characters escaped', () =>
+  it('are excluded when restic restores the backup, by their exact paths with special characters escaped', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are excluded from a restore by restic, as is everything outside of the directory of the volume', () => {
+  it('are excluded when restic restores the backup, as is everything outside of the directory of the volume', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))

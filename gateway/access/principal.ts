@@ -77,7 +77,7 @@ export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** Returns the quota that a new key or sub-user of this caller uses up. A caller and its creator may share a quota. */
+/** Returns the quota in which a new sub-user of this caller counts. It may be the quota of the caller's creator. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root

@@ -211,7 +211,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/** Recovery codes have a separate counter: they cannot be guessed, and work even while codes are being guessed. */
+/** Attempts with recovery codes count separately: these must work even while somebody guesses TOTP codes. */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

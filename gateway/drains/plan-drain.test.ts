@@ -128,7 +128,7 @@ describe('the plan of a drain', () => {
     expect(plan(ended, {}, { nowMs: 200 })).to.equal(ended)
   })
 
-  it('begins no further container while it is paused or canceled', () => {
+  it('starts no further moves while the drain is paused or canceled', () => {
     for (const state of ['paused', 'canceled'] as const)
       expect(states(plan(drain([moving('a'), guest('b')], { state }), {}))).to.equal('a moving, b waiting')
   })

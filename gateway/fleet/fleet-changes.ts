@@ -24,8 +24,8 @@ interface ReportingHost {
   /** Identity of the agent's journal. Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
   /**
-   * Set only while the first report of the host is processed. Listeners then get only changes with a higher revision
-   * than this, because the previous gateway process has passed on all others. -1: all changes; undefined: no changes.
+   * Used only while the first report of the host is processed (`epoch` is empty). Listeners then get only changes with
+   * a higher revision, because the previous gateway process has passed on the others. -1: all; undefined: none.
    */
   readonly newsAfter?: number | undefined
 }

@@ -35,7 +35,7 @@ describe('the encrypted answer to a joining gateway', () => {
     ['a text that is not a key', 'AAAA'],
     ['a key of another type', encodePublicKey(generateKeyPairSync('ed25519').publicKey)],
   ])
-    it(`is refused for ${what} in place of a public key`, () => {
+    it(`is not created if the public key of the receiver is ${what}`, () => {
       expect(codeOf(() => sealAnswer(key!, 'text'))).to.equal('invalid_field')
     })
 })

@@ -185,7 +185,7 @@ class PrivateAuthority implements Authority {
     identity: Identity,
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
-    // A certificate ends with its authority at the latest. If it were valid for longer, its errors would be confusing.
+    // No certificate outlives its authority: connections would then fail with a certificate that looks valid.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.notAfterMs))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()

@@ -213,7 +213,7 @@ async function showNumbers(client: ConsoleClient): Promise<void> {
     throw new Error(`lines are missing: ${numbers.length} of ${many.lines}`)
 }
 
-/** Measures complete frames, which are requested one after another. The systems take turns. */
+/** Measures complete frames of a screen, requested in turns through Berth and directly from QEMU. */
 async function benchScreen(bench: ConsoleBench, frames: number): Promise<Figure[]> {
   const [host] = bench.hosts
   await bench.create('vm', { host_id: bench.hostIds.get(host!.name), virtualization: 'kvm', ram_mb: 256 })

@@ -115,7 +115,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('do not open the menu of another guest that moved to the row while the menu was loading', async function () {
+  it('show no menu if the clicked row belongs to another guest by the time the menu has loaded', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')

@@ -102,7 +102,7 @@ describe('the space that snapshots retain', function () {
         const ids = await lab.takeSeveral(uuid, count, (i) => write(join(root, `own-${i}`), 1))
         for (const file of readdirSync(root)) rmSync(join(root, file), { recursive: true })
         lab.sync()
-        write(join(root, 'new'), boughtMib - slackMib) // rewrites everything, up to the size of the disk
+        write(join(root, 'new'), boughtMib - slackMib) // fills the emptied disk
         const allowance = lab.allowanceMib(uuid)
         expect(allowance).to.be.within(count === 0 ? 0 : megabytes - 1, count === 0 ? 0 : megabytes + count + 2)
         expect(() => write(join(root, 'more'), allowance + slackMib + 8)).to.throw(/quota exceeded/i)
@@ -174,7 +174,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.allowanceMib(uuid)).to.be.within(12, 13)
   })
 
-  it('is measured later for a guest for which the journal contains no measured space', async () => {
+  it('is estimated for a guest in whose record it was never measured, until the agent measures it', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)

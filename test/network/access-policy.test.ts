@@ -9,7 +9,7 @@ import { deadlineOf } from '../support/promised-time.js'
 
 /*
  * Tests the access policy over real sockets, with clients that have many addresses, nginx as proxies, and two gateways.
- * A rejected client is rejected on every path.
+ * A rejected client is rejected with every kind of request.
  */
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']

@@ -110,7 +110,7 @@ describe('an operation whose process is killed', function () {
 
   for (const step of fileSteps) {
     for (const phase of ['before-run', 'after-run'] as const)
-      it(`succeeds after a restart ${phase === 'after-run' ? 'and repeats only this step' : 'and repeats no step'} if the process is killed ${phase.split('-')[0]} the run of the step "${step}"`, async () => {
+      it(`succeeds after a restart if the process is killed ${phase.split('-')[0]} the run of the step "${step}", and repeats ${phase === 'after-run' ? 'only this step' : 'no step'}`, async () => {
         await expectKilled(directory, { submit: create, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record.status, record.error).to.equal('done')

@@ -39,7 +39,7 @@ describe('DiskSender, which sends the disk of a guest to another host,', () => {
     [{ error: { code: 'storage_full', message: 'the pool is full' } }, 'storage_full'],
     [{ snapshots: 5 }, 'bad_stream'],
   ] as const)
-    it(`stops reading the disk when the target answers ${JSON.stringify(answer)} too early`, async () => {
+    it(`stops reading the disk when the target answers ${JSON.stringify(answer)} before all data was sent`, async () => {
       const sent = sender.sendDisk('a', undefined).catch((error: unknown) => error)
       await target.nextMessage()
       await target.send(answer)

@@ -32,7 +32,7 @@ function digitsOf(address: string): string {
   return (parseAddress(address)?.first ?? 0n).toString(16).padStart(32, '0')
 }
 
-/** Scopes by the numbers in the file, which are IPV6_ADDR_* masks (linux/ipv6.h, net/addrconf.h). */
+/** Scopes by their numbers in /proc/net/if_inet6, which are IPV6_ADDR_* masks (linux/ipv6.h, net/addrconf.h). */
 const scopes: Readonly<Record<number, InterfaceIpv6['scope']>> = { 0: 'global', 0x10: 'host', 0x20: 'link' }
 /** Flags of addresses (linux/if_addr.h). */
 const flag = { temporary: 0x01, dadFailed: 0x08, deprecated: 0x20, tentative: 0x40 } as const

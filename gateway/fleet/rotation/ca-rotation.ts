@@ -41,7 +41,7 @@ export interface CaRotationOptions {
   readonly gateways?: RotationMembers | undefined
   /** True if each connection to a host with a certificate of this CA uses such a certificate for the gateway, too. */
   readonly isInUse: (fingerprint: string) => boolean
-  /** Executes the steps of `stepFor` for connected hosts. */
+  /** Does for each connected host what `stepFor` returns, such as the renewal of its certificate. */
   readonly checkHosts: () => Promise<void>
   /** Interval in ms of checks. Default: 1 s. */
   readonly everyMs?: number

@@ -29,7 +29,7 @@ const s3 = {
   encryption_password: password,
 }
 
-describe('backup targets over HTTP', function () {
+describe('backup targets in the HTTP API', function () {
   let gateway: TestGateway
   let agent: LabAgent
 

@@ -140,7 +140,7 @@ describe('field values whose type or notation differs from the schema', () => {
     })
   })
 
-  describe('in a firewall', () => {
+  describe(', in the settings of a firewall,', () => {
     const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', port: '25' }
     const put = async (body: object): Promise<Body> => {
       const reply = await gateway.request('PUT', '/containers/walled/firewall', { body })
@@ -161,7 +161,7 @@ describe('field values whose type or notation differs from the schema', () => {
       expect((await put({ enabled: true, default_action: 'DROP', rules: [] })).rules).to.deep.equal([])
     })
 
-    it('cause a refusal if one of several rules is empty', async () => {
+    it('are refused if they contain an empty rule next to other rules', async () => {
       for (const bad of [null, {}, '']) {
         const body = { enabled: true, default_action: 'ACCEPT', rules: [rule, bad] }
         expect((await gateway.request('PUT', '/containers/walled/firewall', { body })).status).to.equal(400)

@@ -33,7 +33,7 @@ describe('the plan of a Windows container', () => {
     ],
     ['an invalid public key', { ssh_public_key: 'nonsense' }, 'auto_password'],
     [
-      'a public key that comes with a password',
+      'a public key if the request also contains a password',
       { ssh_public_key: publicKey, ssh_password: 'S3cret-enough' },
       'password',
     ],
