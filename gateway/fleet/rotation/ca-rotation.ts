@@ -158,6 +158,8 @@ export class CaRotation implements FleetRotation {
     if (this.#closed || rotation === undefined) return
     try {
       if (rotation) await this.#follow(rotation)
+      // A gateway without the new CA must not hold the lease: it could not encrypt the CA for gateways that lack it.
+      if (isActive(rotation) && this.options.authority.next?.fingerprint !== rotation.to) return
       // Until all hosts are known, missing hosts would count as removed.
       if (!this.options.watched.isComplete || !(await this.lease.take())) return
       if (!rotation || !this.#hasWork(rotation)) return
