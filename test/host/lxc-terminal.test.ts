@@ -62,9 +62,10 @@ describe('a terminal in a guest of the lxc driver', function () {
     const { says, seen } = await open(machine, 'shell')
     await says(/# $/, 'echo $(tty) $(stat -c %U $(tty)) $$ $(cut -d" " -f6 /proc/$$/stat) o""k\r')
     const [, tty = '', owner, pid, session] =
-      /(\/\S+) (\S+) (\d+) (\d+) ok/.exec(await says(/ ok\r\n.*# $/s, 'sleep 1000\r')) ?? []
+      /(\/\S+) (\S+) (\d+) (\d+) ok/.exec(await says(/ ok\r\n.*# $/s, `sh -c 'echo g""o; exec sleep 1000'\r`)) ?? []
     expect(owner).to.equal('root')
-    await says(/sleep 1000\r\n/, '\x03')
+    // The program that prints this gets the signal. Before its start, Ctrl-C would be lost.
+    await says(/^go\r\n/m, '\x03')
     await says(/\^C[^]*# $/, 'exit 7\r')
     await waitFor(() => seen.code !== undefined, { what: () => `the shell ends: ${seen.text}` })
     expect(seen.code).to.equal(7)

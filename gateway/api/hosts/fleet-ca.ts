@@ -91,7 +91,7 @@ function beginRoute(parts: Parts): Route {
     name: 'rotateFleetCa',
     audit: 'fleet.rotate_ca',
     summary:
-      'Begins to replace the certificate authority. Hosts and gateways trust both until the replacement is finished. Guests are not affected',
+      'Begins to replace the certificate authority. Hosts and gateways trust both until the replacement is finished. Containers are not affected',
     errors: ['rotation_running', 'rotation_unsupported', 'clock_in_doubt'],
     handle: async (context) => {
       const { operationId, caller } = context

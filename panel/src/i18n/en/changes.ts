@@ -71,7 +71,7 @@ export const changes = {
   'change.host.drain_pause': 'Drain of the host paused',
   'change.host.drain_resume': 'Drain of the host resumed',
   'change.host.drain_cancel': 'Drain of the host canceled',
-  'change.host.undrain': 'Host opened for containers',
+  'change.host.undrain': 'Host opened for guests',
   'change.fleet.rotate_ca': 'Replacement of the certificate authority started',
   'change.fleet.rotate_ca_finish': 'Replacement of the certificate authority finished',
   'change.fleet.rotate_ca_cancel': 'Replacement of the certificate authority canceled',
