@@ -152,6 +152,9 @@ describe('the rotation of the CA with two gateways', function () {
     await waitFor(() => existsSync(join(stateOf(1), 'pki/next-authority.pem')), { what: 'the CA of the other gateway' })
     await waitFor(async () => (await read(1)).rotation.missing_gateways.length === 0, { what: 'both gateways' })
     await disturb(0)
+    const areOffline = ({ rotation }: Awaited<ReturnType<typeof read>>): boolean =>
+      rotation.missing_hosts.every(({ reason }) => reason === 'offline')
+    await waitFor(async () => areOffline(await read(1)), { what: 'the stopped hosts are shown as offline' })
     const { rotation } = await read(1)
     expect(rotation.state).to.equal('distributing')
     expect(rotation.missing_hosts.map(({ name, reason }) => `${name}: ${reason}`)).to.have.members([

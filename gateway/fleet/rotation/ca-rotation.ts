@@ -157,9 +157,8 @@ export class CaRotation implements FleetRotation {
     const rotation = this.#rotation.value
     if (this.#closed || rotation === undefined) return
     try {
-      if (rotation) await this.#follow(rotation)
       // A gateway without the new CA must not hold the lease: it could not encrypt the CA for gateways that lack it.
-      if (isActive(rotation) && this.options.authority.next?.fingerprint !== rotation.to) return
+      if (rotation && !(await this.#follow(rotation))) return
       // Until all hosts are known, missing hosts would count as removed.
       if (!this.options.watched.isComplete || !(await this.lease.take())) return
       if (!rotation || !this.#hasWork(rotation)) return
@@ -179,15 +178,20 @@ export class CaRotation implements FleetRotation {
     return isActive(rotation) || [...watched.watchers()].some(hasStep)
   }
 
-  /** Applies the state of the rotation to this gateway, and confirms it. */
-  async #follow(rotation: Rotation): Promise<void> {
+  /**
+   * Applies the state of the rotation to this gateway, and confirms it.
+   * @returns false if the gateway needs the new CA and has not received it yet
+   */
+  async #follow(rotation: Rotation): Promise<boolean> {
     const { authority } = this.options
     const { state, to } = rotation
-    if (state === 'ended') return authority.replaceByNext(to)
-    if (state === 'canceled') return authority.discardNext(to)
-    if (authority.next?.fingerprint !== to && !(await this.#receive(rotation))) return
+    if (state === 'ended') await authority.replaceByNext(to)
+    if (state === 'canceled') await authority.discardNext(to)
+    if (!isActive(rotation)) return true
+    if (authority.next?.fingerprint !== to && !(await this.#receive(rotation))) return false
     await authority.joinWithNext(state === 'ending')
     await this.#confirm(rotation)
+    return true
   }
 
   /** Stores the next CA. @returns false if no gateway has encrypted it for this one yet */
