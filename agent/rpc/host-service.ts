@@ -19,7 +19,7 @@ export interface HostServiceParts {
 
 export interface UpgradeParts {
   readonly packages: AgentPackages
-  /** Returns the trusted CA with this fingerprint, in PEM. If there is none, returns the CA of the host's certificate. */
+  /** Returns the trusted CA with this fingerprint, in PEM. Default: the CA that issued the host's certificate. */
   readonly readAuthority: (fingerprint: string) => string
 }
 

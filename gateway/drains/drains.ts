@@ -8,15 +8,7 @@ import { statusOf } from '../fleet/guest-status.js'
 import { StoredDocument } from '../store/document.js'
 import { Lease } from '../store/lease.js'
 import type { Store } from '../store/store.js'
-import {
-  isActive,
-  isMoving,
-  newDrainedGuest,
-  resultOf,
-  type Drain,
-  type DrainedGuest,
-  type DrainsByHost,
-} from './drain.js'
+import { isActive, newDrainedGuest, resultOf, type Drain, type DrainedGuest, type DrainsByHost } from './drain.js'
 import { planCommand, planReturn, refuseSecondDrain, type DrainCommand } from './plan-command.js'
 import {
   failMove,
@@ -198,7 +190,7 @@ export class Drains {
 
 /** True for drains that the worker must continue or end. */
 function isUnfinished(drain: Drain): boolean {
-  return isActive(drain) || drain.endedAtMs === 0 || isMoving(drain)
+  return isActive(drain) || drain.endedAtMs === 0
 }
 
 function isOfStore(error: unknown): boolean {

@@ -29,10 +29,13 @@ export function planReturn(drain: Drain | undefined): Drain {
   if (drain.guests.some(({ state }) => state === 'moving'))
     throw conflict('drain_running', 'containers are still moving away: cancel the drain and wait for the last move')
   const guests = drain.guests.map((guest) =>
-    guest.state === 'moved' ? retried({ ...guest, toHostId: '' }) : leave(guest, guest.message),
+    guest.state === 'moved' ? retried({ ...guest, toHostId: '' }) : leave(guest, stayed),
   )
   return { ...drain, direction: 'back', state: 'running', endedAtMs: 0, guests }
 }
+
+/** Differs from `canceled`, so that `resume` does not try to return a container that has never left. */
+const stayed = 'the container did not leave the host'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
   pause: (drain) => {

@@ -20,7 +20,7 @@ export class GatewayLeaves {
     return leaves
   }
 
-  /** Returns the certificate of the CA with this fingerprint, or of the first CA if there is none. */
+  /** Returns the certificate that the CA with this fingerprint issued, or that of the first CA if this CA is not trusted. */
   of(fingerprint: string | undefined): KeyedCertificate {
     const leaf = this.#leaves.get(this.authority.of(fingerprint).fingerprint) ?? [...this.#leaves.values()][0]!
     return leaf.current

@@ -16,7 +16,7 @@ export class Challenges {
 
   constructor(private readonly documents: Pick<TlsDocuments, 'challenge'>) {}
 
-  /** Returns the challenge that the certificate authority may request now. `undefined`: there is none. */
+  /** Returns the challenge that the certificate authority may request now. `undefined` if no challenge is open. */
   current(method?: ChallengeMethod): OpenChallenge | undefined {
     const open = this.documents.challenge.value
     if (!open || open.untilMs <= Date.now()) return undefined
