@@ -206,6 +206,8 @@ describe('the commands for a drain', () => {
       'running',
       0,
     ])
+    const canceled = planReturn(planCommand(drain([guests[0]!, guests[2]!]), 'cancel'))
+    expect(states(planCommand(planCommand(canceled, 'pause'), 'resume'))).to.equal('a waiting, c skipped')
     expect(() => planReturn(back))
       .to.throw()
       .with.property('code', 'invalid_state')
