@@ -214,7 +214,7 @@ describe('a terminal in the panel', function () {
     await TerminalPage.prepare(page.context())
     await page.reload()
     await lab.show(page, `/containers/${guest.id}/console`)
-    await page.getByRole('heading', { name: 'The guest is stopped' }).waitFor()
+    await page.getByRole('heading', { name: 'The guest is stopped', exact: true }).waitFor()
     await page.locator('.empty').getByRole('button', { name: 'Start' }).click()
     await new TerminalPage(page).state('open')
   })

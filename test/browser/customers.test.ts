@@ -42,7 +42,7 @@ describe('customers in the panel', () => {
 
   it('can log in with their link, and see only their own guest', async function () {
     const page = await enter()
-    await page.getByRole('heading', { name: 'mine' }).waitFor()
+    await page.getByRole('heading', { name: 'mine', exact: true }).waitFor()
     for (const path of paths()) {
       await lab.show(page, path)
       const text = await page.locator('body').innerText()

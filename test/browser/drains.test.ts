@@ -38,7 +38,7 @@ describe('draining a host in the panel', () => {
     await lab.picture(page, 'drain-wide')
     expect(lab.gateway.fleet.view.findGuest('first')?.hostId).to.equal('host-b')
     await page.getByRole('button', { name: 'Bring guests back' }).click()
-    await page.getByRole('heading', { name: 'Guests return to this host' }).waitFor()
+    await page.getByRole('heading', { name: 'Guests return to this host', exact: true }).waitFor()
     await page.getByText('Complete: 2 of 3 guests moved.').waitFor()
     expect(lab.gateway.fleet.view.findGuest('first')?.hostId).to.equal('host-a')
   })
@@ -59,7 +59,7 @@ describe('draining a host in the panel', () => {
   it('is accessible and translated in Chinese, and fits a phone', async () => {
     page = await lab.logIn({ language: 'zh', screen: 'phone' })
     await lab.show(page, '/hosts/host-a')
-    await page.getByRole('heading', { name: '实例正在离开本主机' }).waitFor()
+    await page.getByRole('heading', { name: '实例正在离开本主机', exact: true }).waitFor()
     expect(await tooWide(page)).to.equal(false)
     expect(await findingsOf(page)).to.deep.equal([])
   })

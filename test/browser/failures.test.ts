@@ -31,7 +31,7 @@ describe('the panel with missing scripts or data', function () {
     await lab.picture(page, 'load-failed-wide')
     await page.unroute(hostsScript)
     await loadFailed().getByRole('button', { name: 'Try again' }).click()
-    await page.getByRole('heading', { name: 'Hosts', level: 1 }).waitFor()
+    await page.getByRole('heading', { name: 'Hosts', level: 1, exact: true }).waitFor()
   })
 
   it('reloads the page, but only once, if the gateway has another version', async () => {

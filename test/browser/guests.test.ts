@@ -31,7 +31,7 @@ describe('guests in the panel', () => {
     await lab.picture(page, 'created-wide')
     expect((await names()).filter((name) => name === 'made')).to.have.length(1)
     await page.getByRole('link', { name: 'Open guest' }).click()
-    await page.getByRole('heading', { name: 'made' }).waitFor()
+    await page.getByRole('heading', { name: 'made', exact: true }).waitFor()
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
@@ -96,7 +96,7 @@ describe('guests in the panel', () => {
     await page.getByRole('option', { name: 'needle' }).waitFor()
     await lab.picture(page, 'palette-wide')
     await page.keyboard.press('Enter')
-    await page.getByRole('heading', { name: 'needle' }).waitFor()
+    await page.getByRole('heading', { name: 'needle', exact: true }).waitFor()
     await lab.show(page, '/containers')
     await page.keyboard.press('/')
     await page.keyboard.type(String(body.data.ip))
@@ -154,7 +154,7 @@ describe('guests in the panel', () => {
     await delay(300) // twice the delay after which the page writes a filter into its URL
     expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
     release()
-    await own.getByRole('heading', { name: 'followed' }).waitFor()
+    await own.getByRole('heading', { name: 'followed', exact: true }).waitFor()
     expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
     await own.context().close()
   })

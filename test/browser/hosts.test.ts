@@ -171,7 +171,7 @@ describe('adding a host in the panel', () => {
     const dialog = page.getByRole('dialog')
     await dialog.locator('#host-name').fill('renamed')
     await dialog.getByRole('button', { name: 'Save' }).click()
-    await page.getByRole('heading', { name: 'renamed' }).waitFor()
+    await page.getByRole('heading', { name: 'renamed', exact: true }).waitFor()
   })
 
   it('is accessible and translated in Chinese, and fits a phone', async () => {

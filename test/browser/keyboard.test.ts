@@ -68,7 +68,7 @@ describe('the panel, used only with the keyboard,', function () {
 
   it('permits creating a guest, opening its terminal and leaving it', async () => {
     for (const key of ['g', 'c']) await press(key)
-    await page.getByRole('heading', { name: 'Guests', level: 1 }).waitFor()
+    await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
     await tabTo(page.locator('#main-content').getByRole('link', { name: 'New guest' }).first())
     await press('Enter')
     await tabTo(page.locator('#name'))
@@ -78,7 +78,7 @@ describe('the panel, used only with the keyboard,', function () {
     await page.getByText('Done', { exact: true }).first().waitFor()
     await tabTo(page.getByRole('link', { name: 'Open guest' }))
     await press('Enter')
-    await page.getByRole('heading', { name: 'by-keys' }).waitFor()
+    await page.getByRole('heading', { name: 'by-keys', exact: true }).waitFor()
     await tabTo(page.getByRole('navigation', { name: 'Sections of the guest' }).getByRole('link', { name: 'Console' }))
     await press('Enter')
     const view = new TerminalPage(page)
@@ -124,7 +124,7 @@ describe('the panel, used only with the keyboard,', function () {
     await tabTo(page.locator('#confirm-typed'))
     await page.keyboard.type('by-keys')
     await press('Enter')
-    await page.getByRole('heading', { name: 'Guests', level: 1 }).waitFor()
+    await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
     await waitFor(async () => (await lab.gateway.request('GET', '/containers/by-keys')).status === 404, {
       what: 'deleted',
     })
@@ -142,6 +142,6 @@ describe('the panel, used only with the keyboard,', function () {
     await page.getByRole('combobox', { name: /^Find a page/ }).waitFor()
     await page.keyboard.type('images')
     await press('Enter')
-    await page.getByRole('heading', { name: 'Images', level: 1 }).waitFor()
+    await page.getByRole('heading', { name: 'Images', level: 1, exact: true }).waitFor()
   })
 })

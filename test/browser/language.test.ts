@@ -37,7 +37,7 @@ describe('the language of the panel', function () {
     expect(await page.evaluate(readForm)).to.deep.equal(filled)
     await choose(page, /^Account:/, '中文')
     await page.reload()
-    await page.getByRole('heading', { name: '新建实例' }).waitFor()
+    await page.getByRole('heading', { name: '新建实例', exact: true }).waitFor()
     await page.context().close()
   })
 

@@ -63,7 +63,7 @@ describe('logging in to the panel', () => {
     await dialog.locator('#password').fill(password)
     await lab.picture(page, 'login-again-wide')
     await dialog.getByRole('button', { name: 'Log in' }).click()
-    await page.getByRole('heading', { name: 'Creating kept' }).waitFor()
+    await page.getByRole('heading', { name: 'Creating kept', exact: true }).waitFor()
     await page.context().close()
   })
 

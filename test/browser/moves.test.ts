@@ -201,7 +201,7 @@ describe('moving a container to another host in the panel', () => {
     }
     await expectFine()
     await page.getByRole('button', { name: '检查迁移' }).click()
-    await page.getByRole('heading', { name: '将 phoned 迁移到 host-b？' }).waitFor()
+    await page.getByRole('heading', { name: '将 phoned 迁移到 host-b？', exact: true }).waitFor()
     const [, before, after, result] = await cellsOf(page.getByRole('dialog'), 'TCP 22 的公网端口')
     expect([before, result]).to.deep.equal([String(guest.portMappings[0]!.hostPort), '有变化'])
     expect(after).to.match(/^\d+$/).and.not.to.equal(before)

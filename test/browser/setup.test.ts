@@ -48,7 +48,7 @@ describe('the first administrator of a gateway', function () {
     await page.getByRole('button', { name: 'Set up' }).click()
     await page.locator('#main-content h1').waitFor()
     console.log(`      in ${Math.round(performance.now() - begun)} ms from the link`)
-    await page.getByRole('heading', { name: 'First steps' }).waitFor()
+    await page.getByRole('heading', { name: 'First steps', exact: true }).waitFor()
     await lab.picture(page, 'first-steps-wide')
     await page.context().close()
 
@@ -56,7 +56,7 @@ describe('the first administrator of a gateway', function () {
     for (const screen of ['wide', 'phone'] as const) {
       const other = await (await lab.open({ screen })).newPage()
       expect((await other.goto(link))?.status(), 'as a page that does not exist').to.equal(404)
-      await other.getByRole('heading', { name: 'Invalid link' }).waitFor()
+      await other.getByRole('heading', { name: 'Invalid link', exact: true }).waitFor()
       expect(await other.locator('#password').count(), 'nothing to fill in').to.equal(0)
       expect(await tooWide(other)).to.equal(false)
       await lab.picture(other, `setup-used-${screen}`)

@@ -71,7 +71,7 @@ describe('upgrading hosts in the panel', () => {
     await page.getByText('Complete: 2 of 2 hosts done.').waitFor()
     await page.getByRole('button', { name: 'Roll back' }).click()
     for (const hostId of hosts) await upgrades.complete(hostId, 2)
-    await page.getByRole('heading', { name: 'Rollback of all hosts' }).waitFor()
+    await page.getByRole('heading', { name: 'Rollback of all hosts', exact: true }).waitFor()
     await page.getByText('Complete: 2 of 2 hosts done.').waitFor()
     expect(lab.gateway.fleet.findHost('host-b')?.description?.version).to.equal(earlierVersion)
   })
