@@ -5,7 +5,6 @@ import type { Authority } from '../pki/authority.js'
 import { FleetAuthority } from '../pki/fleet-authority.js'
 import { GatewayLeaves } from '../pki/gateway-leaves.js'
 import type { Store } from '../store/store.js'
-import { BerthError } from '../../shared/errors.js'
 import { distrustMs } from '../store/plan-visibility.js'
 import { AgentConnector } from './agents/agent-connector.js'
 import { CertificateKeeper } from './certificates.js'
@@ -44,6 +43,7 @@ import { JoinTokens } from './join-tokens.js'
 import type { ListeningSockets } from '../sockets/listening-sockets.js'
 import { PauseWatch } from './pause-watch.js'
 import { UnlistedOperations } from './unlisted-operations.js'
+import { UnreportedGuests } from './unreported-guests.js'
 import { FleetState } from './view.js'
 import { ViewWaits } from './view-waits.js'
 import { WatchedHosts } from './watched-hosts.js'
@@ -87,6 +87,7 @@ export class GatewayFleet implements Fleet {
   readonly #keeper: CertificateKeeper
   readonly #pauses = new PauseWatch(() => this.#wasPaused())
   readonly #unlisted: UnlistedOperations
+  readonly #unreported: UnreportedGuests
   readonly #mover: GuestMover
   readonly #decider: MoveDecider
   readonly #join: JoinEndpoint
@@ -141,7 +142,7 @@ export class GatewayFleet implements Fleet {
       watched,
       caDays: config.certificates.ca_days,
       gateways: options.gateways,
-      isInUse: (fingerprint) => this.#isInUse(fingerprint, leaves),
+      isInUse: (fingerprint) => watched.useLeaf(fingerprint, leaves.of(fingerprint).serial),
       checkHosts: () => this.#keeper.check(),
     })
     this.#keeper = new CertificateKeeper({
@@ -203,6 +204,7 @@ export class GatewayFleet implements Fleet {
     this.#decider = new MoveDecider({ view, watched, owners, moves, log, reached })
     this.#waits = new ViewWaits(view, callTimeoutMs)
     this.#unlisted = new UnlistedOperations({ view, log, watched })
+    this.#unreported = new UnreportedGuests({ view, registry, watched })
     store.visibility.onShowing((revision) => this.#waits.revision(revision, distrustMs))
   }
 
@@ -280,15 +282,6 @@ export class GatewayFleet implements Fleet {
     return this.#watched.expectedConnections(guestRef)
   }
 
-  /** True if connections to hosts with a certificate of this CA use such a certificate for the gateway, too. */
-  #isInUse(fingerprint: string, leaves: GatewayLeaves): boolean {
-    const { serial } = leaves.of(fingerprint)
-    return [...this.#watched.watchers()].every(
-      ({ host, liveConnection }) =>
-        host.record.issuer !== fingerprint || !liveConnection || liveConnection.target.leaf.serial === serial,
-    )
-  }
-
   /** Replaces all connections after a pause of this process. They may be broken although no error was reported. */
   #wasPaused(): void {
     this.options.log.warn('the gateway process was paused; it connects to all hosts again')
@@ -301,23 +294,8 @@ export class GatewayFleet implements Fleet {
     return creation
   }
 
-  async findUnreported(ref: string): Promise<{ uuid: string; hostName: string } | undefined> {
-    const held = await this.#registry.find(ref)
-    const host = held && this.view.findHost(held.hostId)
-    if (!host) return undefined
-    const exists = host.state !== 'online' || (await this.#hasGuest(host.id, held.uuid))
-    return exists ? { uuid: held.uuid, hostName: host.name } : undefined
-  }
-
-  /** Asks a host whether it has a guest. @throws {BerthError} `host_offline`, `agent_timeout` */
-  async #hasGuest(hostId: string, uuid: string): Promise<boolean> {
-    try {
-      await this.agent(hostId).guests.getGuestUsage({ uuid })
-      return true
-    } catch (error) {
-      if (error instanceof BerthError && error.kind === 'not_found') return false
-      throw error
-    }
+  findUnreported(ref: string): ReturnType<Fleet['findUnreported']> {
+    return this.#unreported.find(ref)
   }
 
   planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {

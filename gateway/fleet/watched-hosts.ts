@@ -95,6 +95,18 @@ export class WatchedHosts {
     return this.#watchers.get(hostId)?.connection?.peer()
   }
 
+  /**
+   * Returns true if all present connections to hosts whose certificate this CA issued show the gateway's certificate
+   * with this serial number.
+   * @param issuer fingerprint of the CA
+   */
+  useLeaf(issuer: string, serial: string): boolean {
+    return [...this.#watchers.values()].every(
+      ({ host, liveConnection }) =>
+        host.record.issuer !== issuer || !liveConnection || liveConnection.target.leaf.serial === serial,
+    )
+  }
+
   stop(): void {
     this.#stopped = true
     for (const watcher of this.#watchers.values()) watcher.stop()
