@@ -200,7 +200,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...routingRoutes(fleet),
     ...addressRoutes(fleet),
     ...taskRoutes({ fleet, time }),
-    ...hostRoutes({ fleet, time }),
+    ...hostRoutes({ fleet, drains: more.drains, time }),
     hostUpgradeRoute({ fleet, time }),
     ...gatewayRoutes({ gateways: more.gateways, time }),
     ...fleetCaRoutes({ fleet, time }),

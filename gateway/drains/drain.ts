@@ -4,38 +4,51 @@ import type { DrainResult } from '../fleet/host-record.js'
 export const drainStates = ['running', 'paused', 'canceled', 'done'] as const
 export type DrainState = (typeof drainStates)[number]
 
-export const drainedGuestStates = ['waiting', 'moving', 'moved', 'failed', 'skipped'] as const
+/** `move`: containers move to other hosts. `stop`: containers stay on the host and are shut down. */
+export const drainModes = ['move', 'stop'] as const
+export type DrainMode = (typeof drainModes)[number]
+
+/** `active`: the container is being moved, stopped or started. `done`: it has been. */
+export const drainedGuestStates = ['waiting', 'active', 'done', 'failed', 'skipped'] as const
 export type DrainedGuestState = (typeof drainedGuestStates)[number]
 
-/** `away`: containers leave the host. `back`: containers that have left the host return to it. */
+/**
+ * `away`: containers leave the host, or are stopped. `back`: containers that have left the host return to it, or those
+ * that were stopped are started.
+ */
 export type DrainDirection = 'away' | 'back'
 
-/** A container in a drain, and the result of its move. */
+/** A container in a drain, and the result of its move, stop or start. */
 export interface DrainedGuest {
   readonly uuid: string
   readonly name: string
   readonly state: DrainedGuestState
-  /** Id of the last move, which is also the id of its task. Empty before the first attempt. */
-  readonly moveId: string
+  /** Task of the last move, stop or start. Empty: none was ordered, for example because the container was stopped already. */
+  readonly taskId: string
   readonly attempts: number
   /** Earliest time of the next attempt, in ms since 1970. */
   readonly retryAtMs: number
-  /** Host to which the container was moved. Empty until then. */
+  /** Hosts to which earlier attempts failed. The next attempt prefers other hosts. */
+  readonly refusedBy: readonly string[]
+  /** Host to which the container moves or was moved. Empty until the target is chosen. */
   readonly toHostId: string
-  /** Reason why the container was not moved, or why the last attempt failed. */
+  /** Reason why nothing was done, or why the last attempt failed. */
   readonly message: string
 }
 
-/** A stored drain: the moves of all containers away from one host, or back to it. */
+/** A stored drain: all containers of one host leave it or are stopped, or the reverse. */
 export interface Drain {
   readonly id: string
   readonly hostId: string
   readonly state: DrainState
+  readonly mode: DrainMode
   readonly direction: DrainDirection
-  /** Number of containers that move at the same time. */
+  /** Number of containers that are moved, stopped or started at the same time. */
   readonly parallel: number
   /** Limit of each transfer in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number
+  /** Time in ms since 1970 after which no further container is moved or stopped. 0: never. */
+  readonly deadlineMs: number
   readonly guests: readonly DrainedGuest[]
   readonly startedBy: string
   readonly startedAtMs: number
@@ -43,13 +56,14 @@ export interface Drain {
   readonly endedAtMs: number
 }
 
-export function resultOf({ id, direction, state, guests, endedAtMs }: Drain): DrainResult {
+export function resultOf({ id, mode, direction, state, guests, endedAtMs }: Drain): DrainResult {
   const count = (wanted: DrainedGuestState): number => guests.filter((guest) => guest.state === wanted).length
   return {
     id,
+    mode,
     direction,
     state,
-    moved: count('moved'),
+    done: count('done'),
     failed: count('failed'),
     skipped: count('skipped'),
     endedAtMs,
@@ -60,14 +74,24 @@ export function resultOf({ id, direction, state, guests, endedAtMs }: Drain): Dr
 export type DrainsByHost = Readonly<Record<string, Drain>>
 
 export function newDrainedGuest({ uuid, name }: { readonly uuid: string; readonly name: string }): DrainedGuest {
-  return { uuid, name, state: 'waiting', moveId: '', attempts: 0, retryAtMs: 0, toHostId: '', message: '' }
+  return {
+    uuid,
+    name,
+    state: 'waiting',
+    taskId: '',
+    attempts: 0,
+    retryAtMs: 0,
+    refusedBy: [],
+    toHostId: '',
+    message: '',
+  }
 }
 
-/** True while the drain may still move containers without a command of an operator. */
+/** True while the drain may still change containers without a command of an operator. */
 export function isActive(drain: Drain): boolean {
-  return drain.state === 'running' || drain.state === 'paused' || isMoving(drain)
+  return drain.state === 'running' || drain.state === 'paused' || hasActive(drain)
 }
 
-export function isMoving(drain: Drain): boolean {
-  return drain.guests.some(({ state }) => state === 'moving')
+export function hasActive(drain: Drain): boolean {
+  return drain.guests.some(({ state }) => state === 'active')
 }

@@ -1,23 +1,28 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import { SingleFlight } from '../../shared/async/single-flight.js'
+import { KeyedSingleFlight, SingleFlight } from '../../shared/async/single-flight.js'
 import { BerthError, describeError, toBerthError } from '../../shared/errors.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import type { Fleet, GuestView } from '../fleet/contract.js'
 import { statusOf } from '../fleet/guest-status.js'
+import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { StoredDocument } from '../store/document.js'
 import { Lease } from '../store/lease.js'
 import type { Store } from '../store/store.js'
-import { isActive, newDrainedGuest, resultOf, type Drain, type DrainedGuest, type DrainsByHost } from './drain.js'
+import { newDrainedGuest, resultOf, type Drain, type DrainedGuest, type DrainMode, type DrainsByHost } from './drain.js'
 import { planCommand, planReturn, refuseSecondDrain, type DrainCommand } from './plan-command.js'
 import {
-  failMove,
+  failTask,
   forgetOldest,
   planDrain,
   recordTarget,
   type DrainedGuestFacts,
+  isBusy,
   type DrainFacts,
+  type TaskFailure,
 } from './plan-drain.js'
+
+type OrderCase = SubmitOperationRequest['order']
 
 export interface DrainsOptions {
   readonly store: Store
@@ -26,28 +31,33 @@ export interface DrainsOptions {
   readonly leaseMs?: number
   /** Interval in ms of checks of the current drains. Default: 1 s. */
   readonly everyMs?: number
-  /** Pause in ms between two attempts to move a container. Default: 30 s. */
+  /** Pause in ms between two attempts to move, stop or start a container. Default: 30 s. */
   readonly retryMs?: number
 }
 
 export interface DrainRequest {
   readonly id: string
   readonly hostId: string
+  readonly mode: DrainMode
   readonly parallel: number
   readonly bandwidthMbps: number
+  /** Time in ms since 1970 after which no further container is moved or stopped. 0: never. */
+  readonly deadlineMs: number
   readonly startedBy: string
 }
 
 /**
- * Moves all containers of a host to other hosts, a few at a time, and back. The state is in the store, and only one
- * gateway at a time works on it. Create the object before `store.start()`.
+ * Moves all containers of a host to other hosts, a few at a time, and back, or stops them and starts them again. The
+ * state is in the store, and only one gateway at a time works on it. Create the object before `store.start()`.
  */
 export class Drains {
   readonly #document: StoredDocument<DrainsByHost>
-  /** The gateway that holds this lease moves the containers. All others only read the state. */
+  /** The gateway that holds this lease orders the tasks. All others only read the state. */
   readonly lease: Lease
   readonly #retryMs: number
   readonly #working = new SingleFlight()
+  /** Orders in progress, by id of the task. */
+  readonly #orders = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #closed = false
 
@@ -77,11 +87,12 @@ export class Drains {
     this.#closed = true
     clearInterval(this.#timer)
     await this.#working.settled()
+    await Promise.all(this.#orders.keys.map((taskId) => this.#orders.settled(taskId)))
     await this.lease.release().catch(() => undefined) // if this fails, the lease expires
   }
 
   /**
-   * Closes a host for new containers, and begins to move its containers to other hosts. A repeated call with the same
+   * Closes a host for new containers, and begins to move its containers to other hosts, or to stop them. A repeated call with the same
    * id changes nothing.
    * @throws {BerthError} `drain_running`, `not_found`, `store_unavailable`
    */
@@ -99,34 +110,42 @@ export class Drains {
 
   /** @throws {BerthError} `invalid_state`, `not_found`, `store_unavailable` */
   async command(fleet: Fleet, hostId: string, command: DrainCommand): Promise<Drain> {
-    const drain = await this.#update(hostId, (old) => planCommand(old, command))
-    if (command === 'resume' && drain.direction === 'away') await fleet.hosts.updateHost(hostId, { draining: true })
-    return drain
+    if (command === 'resume' && planCommand(this.find(hostId), command).direction === 'away')
+      await fleet.hosts.updateHost(hostId, { draining: true })
+    return this.#update(hostId, (old) => planCommand(old, command))
+  }
+
+  /** @throws {BerthError} `drain_running` if a drain of the host would be disturbed by opening or closing the host */
+  refuseDisturbance(hostId: string): void {
+    refuseSecondDrain(this.find(hostId))
   }
 
   /**
-   * Opens a host for new containers again, and cancels its drain.
-   * @param options.bringBack true: the containers that the drain has moved away return to the host
+   * Cancels the drain of a host, and opens the host for new containers again. If the second step fails, a repeated call
+   * completes it.
+   * @param options.bringBack true: the containers that the drain has moved away return to the host, and those that it
+   * has stopped are started
    * @returns undefined if the host was never drained
    * @throws {BerthError} `invalid_state`, `drain_running`, `not_found`, `store_unavailable`
    */
   async undrain(fleet: Fleet, hostId: string, { bringBack }: { bringBack: boolean }): Promise<Drain | undefined> {
-    if (bringBack) planReturn(this.find(hostId))
+    const before = this.find(hostId)
+    const isCancelable = before?.direction === 'away' && ['running', 'paused'].includes(before.state)
+    const plan = bringBack ? planReturn : (old: Drain | undefined) => planCommand(old, 'cancel')
+    const drain = bringBack || isCancelable ? await this.#update(hostId, plan) : before
     await fleet.hosts.updateHost(hostId, { draining: false })
-    if (bringBack) return this.#update(hostId, planReturn)
-    const drain = this.find(hostId)
-    const isCancelable = drain?.direction === 'away' && ['running', 'paused'].includes(drain.state)
-    return isCancelable ? this.#update(hostId, (old) => planCommand(old, 'cancel')) : drain
+    return drain
   }
 
   async #work(fleet: Fleet): Promise<void> {
     try {
-      if (this.#closed || !fleet.isComplete || !this.all.some(isUnfinished)) return
+      const needsWork = (drain: Drain): boolean => drain.endedAtMs === 0 || !isRecorded(fleet, drain)
+      if (this.#closed || !fleet.isComplete || !this.all.some(needsWork)) return
       // Without this wait, hosts that are about to connect would count as offline.
       await fleet.expectedConnections()
       if (!(await this.lease.take())) return
       await this.#forgetRemovedHosts(fleet)
-      await Promise.all(this.all.filter(isUnfinished).map((drain) => this.#advance(fleet, drain)))
+      await Promise.all(this.all.filter(needsWork).map((drain) => this.#advance(fleet, drain)))
     } catch (error) {
       this.options.log.debug({ reason: describeError(error) }, 'continuing the drains failed')
     }
@@ -141,33 +160,38 @@ export class Drains {
   }
 
   async #advance(fleet: Fleet, before: Drain): Promise<void> {
-    const facts = { ...factsOf(fleet, before.hostId), retryMs: this.#retryMs }
+    const isExpecting = !isBusy(before) && (await fleet.isExpecting(before.hostId))
+    const facts = { ...factsOf(fleet, before.hostId), isExpecting, retryMs: this.#retryMs }
     const planned = planDrain(before, facts)
-    // The result is recorded first, so that its event is not lost if this gateway dies before the next line.
-    if (planned.endedAtMs !== 0 && before.endedAtMs === 0) await this.#recordEnd(fleet, planned)
-    const drain =
-      planned === before ? before : await this.#update(before.hostId, (old) => old && planDrain(old, facts), this.lease)
-    const moving = drain.guests.filter(({ state }) => state === 'moving')
-    await Promise.all(moving.map((guest) => this.#order(fleet, drain, guest)))
+    const drain = planned === before ? before : await this.#change(before, (old) => planDrain(old, facts))
+    if (drain.endedAtMs !== 0) return this.#recordEnd(fleet, drain)
+    // Orders are not awaited: a slow host must not hold up the other drains.
+    for (const guest of drain.guests)
+      if (guest.state === 'active') void this.#orders.run(guest.taskId, () => this.#order(fleet, drain, guest))
   }
 
-  /** Orders the move of a container, unless an earlier call, maybe by another gateway, has done so. */
-  async #order(fleet: Fleet, drain: Drain, { uuid, moveId, toHostId }: DrainedGuest): Promise<void> {
+  /** Orders the task of a container, unless an earlier call, maybe by another gateway, has done so. */
+  async #order(fleet: Fleet, drain: Drain, { uuid, taskId, toHostId, refusedBy }: DrainedGuest): Promise<void> {
     const guest = fleet.view.findGuest(uuid)
-    if (!guest || fleet.view.findOperation(moveId)) return
-    const { bandwidthMbps, startedBy: requestedBy } = drain
-    const wanted = drain.direction === 'back' ? drain.hostId : undefined
+    if (!guest || fleet.view.findOperation(taskId)) return
     try {
-      const plan = await fleet.moveGuest({ operationId: moveId, guest, toHostId: wanted, bandwidthMbps, requestedBy })
-      if (plan.toHostId !== toHostId) await this.#change(drain, (old) => recordTarget(old, moveId, plan.toHostId))
+      if (drain.mode === 'stop') return await switchPower(fleet, drain, { guest, taskId })
+      const target = await beginMove(fleet, drain, { guest, taskId, refusedBy })
+      if (target !== toHostId) await this.#change(drain, (old) => recordTarget(old, taskId, target))
     } catch (error) {
-      // It is not known whether the move has begun. The next check orders it again with the same id.
+      // It is not known whether the task has begun. The next check orders it again with the same id.
       if (error instanceof UnansweredError || isOfStore(error)) return
       const failure = { ...describeFailure(error), retryAtMs: Date.now() + this.#retryMs }
-      await this.#change(drain, (old) => failMove(old, moveId, failure))
+      await this.#change(drain, (old) => failTask(old, taskId, failure)).catch(this.#ignoreStore)
     }
   }
 
+  /** If a change is not stored, the next check plans it again. */
+  readonly #ignoreStore = (error: unknown): void => {
+    if (!isOfStore(error)) throw error
+  }
+
+  /** Records the result, from which the event is made. A repeated call changes nothing. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
     const { id, endedAtMs, ...result } = resultOf(drain)
     await fleet.hosts.recordDrain(drain.hostId, { id, endedAtMs, ...result })
@@ -188,24 +212,55 @@ export class Drains {
   }
 }
 
-/** True for drains that the worker must continue or end. */
-function isUnfinished(drain: Drain): boolean {
-  return isActive(drain) || drain.endedAtMs === 0
+interface GuestTask {
+  readonly guest: GuestView
+  readonly taskId: string
+}
+
+/** Begins the move of a container. @returns id of its target */
+async function beginMove(
+  fleet: Fleet,
+  drain: Drain,
+  { guest, taskId: operationId, refusedBy }: GuestTask & Pick<DrainedGuest, 'refusedBy'>,
+): Promise<string> {
+  const { bandwidthMbps, startedBy: requestedBy } = drain
+  const toHostId = drain.direction === 'back' ? drain.hostId : undefined
+  return (await fleet.moveGuest({ operationId, guest, toHostId, refusedBy, bandwidthMbps, requestedBy })).toHostId
+}
+
+/** Begins the graceful stop of a container, or its start if the drain is turned around. */
+async function switchPower(fleet: Fleet, drain: Drain, { guest, taskId: operationId }: GuestTask): Promise<void> {
+  const { uuid } = guest.guest
+  const order: OrderCase =
+    drain.direction === 'away'
+      ? { $case: 'stop', value: { uuid, force: false } }
+      : { $case: 'start', value: { uuid, liftBlock: false } }
+  const { operations } = fleet.agent(drain.hostId)
+  const { revision } = await operations.submitOperation({ operationId, requestedBy: drain.startedBy, order })
+  await fleet.reached(drain.hostId, revision)
+}
+
+/** True if the host shows the result of the drain. A removed host needs no result. */
+function isRecorded({ view }: Fleet, { id, hostId, endedAtMs }: Drain): boolean {
+  const host = view.findHost(hostId)
+  return host === undefined || (host.drained?.id === id && host.drained.endedAtMs === endedAtMs)
 }
 
 function isOfStore(error: unknown): boolean {
   return error instanceof BerthError && ['store_unavailable', 'lease_lost'].includes(error.code)
 }
 
-function describeFailure(error: unknown): { message: string; isFinal: boolean } {
-  const { message, code } = toBerthError(error, 'the move did not begin')
-  return { message, isFinal: ['unsupported', 'move_unsupported'].includes(code) }
+function describeFailure(error: unknown): Pick<TaskFailure, 'message' | 'kind'> {
+  const { message, code } = toBerthError(error, 'the task did not begin')
+  if (['unsupported', 'move_unsupported'].includes(code)) return { message, kind: 'final' }
+  return ['guest_moving', 'guest_busy'].includes(code) ? { message, kind: 'passing' } : { message }
 }
 
-function factsOf({ view }: Fleet, hostId: string): Omit<DrainFacts, 'retryMs'> {
+function factsOf({ view }: Fleet, hostId: string): Omit<DrainFacts, 'isExpecting' | 'retryMs'> {
   return {
-    factsOf: (guest) => guestFacts(view.findGuest(guest.uuid), view.findOperation(guest.moveId)?.operation),
+    factsOf: (guest) => guestFacts(view.findGuest(guest.uuid), view.findOperation(guest.taskId)?.operation),
     isHostOnline: view.findHost(hostId)?.state === 'online',
+    areAllOnline: view.hosts().every(({ state }) => state === 'online'),
     present: [...view.guestsOf(hostId)].map(({ guest }) => guest),
     newId: randomUUID,
     nowMs: Date.now(),
@@ -221,6 +276,7 @@ const unsettled: ReadonlySet<string> = new Set([
   'unknown',
 ])
 
-function guestFacts(found: GuestView | undefined, move: DrainedGuestFacts['move']): DrainedGuestFacts {
-  return { hostId: found?.hostId, isSettled: found !== undefined && !unsettled.has(statusOf(found)), move }
+function guestFacts(found: GuestView | undefined, task: DrainedGuestFacts['task']): DrainedGuestFacts {
+  const status = found === undefined ? 'unknown' : statusOf(found)
+  return { hostId: found?.hostId, isSettled: !unsettled.has(status), isStopped: status === 'stopped', task }
 }

@@ -1,7 +1,7 @@
 import { conflict } from '../../shared/errors.js'
-import { isActive, type Drain, type DrainedGuest } from './drain.js'
+import { hasActive, isActive, type Drain, type DrainedGuest } from './drain.js'
 
-/* Commands of an operator for a drain. A move that has begun continues after each command. */
+/* Commands of an operator for a drain. A task that has begun continues after each command. */
 
 export const drainCommands = ['pause', 'resume', 'cancel'] as const
 export type DrainCommand = (typeof drainCommands)[number]
@@ -19,35 +19,36 @@ export function refuseSecondDrain(drain: Drain | undefined): void {
 }
 
 /**
- * Turns a drain around: each container that it has moved away returns to the host. Containers that are still moving
- * are completed first.
- * @throws {BerthError} `invalid_state` if the drain has moved nothing
+ * Turns a drain around: each container that it has moved away returns to the host, and each that it has stopped is
+ * started. Containers that were stopped before stay so.
+ * @throws {BerthError} `invalid_state` if the drain has changed nothing, `drain_running`
  */
 export function planReturn(drain: Drain | undefined): Drain {
-  if (!drain || drain.direction === 'back' || !drain.guests.some(({ state }) => state === 'moved'))
-    throw conflict('invalid_state', 'no container can return: the last drain of the host has moved none away')
-  if (drain.guests.some(({ state }) => state === 'moving'))
-    throw conflict('drain_running', 'containers are still moving away: cancel the drain and wait for the last move')
-  const guests = drain.guests.map((guest) =>
-    guest.state === 'moved' ? retried({ ...guest, toHostId: '' }) : leave(guest, stayed),
-  )
-  return { ...drain, direction: 'back', state: 'running', endedAtMs: 0, guests }
+  if (!drain || drain.direction === 'back' || !drain.guests.some(isReturned))
+    throw conflict('invalid_state', 'no container can return: the last drain of the host has moved or stopped none')
+  if (hasActive(drain))
+    throw conflict(
+      'drain_running',
+      'containers are still being moved or stopped: cancel the drain and wait for its last task',
+    )
+  const guests = drain.guests.map((guest) => (isReturned(guest) ? retried(guest) : leave(guest, stayed)))
+  return { ...drain, direction: 'back', state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
 }
 
 /** Differs from `canceled`, so that `resume` does not try to return a container that has never left. */
-const stayed = 'the container did not leave the host'
+const stayed = 'the drain did not change the container'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
   pause: (drain) => {
     refuseUnless(drain, ['running'], 'paused')
     return { ...drain, state: 'paused' }
   },
-  // `resume` tries containers again whose moves have failed.
+  // `resume` tries containers again whose task has failed, also after the deadline.
   resume: (drain) => {
     const hasFailed = drain.guests.some(({ state }) => state === 'failed')
     refuseUnless(drain, hasFailed ? ['paused', 'canceled', 'done'] : ['paused', 'canceled'], 'resumed')
     const guests = drain.guests.map((guest) => (isRetried(guest) ? retried(guest) : guest))
-    return { ...drain, state: 'running', endedAtMs: 0, guests }
+    return { ...drain, state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
   },
   cancel: (drain) => {
     refuseUnless(drain, ['running', 'paused'], 'canceled')
@@ -63,12 +64,17 @@ function refuseUnless(drain: Drain, states: readonly Drain['state'][], done: str
     throw conflict('invalid_state', `the drain of the host is ${drain.state} and cannot be ${done}`)
 }
 
+/** True if the drain has moved or stopped the container. */
+function isReturned({ state, taskId }: DrainedGuest): boolean {
+  return state === 'done' && taskId !== ''
+}
+
 function isRetried({ state, message }: DrainedGuest): boolean {
   return state === 'failed' || (state === 'skipped' && message === canceled)
 }
 
 function retried(guest: DrainedGuest): DrainedGuest {
-  return { ...guest, state: 'waiting', attempts: 0, retryAtMs: 0, message: '' }
+  return { ...guest, state: 'waiting', attempts: 0, retryAtMs: 0, refusedBy: [], message: '' }
 }
 
 function leave(guest: DrainedGuest, message: string): DrainedGuest {

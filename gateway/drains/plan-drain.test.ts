@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { newDrainedGuest, type Drain, type DrainedGuest } from './drain.js'
 import { planCommand, planReturn, refuseSecondDrain } from './plan-command.js'
 import {
-  failMove,
+  failTask,
   forgetOldest,
   maxAttempts,
   mostRetained,
@@ -15,15 +15,17 @@ const guest = (name: string, fields: Partial<DrainedGuest> = {}): DrainedGuest =
   ...newDrainedGuest({ uuid: name, name }),
   ...fields,
 })
-const moving = (name: string, fields: Partial<DrainedGuest> = {}): DrainedGuest =>
-  guest(name, { state: 'moving', moveId: `move-${name}`, attempts: 1, ...fields })
+const active = (name: string, fields: Partial<DrainedGuest> = {}): DrainedGuest =>
+  guest(name, { state: 'active', taskId: `task-${name}`, attempts: 1, ...fields })
 const drain = (guests: readonly DrainedGuest[], fields: Partial<Drain> = {}): Drain => ({
   id: 'd',
   hostId: 'host',
   state: 'running',
+  mode: 'move',
   direction: 'away',
   parallel: 2,
   bandwidthMbps: 0,
+  deadlineMs: 0,
   guests,
   startedBy: 'test',
   startedAtMs: 1,
@@ -33,16 +35,19 @@ const drain = (guests: readonly DrainedGuest[], fields: Partial<Drain> = {}): Dr
 const at = (hostId: string | undefined, fields: Partial<DrainedGuestFacts> = {}): DrainedGuestFacts => ({
   hostId,
   isSettled: true,
-  move: undefined,
+  isStopped: false,
+  task: undefined,
   ...fields,
 })
-const task = (status: string, error = '') => ({ move: { status, error } })
+const task = (status: string, error = '') => ({ task: { status, error } })
 
 type Known = Readonly<Record<string, DrainedGuestFacts>>
 const plan = (given: Drain, known: Known, facts: Partial<DrainFacts> = {}): Drain =>
   planDrain(given, {
     factsOf: ({ name }) => known[name] ?? at('host'),
     isHostOnline: true,
+    areAllOnline: true,
+    isExpecting: false,
     present: [],
     newId: () => 'new',
     nowMs: 100,
@@ -57,52 +62,52 @@ describe('the plan of a drain', () => {
       'moves as many containers at the same time as allowed',
       [guest('a'), guest('b'), guest('c')],
       {},
-      'a moving, b moving, c waiting',
+      'a active, b active, c waiting',
     ],
     [
       'begins with the next container when another one has arrived',
-      [moving('a'), moving('b'), guest('c')],
+      [active('a'), active('b'), guest('c')],
       { a: at('other', task('done')) },
-      'a moved, b moving, c moving',
+      'a done, b active, c active',
     ],
     [
       'waits for the end of the task, also if the container is on the other host already',
-      [moving('a')],
+      [active('a')],
       { a: at('other', task('running')) },
-      'a moving',
+      'a active',
     ],
     [
       'counts a container as moved if its target has not reported it yet',
-      [moving('a')],
+      [active('a')],
       { a: at(undefined, task('done')) },
-      'a moved',
+      'a done',
     ],
-    ['tries a failed move again', [moving('a')], { a: at('host', task('failed', 'no space')) }, 'a waiting'],
+    ['tries a failed move again', [active('a')], { a: at('host', task('failed', 'no space')) }, 'a waiting'],
     [
       'gives up after the last attempt',
-      [moving('a', { attempts: maxAttempts })],
+      [active('a', { attempts: maxAttempts })],
       { a: at('host', task('failed', 'no space')) },
       'a failed',
     ],
     [
       'does not repeat a move that an operator has canceled',
-      [moving('a')],
+      [active('a')],
       { a: at('host', task('canceled')) },
       'a failed',
     ],
     [
       'does not move a container again that an operator has moved back',
-      [moving('a')],
+      [active('a')],
       { a: at('host', task('done')) },
       'a failed',
     ],
-    ['skips a deleted container', [guest('a'), guest('b')], { a: at(undefined) }, 'a skipped, b moving'],
-    ['counts a container that an operator has moved', [guest('a')], { a: at('other') }, 'a moved'],
+    ['skips a deleted container', [guest('a'), guest('b')], { a: at(undefined) }, 'a skipped, b active'],
+    ['counts a container that an operator has moved', [guest('a')], { a: at('other') }, 'a done'],
     [
       'waits for a container that is being started',
       [guest('a'), guest('b')],
       { a: at('host', { isSettled: false }) },
-      'a waiting, b moving',
+      'a waiting, b active',
     ],
     ['waits before the next attempt', [guest('a', { retryAtMs: 101 })], {}, 'a waiting'],
   ] satisfies [string, DrainedGuest[], Known, string][])
@@ -111,46 +116,133 @@ describe('the plan of a drain', () => {
     })
 
   it('waits for containers of an offline host', () => {
-    expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { isHostOnline: false }))).to.equal('a waiting')
+    expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { areAllOnline: false }))).to.equal('a waiting')
   })
 
-  it('adds containers whose creation had begun before the drain', () => {
-    const present = [
-      { uuid: 'a', name: 'a' },
-      { uuid: 'b', name: 'b' },
-    ]
-    expect(states(plan(drain([guest('a', { state: 'moved' })]), {}, { present }))).to.equal('a moved, b moving')
+  it('adds containers that have appeared on the host, and moves those again that have come back', () => {
+    const present = ['b', 'c'].map((name) => ({ uuid: name, name }))
+    const given = drain([guest('a', { state: 'done' }), guest('b', { state: 'done', attempts: 3 })])
+    const planned = plan(given, {}, { present })
+    expect(states(planned)).to.equal('a done, b active, c active')
+    expect(planned.guests[1]!.attempts).to.equal(1)
+  })
+
+  it('does not end while containers are being created on the host or move to it', () => {
+    const given = drain([guest('a', { state: 'done' })])
+    expect(plan(given, {}, { isExpecting: true })).to.equal(given)
+    expect(plan(given, {}).endedAtMs).to.equal(100)
+  })
+
+  it('ends a canceled drain even if the last move fails', () => {
+    const ended = plan(drain([active('a')], { state: 'canceled' }), { a: at('host', task('failed', 'no space')) })
+    expect([states(ended), ended.state, ended.endedAtMs]).to.deep.equal(['a failed', 'canceled', 100])
+  })
+
+  it('prefers other hosts after a failed move', () => {
+    const given = drain([active('a', { toHostId: 'x', refusedBy: ['w'] })])
+    const { guests } = plan(given, { a: at('host', task('failed')) })
+    expect(guests[0]).to.deep.include({ state: 'waiting', refusedBy: ['w', 'x'], toHostId: '' })
+  })
+
+  it('does not begin another task while the last one has not ended', () => {
+    const given = drain([guest('a', { taskId: 'task-a' })])
+    expect(states(plan(given, { a: at('host', task('running')) }))).to.equal('a waiting')
+  })
+
+  it('gives up waiting containers at the deadline, and completes moves that have begun', () => {
+    const given = drain([active('a'), guest('b')], { deadlineMs: 100 })
+    expect(states(plan(given, {}, { nowMs: 99 }))).to.equal('a active, b active')
+    const late = plan(given, {})
+    expect(states(late)).to.equal('a active, b failed')
+    expect(late.guests[1]!.message).to.include('deadline')
+    expect(states(planCommand(drain(late.guests, { state: 'done', deadlineMs: 1 }), 'resume'))).to.equal(
+      'a active, b waiting',
+    )
   })
 
   it('ends when no container is left, and keeps the time of its end', () => {
-    const ended = plan(drain([moving('a'), guest('b', { state: 'failed' })]), { a: at('other', task('done')) })
+    const ended = plan(drain([active('a'), guest('b', { state: 'failed' })]), { a: at('other', task('done')) })
     expect([ended.state, ended.endedAtMs]).to.deep.equal(['done', 100])
     expect(plan(ended, {}, { nowMs: 200 })).to.equal(ended)
   })
 
   it('starts no further moves while the drain is paused or canceled', () => {
     for (const state of ['paused', 'canceled'] as const)
-      expect(states(plan(drain([moving('a'), guest('b')], { state }), {}))).to.equal('a moving, b waiting')
+      expect(states(plan(drain([active('a'), guest('b')], { state }), {}))).to.equal('a active, b waiting')
   })
 
   it('stores when a move that could not begin is tried again, and its reason', () => {
-    const failed = failMove(drain([moving('a')]), 'move-a', { message: 'busy', retryAtMs: 150, isFinal: false })
+    const failed = failTask(drain([active('a')]), 'task-a', { message: 'busy', retryAtMs: 150 })
     expect(failed.guests[0]).to.include({ state: 'waiting', message: 'busy', retryAtMs: 150 })
-    const final = failMove(drain([moving('a')]), 'move-a', { message: 'a VM', retryAtMs: 150, isFinal: true })
+    const final = failTask(drain([active('a')]), 'task-a', { message: 'a VM', retryAtMs: 150, kind: 'final' })
     expect(final.guests[0]).to.include({ state: 'failed', message: 'a VM' })
   })
 
-  it('returns containers to the host in the opposite direction', () => {
-    const back = drain([moving('a')], { direction: 'back' })
-    expect(states(plan(back, { a: at('other', task('done')) }))).to.equal('a failed')
-    expect(states(plan(back, { a: at('host', task('done')) }))).to.equal('a moved')
+  it('does not count an attempt during which something else went on with the container', () => {
+    const failed = failTask(drain([active('a', { attempts: maxAttempts })]), 'task-a', {
+      message: 'moving already',
+      retryAtMs: 150,
+      kind: 'passing',
+    })
+    expect(failed.guests[0]).to.include({ state: 'waiting', attempts: maxAttempts - 1 })
+  })
+
+  describe('in the opposite direction', () => {
+    const back = (...guests: DrainedGuest[]): Drain => drain(guests, { direction: 'back' })
+
+    it('returns containers to the host', () => {
+      expect(states(plan(back(active('a')), { a: at('other', task('done')) }))).to.equal('a failed')
+      expect(states(plan(back(active('a')), { a: at('host', task('done')) }))).to.equal('a done')
+    })
+
+    it('waits while the host is offline', () => {
+      expect(states(plan(back(guest('a')), { a: at('other') }, { isHostOnline: false }))).to.equal('a waiting')
+    })
+
+    it('skips deleted containers once all hosts are online', () => {
+      const known = { a: at(undefined), b: at(undefined) }
+      expect(states(plan(back(guest('a'), active('b')), known))).to.equal('a skipped, b skipped')
+      expect(states(plan(back(guest('a')), known, { areAllOnline: false }))).to.equal('a waiting')
+    })
+
+    it('skips containers that somebody has moved to a third host', () => {
+      expect(states(plan(back(guest('a', { toHostId: 'other' })), { a: at('third') }))).to.equal('a skipped')
+      expect(states(plan(back(guest('a', { toHostId: 'other' })), { a: at('other') }))).to.equal('a active')
+    })
+  })
+
+  describe('that stops containers', () => {
+    const stop = (guests: readonly DrainedGuest[], fields: Partial<Drain> = {}): Drain =>
+      drain(guests, { mode: 'stop', ...fields })
+    const stopped = at('host', { isStopped: true })
+
+    it('counts a container as done when it is stopped, or when its task has ended', () => {
+      const known = { a: stopped, b: { ...stopped, ...task('done') }, c: at('host', task('done')) }
+      const planned = plan(stop([guest('a'), active('b'), active('c')]), known)
+      expect(states(planned)).to.equal('a done, b done, c done')
+    })
+
+    it('skips a container that somebody has moved to another host', () => {
+      expect(states(plan(stop([guest('a')]), { a: at('other') }))).to.equal('a skipped')
+    })
+
+    it('stops nothing while the host is offline', () => {
+      expect(states(plan(stop([guest('a')]), {}, { isHostOnline: false }))).to.equal('a waiting')
+    })
+
+    it('starts only the containers again that it has stopped', () => {
+      const done = stop([guest('a', { state: 'done' }), guest('b', { state: 'done', taskId: 'task-b' })])
+      const back = planReturn(done)
+      expect(states(plan(back, { a: stopped, b: { ...stopped, ...task('done') } }))).to.equal('a skipped, b active')
+      expect(states(plan(back, { b: at('host') }))).to.equal('a skipped, b done')
+    })
   })
 })
 
 describe('the stored drains', () => {
   const ended = (hostId: string, endedAtMs: number, count: number): Drain =>
     drain(
-      Array.from({ length: count }, (_, at) => guest(`${hostId}-${at}`, { state: 'moved' })),
+      Array.from({ length: count }, (_, at) => guest(`${hostId}-${at}`, { state: 'done' })),
       {
         hostId,
         state: 'done',
@@ -164,26 +256,29 @@ describe('the stored drains', () => {
     const half = mostRetained / 2
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half))).to.have.members(['a', 'b'])
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half + 1))).to.deep.equal(['b'])
-    expect(hostsOf(ended('a', 1, 1), drain([moving('b')], { hostId: 'b' }))).to.have.members(['a', 'b'])
+    const canceled = drain([guest('b')], { hostId: 'b', state: 'canceled' })
+    expect(hostsOf(ended('a', 1, mostRetained), canceled)).to.have.members(['a', 'b'])
   })
 })
 
 describe('the commands for a drain', () => {
-  const guests = [guest('a', { state: 'moved' }), guest('b', { state: 'failed', message: 'why' }), guest('c')]
+  const guests = [
+    guest('a', { state: 'done', taskId: 'task-a' }),
+    guest('b', { state: 'failed', message: 'why' }),
+    guest('c'),
+  ]
   for (const [command, state, after] of [
-    ['pause', 'running', 'a moved, b failed, c waiting'],
-    ['resume', 'paused', 'a moved, b waiting, c waiting'],
-    ['resume', 'done', 'a moved, b waiting, c waiting'],
-    ['cancel', 'running', 'a moved, b failed, c skipped'],
+    ['pause', 'running', 'a done, b failed, c waiting'],
+    ['resume', 'paused', 'a done, b waiting, c waiting'],
+    ['resume', 'done', 'a done, b waiting, c waiting'],
+    ['cancel', 'running', 'a done, b failed, c skipped'],
   ] as const)
     it(`accept "${command}" for a drain that is ${state}`, () => {
       expect(states(planCommand(drain(guests, { state }), command))).to.equal(after)
     })
 
   it('let containers begin again that were skipped by a cancellation', () => {
-    expect(states(planCommand(planCommand(drain(guests), 'cancel'), 'resume'))).to.equal(
-      'a moved, b waiting, c waiting',
-    )
+    expect(states(planCommand(planCommand(drain(guests), 'cancel'), 'resume'))).to.equal('a done, b waiting, c waiting')
   })
 
   for (const [command, name, given] of [
@@ -211,7 +306,7 @@ describe('the commands for a drain', () => {
     expect(() => planReturn(back))
       .to.throw()
       .with.property('code', 'invalid_state')
-    expect(() => planReturn(drain([guests[0]!, moving('d')])))
+    expect(() => planReturn(drain([guests[0]!, active('d')])))
       .to.throw()
       .with.property('code', 'drain_running')
   })
@@ -220,7 +315,7 @@ describe('the commands for a drain', () => {
     for (const given of [
       drain(guests),
       drain(guests, { state: 'paused' }),
-      drain([moving('a')], { state: 'canceled' }),
+      drain([active('a')], { state: 'canceled' }),
     ])
       expect(() => refuseSecondDrain(given))
         .to.throw()

@@ -1,4 +1,4 @@
-import { isActive, isMoving, newDrainedGuest, type Drain, type DrainedGuest, type DrainsByHost } from './drain.js'
+import { hasActive, newDrainedGuest, type Drain, type DrainedGuest, type DrainsByHost } from './drain.js'
 
 /** Facts about a container of a drain from which the next step is planned. */
 export interface DrainedGuestFacts {
@@ -6,54 +6,61 @@ export interface DrainedGuestFacts {
   readonly hostId: string | undefined
   /** False while the container is being created, started, stopped or deleted. */
   readonly isSettled: boolean
-  /** Task of the last move. undefined: no host reports the task. */
-  readonly move: { readonly status: string; readonly error: string } | undefined
+  readonly isStopped: boolean
+  /** Task of the last move, stop or start. undefined: no host reports the task. */
+  readonly task: { readonly status: string; readonly error: string } | undefined
 }
 
 export interface DrainFacts {
   readonly factsOf: (guest: DrainedGuest) => DrainedGuestFacts
-  /** True if the drained host is connected, so that a container which it does not report is not there. */
   readonly isHostOnline: boolean
+  /** True if all hosts are connected, so that a container which none of them reports does not exist. */
+  readonly areAllOnline: boolean
+  /** True if containers are about to appear on the drained host: they are being created there, or move to it. */
+  readonly isExpecting: boolean
   /** Containers that the drained host reports. */
   readonly present: readonly { readonly uuid: string; readonly name: string }[]
-  /** Creates the id of a move. */
+  /** Creates the id of a task. */
   readonly newId: () => string
   readonly nowMs: number
-  /** Pause in ms between two attempts to move a container. */
+  /** Pause in ms between two attempts. */
   readonly retryMs: number
 }
 
-/** Number of attempts to move a container. */
+/** Number of attempts for each container. */
 export const maxAttempts = 3
 
 /**
- * Plans the next state of a drain: records the results of moves, and lets further containers begin. A container that
- * begins gets the state `moving` and the id with which the caller orders its move. Returns the same drain if nothing
- * changes.
+ * Plans the next state of a drain: records the results of tasks, and lets further containers begin. A container that
+ * begins gets the state `active` and the id with which the caller orders its move, stop or start. Returns the same drain
+ * if nothing changes.
  */
 export function planDrain(drain: Drain, facts: DrainFacts): Drain {
   const settled = replaceGuests(drain, (guest) => settle(drain, guest, facts))
-  return end(beginNext(addNew(settled, facts), facts), facts.nowMs)
+  return end(beginNext(giveUp(addNew(settled, facts), facts.nowMs), facts), facts)
 }
 
 /** Records the target of a move that has begun. */
-export function recordTarget(drain: Drain, moveId: string, toHostId: string): Drain {
-  return replaceGuests(drain, (guest) => (guest.moveId === moveId ? { ...guest, toHostId } : guest))
+export function recordTarget(drain: Drain, taskId: string, toHostId: string): Drain {
+  return replaceGuests(drain, (guest) => (guest.taskId === taskId ? { ...guest, toHostId } : guest))
 }
 
-/** Records that a move could not begin or has failed. It is tried again later, unless `isFinal` is true. */
-export function failMove(drain: Drain, moveId: string, failure: MoveFailure): Drain {
+/** Records that a move, stop or start could not begin or has failed. It is tried again, unless `isFinal` is true. */
+export function failTask(drain: Drain, taskId: string, failure: TaskFailure): Drain {
   return replaceGuests(drain, (guest) =>
-    guest.state === 'moving' && guest.moveId === moveId ? failed(guest, failure) : guest,
+    guest.state === 'active' && guest.taskId === taskId ? failed(drain, guest, failure) : guest,
   )
 }
 
-export interface MoveFailure {
+export interface TaskFailure {
   readonly message: string
   /** Time of the next attempt, in ms since 1970. */
   readonly retryAtMs: number
-  /** True if a later attempt would fail for the same reason. */
-  readonly isFinal: boolean
+  /**
+   * `final`: a later attempt would fail for the same reason. `passing`: something else is going on with the container
+   * and will end, so the attempt does not count.
+   */
+  readonly kind?: 'final' | 'passing'
 }
 
 /** Number of containers in ended drains that are retained. Each gateway reads all drains after each change. */
@@ -64,13 +71,16 @@ export function forgetOldest(drains: DrainsByHost): DrainsByHost {
   let count = 0
   const retained = Object.values(drains)
     .sort((a, b) => b.endedAtMs - a.endedAtMs)
-    .filter((drain) => isActive(drain) || (count += drain.guests.length) <= mostRetained)
+    .filter((drain) => drain.endedAtMs === 0 || (count += drain.guests.length) <= mostRetained)
   return Object.fromEntries(retained.map((drain) => [drain.hostId, drain]))
 }
 
-function failed(guest: DrainedGuest, { message, retryAtMs, isFinal }: MoveFailure): DrainedGuest {
-  if (isFinal || guest.attempts >= maxAttempts) return { ...guest, state: 'failed', message }
-  return { ...guest, state: 'waiting', message, retryAtMs }
+function failed({ state }: Drain, guest: DrainedGuest, { message, retryAtMs, kind }: TaskFailure): DrainedGuest {
+  const attempts = kind === 'passing' ? guest.attempts - 1 : guest.attempts
+  if (kind === 'final' || attempts >= maxAttempts || state === 'canceled') return { ...guest, state: 'failed', message }
+  const { toHostId } = guest
+  const refusedBy = toHostId === '' ? guest.refusedBy : [...guest.refusedBy, toHostId]
+  return { ...guest, state: 'waiting', attempts, refusedBy, toHostId: '', message, retryAtMs }
 }
 
 function replaceGuests(drain: Drain, replace: (guest: DrainedGuest) => DrainedGuest): Drain {
@@ -78,68 +88,120 @@ function replaceGuests(drain: Drain, replace: (guest: DrainedGuest) => DrainedGu
   return guests.every((guest, index) => guest === drain.guests[index]) ? drain : { ...drain, guests }
 }
 
-/** True if the container is where the drain wants it. */
-function hasArrived({ direction, hostId }: Drain, at: string): boolean {
+/** True if the container is where the drain wants it, or is stopped or runs on the host as the drain wants it. */
+function isReached({ mode, direction, hostId }: Drain, at: string, { isStopped }: DrainedGuestFacts): boolean {
+  if (mode === 'stop') return at === hostId && isStopped === (direction === 'away')
   return direction === 'away' ? at !== hostId : at === hostId
 }
 
 function settle(drain: Drain, guest: DrainedGuest, facts: DrainFacts): DrainedGuest {
-  if (guest.state !== 'moving' && guest.state !== 'waiting') return guest
-  const { hostId, move } = facts.factsOf(guest)
-  if (move !== undefined && !['done', 'failed', 'canceled'].includes(move.status)) return guest
-  if (hostId !== undefined && hasArrived(drain, hostId))
-    return { ...guest, state: 'moved', toHostId: hostId, message: '' }
-  if (guest.state === 'moving' && move !== undefined)
-    return settleMoving(guest, { hostId, move }, facts.nowMs + facts.retryMs)
-  return hostId === undefined && facts.isHostOnline && drain.direction === 'away' ? skip(guest, gone) : guest
+  if (guest.state !== 'active' && guest.state !== 'waiting') return guest
+  const known = facts.factsOf(guest)
+  const { hostId, task } = known
+  if (task && !isEnded(task)) return guest
+  if (hostId !== undefined && isReached(drain, hostId, known))
+    return { ...guest, state: 'done', toHostId: drain.mode === 'move' ? hostId : '', message: '' }
+  if (guest.state === 'active' && task)
+    return settleActive(drain, guest, { hostId, task, retryAtMs: facts.nowMs + facts.retryMs })
+  return skipUnreachable(drain, guest, { hostId, areAllOnline: facts.areAllOnline })
 }
 
-/** Records the result of an ended move whose container does not appear where the drain wants it. */
-function settleMoving(
+/** Skips a container that was deleted, or that somebody has moved to a host that does not concern the drain. */
+function skipUnreachable(
+  drain: Drain,
   guest: DrainedGuest,
-  { hostId, move }: { readonly hostId: string | undefined; readonly move: { status: string; error: string } },
-  retryAtMs: number,
+  { hostId, areAllOnline }: Pick<DrainedGuestFacts, 'hostId'> & Pick<DrainFacts, 'areAllOnline'>,
 ): DrainedGuest {
-  if (move.status === 'failed') return failed(guest, { message: move.error, retryAtMs, isFinal: false })
-  if (move.status === 'canceled') return failed(guest, { message: 'the move was canceled', retryAtMs, isFinal: true })
-  // The target reports the container a little later, or somebody has deleted it there.
-  if (hostId === undefined) return { ...guest, state: 'moved', message: '' }
-  return failed(guest, {
-    message: 'the container was moved in the opposite direction meanwhile',
-    retryAtMs,
-    isFinal: true,
-  })
+  if (hostId === undefined) return areAllOnline ? skip(guest, gone) : guest
+  return wasMovedOn(drain, guest, hostId) ? skip(guest, elsewhere) : guest
+}
+
+interface EndedTask {
+  /** Host that has the container. undefined: no host reports the container. */
+  readonly hostId: string | undefined
+  readonly task: { readonly status: string; readonly error: string }
+  readonly retryAtMs: number
+}
+
+/** Records the result of an ended task whose container is still in another place or state than the drain wants. */
+function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAtMs }: EndedTask): DrainedGuest {
+  if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
+  if (task.status === 'canceled')
+    return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
+  // The host reports the container or its state a little later, or somebody has changed it meanwhile.
+  if (hostId === undefined || drain.mode === 'stop') return { ...guest, state: 'done', message: '' }
+  const message = 'the container was moved in the opposite direction meanwhile'
+  return failed(drain, guest, { message, retryAtMs, kind: 'final' })
 }
 
 const gone = 'the container was deleted'
+const elsewhere = 'somebody has moved the container to another host'
+
+/** True if the container is on another host than the drain has left it on. */
+function wasMovedOn({ mode, direction, hostId }: Drain, { toHostId }: DrainedGuest, at: string): boolean {
+  if (mode === 'stop') return at !== hostId
+  return direction === 'back' && toHostId !== '' && at !== toHostId
+}
 
 function skip(guest: DrainedGuest, message: string): DrainedGuest {
   return { ...guest, state: 'skipped', message }
 }
 
-/** Adds containers whose creation had begun before the host was closed for new ones. */
+/**
+ * Adds containers that have appeared on the host: their creation had begun before the host was closed for new ones, or
+ * they have come back.
+ */
 function addNew(drain: Drain, { present }: DrainFacts): Drain {
   if (drain.direction !== 'away' || drain.state !== 'running') return drain
   const known = new Set(drain.guests.map(({ uuid }) => uuid))
-  const added = present.filter(({ uuid }) => !known.has(uuid))
-  return added.length === 0 ? drain : { ...drain, guests: [...drain.guests, ...added.map(newDrainedGuest)] }
+  const added = present.filter(({ uuid }) => !known.has(uuid)).map(newDrainedGuest)
+  const all = added.length === 0 ? drain : { ...drain, guests: [...drain.guests, ...added] }
+  if (drain.mode === 'stop') return all
+  const here = new Set(present.map(({ uuid }) => uuid))
+  return replaceGuests(all, (guest) =>
+    guest.state === 'done' && here.has(guest.uuid) ? newDrainedGuest(guest) : guest,
+  )
 }
 
-function beginNext(drain: Drain, { factsOf, newId, nowMs }: DrainFacts): Drain {
-  if (drain.state !== 'running') return drain
-  let free = drain.parallel - drain.guests.filter(({ state }) => state === 'moving').length
+/** Gives up the containers that still wait at the deadline. They stay as they are. */
+function giveUp(drain: Drain, nowMs: number): Drain {
+  if (drain.state !== 'running' || drain.deadlineMs === 0 || nowMs < drain.deadlineMs) return drain
+  return replaceGuests(drain, (guest) =>
+    guest.state === 'waiting' ? { ...guest, state: 'failed', message: late } : guest,
+  )
+}
+
+const late = 'the deadline of the drain has passed'
+
+function beginNext(drain: Drain, facts: DrainFacts): Drain {
+  if (drain.state !== 'running' || !canBegin(drain, facts)) return drain
+  let free = drain.parallel - drain.guests.filter(({ state }) => state === 'active').length
   return replaceGuests(drain, (guest) => {
-    if (guest.state !== 'waiting' || free <= 0 || nowMs < guest.retryAtMs) return guest
-    const { hostId, isSettled } = factsOf(guest)
-    if (hostId === undefined || !isSettled) return guest
+    if (guest.state !== 'waiting' || free <= 0 || facts.nowMs < guest.retryAtMs) return guest
+    const { hostId, isSettled, task } = facts.factsOf(guest)
+    if (hostId === undefined || !isSettled || (task && !isEnded(task))) return guest
     free--
-    return { ...guest, state: 'moving', attempts: guest.attempts + 1, moveId: newId() }
+    return { ...guest, state: 'active', attempts: guest.attempts + 1, taskId: facts.newId() }
   })
 }
 
-/** Ends a drain when no container is left to move. The state `running` becomes `done`; `canceled` stays. */
-function end(drain: Drain, nowMs: number): Drain {
-  const isLeft = drain.guests.some(({ state }) => state === 'waiting') || isMoving(drain)
-  if (isLeft || drain.endedAtMs !== 0 || drain.state === 'paused') return drain
-  return { ...drain, state: drain.state === 'running' ? 'done' : drain.state, endedAtMs: nowMs }
+/** False while the host that containers return to, or on which they are stopped or started, is offline. */
+function canBegin({ mode, direction }: Drain, { isHostOnline }: DrainFacts): boolean {
+  return isHostOnline || (mode === 'move' && direction === 'away')
+}
+
+/** Ends a drain when no container waits or is active, and no other one is about to appear on the host. */
+function end(drain: Drain, { isExpecting, nowMs }: DrainFacts): Drain {
+  if (isBusy(drain) || drain.endedAtMs !== 0) return drain
+  if (isExpecting && drain.direction === 'away' && drain.state !== 'canceled') return drain
+  return { ...drain, state: drain.state === 'canceled' ? 'canceled' : 'done', endedAtMs: nowMs }
+}
+
+/** True if containers of the drain wait or are active. */
+export function isBusy(drain: Drain): boolean {
+  return drain.guests.some(({ state }) => state === 'waiting') || hasActive(drain)
+}
+
+function isEnded({ status }: { readonly status: string }): boolean {
+  return ['done', 'failed', 'canceled'].includes(status)
 }

@@ -143,6 +143,8 @@ export interface GuestMoveRequest {
   readonly guest: GuestView
   /** Target of the move. Default: the host with the most free resources. */
   readonly toHostId?: string | undefined
+  /** Hosts that are chosen only if no other host can take the guest. */
+  readonly refusedBy?: readonly string[]
   /** Limit of the transfer in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number
   readonly requestedBy: string
@@ -295,6 +297,8 @@ export interface Fleet {
     requests: readonly GuestCreationRequest[],
     attempt: (at: number, place: () => void) => void,
   ): Promise<HeldRoom>
+  /** True if guests are being created on the host, or move to it, that it does not report yet. @throws {BerthError} `store_unavailable` */
+  isExpecting(hostId: string): Promise<boolean>
   /** True if the operation is a creation for which an id and a name of the guest have already been reserved. */
   isCreation(operationId: string): Promise<boolean>
   /** Finds an operation in the fleet view, or in the agents' journals if the fleet view no longer contains it. */

@@ -314,6 +314,10 @@ export class GatewayFleet implements Fleet {
     return this.#creator.holdRoom(...hold)
   }
 
+  isExpecting(hostId: string): Promise<boolean> {
+    return this.#placement.isExpecting(hostId)
+  }
+
   async isCreation(operationId: string): Promise<boolean> {
     return (await this.#registry.findByOperation(operationId)) !== undefined
   }

@@ -4,10 +4,12 @@ import type { HostUpgrade } from '../join/host-upgrade.js'
 /** Result of a drain that has ended: numbers of containers by state. */
 export interface DrainResult {
   readonly id: string
-  /** `away`: containers left the host. `back`: they returned. */
+  /** `move`: containers were moved. `stop`: they were stopped or started. */
+  readonly mode: string
+  /** `away`: containers left the host or were stopped. `back`: they returned or were started. */
   readonly direction: string
   readonly state: string
-  readonly moved: number
+  readonly done: number
   readonly failed: number
   readonly skipped: number
   readonly endedAtMs: number

@@ -89,11 +89,11 @@ describe(`a drain of ${guests} guests while the gateway is killed and agents res
     const path = `/hosts/${source.id}/drain`
     expect((await gateway.request('POST', path, { body: { parallel: 8 } })).status).to.equal(202)
     for (let kill = 0; kill < kills; kill++) {
-      const moved = resultsOf(await read<DrainAnswer>(path))['moved'] ?? 0
+      const moved = resultsOf(await read<DrainAnswer>(path))['done'] ?? 0
       await waitFor(
         async () => {
           const drain = await read<DrainAnswer>(path)
-          return (resultsOf(drain)['moved'] ?? 0) > moved || drain?.state === 'done'
+          return (resultsOf(drain)['done'] ?? 0) > moved || drain?.state === 'done'
         },
         { ...slow, what: 'the next move' },
       )
@@ -104,7 +104,7 @@ describe(`a drain of ${guests} guests while the gateway is killed and agents res
       await gateway.ready()
     }
     // The drain itself ends only after all attempts to move the others, which takes a minute.
-    await waitFor(async () => resultsOf(await read<DrainAnswer>(path))['moved'] === guests - failing, {
+    await waitFor(async () => resultsOf(await read<DrainAnswer>(path))['done'] === guests - failing, {
       ...slow,
       what: 'all moves',
     })

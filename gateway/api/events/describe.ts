@@ -111,8 +111,8 @@ function upgradeEvents(before: HostView, after: HostView): EventContent[] {
 /** Returns an event if a drain has just ended. */
 function drainEvents(before: HostView, { id: hostId, name, drained }: HostView): EventContent[] {
   if (!drained || before.drained?.endedAtMs === drained.endedAtMs) return []
-  const { direction, state, moved, failed, skipped } = drained
-  const data = JSON.stringify({ id: hostId, name, direction, state, moved, failed, skipped })
+  const { mode, direction, state, done, failed, skipped } = drained
+  const data = JSON.stringify({ id: hostId, name, mode, direction, state, done, failed, skipped })
   return [{ type: 'host.drained', hostId, guestUuid: '', data }]
 }
 

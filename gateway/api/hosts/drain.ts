@@ -1,38 +1,48 @@
 import { Type, type Static } from 'typebox'
-import { notFound } from '../../../shared/errors.js'
+import { invalidField, notFound } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import { drainStates, drainedGuestStates, type Drain, type DrainedGuest } from '../../drains/drain.js'
+import { drainModes, drainStates, drainedGuestStates, type Drain, type DrainedGuest } from '../../drains/drain.js'
 import type { Drains } from '../../drains/drains.js'
 import type { DrainCommand } from '../../drains/plan-command.js'
-import type { Fleet, HostView, PlannedMove } from '../../fleet/contract.js'
+import type { Fleet, GuestView, HostView, PlannedMove } from '../../fleet/contract.js'
+import { statusOf } from '../../fleet/guest-status.js'
 import { route, type Answer, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { HostPathSchema } from './hosts.js'
+
+const modeText =
+  '`move`: containers move to other hosts. `stop`: they stay on the host and are shut down, for example before it restarts.'
 
 const DrainedGuestSchema = Type.Object({
   container_uuid: Type.String(),
   name: Type.String(),
   state: oneOf(
     drainedGuestStates,
-    '`failed`: the container stays where it is, see `message`. `skipped`: the drain was canceled, or the container was deleted.',
+    '`active`: is being moved, stopped or started. `done`: has been. `failed`: the container stays as it is, see `message`. `skipped`: there was nothing to do for the container, see `message`.',
   ),
-  task_id: Type.String({ description: 'Task of the last move. Empty before the first attempt.' }),
-  to_host_id: Type.String({ description: 'Target of the move. Empty until the target is chosen.' }),
-  message: Type.String({ description: 'Reason why the container was not moved, or why the last attempt failed.' }),
+  task_id: Type.String({ description: 'Task of the last move, stop or start. Empty: none was needed yet.' }),
+  to_host_id: Type.String({
+    description: 'Target of the move. Empty until the target is chosen, and with the mode `stop`.',
+  }),
+  message: Type.String({ description: 'Reason why the container stays as it is, or why the last attempt failed.' }),
 })
 const DrainSchema = Type.Object(
   {
     host_id: Type.String(),
     state: oneOf(
       ['none', 'planned', ...drainStates],
-      '`none`: the host was never drained. `planned`: the answer to a dry run. `done`: no container is left to move; some may have failed.',
+      '`none`: the host was never drained. `planned`: the answer to a dry run. `done`: no container is left; some may have failed.',
     ),
+    mode: oneOf(drainModes, modeText),
     direction: oneOf(
       ['away', 'back'],
-      '`away`: containers leave the host. `back`: containers that have left it return.',
+      '`away`: containers leave the host, or are stopped. `back`: containers that have left it return, or those that were stopped are started.',
     ),
-    parallel: Type.Integer({ description: 'Number of containers that move at the same time.' }),
+    parallel: Type.Integer({
+      description: 'Number of containers that are moved, stopped or started at the same time.',
+    }),
     bandwidth_mbps: Type.Integer({ description: 'Limit of each transfer in Mbit/s. 0: unlimited.' }),
+    deadline: TimeSchema,
     started_by: Type.String(),
     started_at: TimeSchema,
     ended_at: TimeSchema,
@@ -41,20 +51,29 @@ const DrainSchema = Type.Object(
   { title: 'Drain' },
 )
 type DrainRow = Static<typeof DrainSchema>
+type DrainSettings = Pick<Drain, 'mode' | 'parallel' | 'bandwidthMbps' | 'deadlineMs'>
 
 const DrainBodySchema = Type.Object(
   {
     dry_run: Type.Optional(
       Type.Boolean({
         description:
-          '`true`: only returns the target of each container, or the reason why it cannot move. The answer has the status 200.',
+          '`true`: only returns what would happen to each container, or the reason why it cannot move. The answer has the status 200.',
       }),
     ),
     parallel: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: 20,
-        description: 'Number of containers that move at the same time. Default: 2.',
+        description: 'Number of containers that are moved or stopped at the same time. Default: 2.',
+      }),
+    ),
+    mode: Type.Optional(oneOf(drainModes, `${modeText} Default: \`move\`.`)),
+    deadline: Type.Optional(
+      Type.String({
+        maxLength: 40,
+        description:
+          'Time after which no further container is moved or stopped. Those that still wait keep running, with the result `failed`. Default: none.',
       }),
     ),
     bandwidth_mbps: Type.Optional(
@@ -70,7 +89,10 @@ const DrainBodySchema = Type.Object(
 const UndrainBodySchema = Type.Object(
   {
     bring_back: Type.Optional(
-      Type.Boolean({ description: '`true`: the containers that the drain has moved away return to the host.' }),
+      Type.Boolean({
+        description:
+          '`true`: the containers that the drain has moved away return to the host, and those that it has stopped are started.',
+      }),
     ),
   },
   { title: 'UndrainHost' },
@@ -115,39 +137,49 @@ function beginRoute(parts: Parts): Route {
     scope: 'host:manage',
     audit: 'host.drain',
     summary:
-      'Moves all containers of a host to other hosts, and closes the host for new containers. Each container has its own result: if one cannot be moved, it keeps running, and the others continue',
+      'Moves all containers of a host to other hosts, or stops them, and closes the host for new containers. Each container has its own result: if one cannot be moved, it keeps running, and the others continue',
     body: DrainBodySchema,
     bodyOptional: true,
     example: { dry_run: true },
     statuses: [200, 202],
-    errors: ['drain_running', 'host_offline'],
+    errors: ['drain_running'],
     handle: async (context): Promise<Answer<DrainRow>> => {
       const { params, caller, operationId } = context
-      const { dry_run: isDryRun, parallel = defaultParallel, bandwidth_mbps: bandwidthMbps = 0 } = context.body ?? {}
-      const host = getHost(parts, params.id)
       const { fleet, drains, time } = parts
-      if (isDryRun)
-        return { message: 'nothing was changed', data: await planRow(parts, host, { parallel, bandwidthMbps }) }
-      context.audit({ target: host.name, detail: `id ${host.id}, ${parallel} at a time` })
-      const request = { id: operationId, hostId: host.id, parallel, bandwidthMbps, startedBy: caller.user }
+      const body = context.body ?? {}
+      const settings = settingsOf(body, time)
+      const host = getHost(parts, params.id)
+      if (body.dry_run) context.audit({ target: host.name, detail: `id ${host.id}, dry run` })
+      if (body.dry_run) return { message: 'nothing was changed', data: await planRow(parts, host, settings) }
+      context.audit({ target: host.name, detail: `id ${host.id}, ${settings.mode}, ${settings.parallel} at a time` })
+      const request = { ...settings, id: operationId, hostId: host.id, startedBy: caller.user }
       const drain = await drains.begin(fleet, request)
       return { status: 202, message: 'the drain of the host has started', data: rowOf(host.id, drain, time) }
     },
   })
 }
 
+/** @throws {BerthError} `invalid_argument` */
+function settingsOf(body: Static<typeof DrainBodySchema>, time: TimeFormat): DrainSettings {
+  const { mode = 'move', parallel = defaultParallel, bandwidth_mbps: bandwidthMbps = 0, deadline } = body
+  const deadlineMs = deadline === undefined ? 0 : time.parseField('deadline', deadline.trim())
+  if (deadline !== undefined && deadlineMs <= Date.now()) throw invalidField('deadline', 'must be in the future')
+  return { mode, parallel, bandwidthMbps, deadlineMs }
+}
+
 const commands: Readonly<Record<DrainCommand, { readonly summary: string; readonly message: string }>> = {
   pause: {
-    summary: 'Pauses the drain of a host. Moves that have begun continue',
+    summary: 'Pauses the drain of a host. Tasks that have begun continue',
     message: 'the drain of the host is paused',
   },
   resume: {
-    summary: 'Resumes a paused, canceled or ended drain of a host. Containers whose move failed are tried again',
+    summary:
+      'Resumes a paused, canceled or ended drain of a host without a deadline. Containers that failed are tried again',
     message: 'the drain of the host continues',
   },
   cancel: {
     summary:
-      'Cancels the drain of a host. Moves that have begun continue, and the host stays closed for new containers',
+      'Cancels the drain of a host. Tasks that have begun continue, and the host stays closed for new containers',
     message: 'the drain of the host is canceled',
   },
 }
@@ -185,7 +217,7 @@ function undrainRoute(parts: Parts): Route {
     scope: 'host:manage',
     audit: 'host.undrain',
     summary:
-      'Opens a drained host for new containers, and cancels a drain in progress. With `bring_back`, the containers that have left the host return',
+      'Opens a drained host for new containers, and cancels a drain in progress. With `bring_back`, the containers that have left the host return, and those that the drain has stopped are started',
     body: UndrainBodySchema,
     bodyOptional: true,
     example: { bring_back: true },
@@ -208,20 +240,20 @@ function getHost({ fleet }: Parts, id: string): HostView {
   return host
 }
 
-async function planRow(
-  { fleet, time }: Parts,
-  { id }: HostView,
-  limits: Pick<Drain, 'parallel' | 'bandwidthMbps'>,
-): Promise<DrainRow> {
-  const moves = await fleet.planMoves([...fleet.view.guestsOf(id)])
-  return { ...rowOf(id, { ...noDrain, ...limits }, time), state: 'planned', containers: moves.map(plannedGuestRow) }
+async function planRow({ fleet, time }: Parts, { id }: HostView, settings: DrainSettings): Promise<DrainRow> {
+  const guests = [...fleet.view.guestsOf(id)]
+  const containers =
+    settings.mode === 'stop' ? guests.map(plannedStopRow) : (await fleet.planMoves(guests)).map(plannedGuestRow)
+  return { ...rowOf(id, { ...noDrain, ...settings }, time), state: 'planned', containers }
 }
 
 const noDrain: Omit<Drain, 'id' | 'hostId'> = {
   state: 'done',
+  mode: 'move',
   direction: 'away',
   parallel: defaultParallel,
   bandwidthMbps: 0,
+  deadlineMs: 0,
   guests: [],
   startedBy: '',
   startedAtMs: 0,
@@ -229,13 +261,16 @@ const noDrain: Omit<Drain, 'id' | 'hostId'> = {
 }
 
 function rowOf(hostId: string, drain: Omit<Drain, 'id' | 'hostId'> | undefined, time: TimeFormat): DrainRow {
-  const { state, direction, parallel, bandwidthMbps, startedBy, startedAtMs, endedAtMs, guests } = drain ?? noDrain
+  const { state, mode, direction, parallel, bandwidthMbps, deadlineMs, startedBy, startedAtMs, endedAtMs, guests } =
+    drain ?? noDrain
   return {
     host_id: hostId,
     state: drain ? state : 'none',
+    mode,
     direction,
     parallel,
     bandwidth_mbps: bandwidthMbps,
+    deadline: time.format(deadlineMs),
     started_by: startedBy,
     started_at: time.format(startedAtMs),
     ended_at: time.format(endedAtMs),
@@ -245,8 +280,21 @@ function rowOf(hostId: string, drain: Omit<Drain, 'id' | 'hostId'> | undefined, 
 
 type GuestRow = Static<typeof DrainedGuestSchema>
 
-function guestRow({ uuid, name, state, moveId, toHostId, message }: DrainedGuest): GuestRow {
-  return { container_uuid: uuid, name, state, task_id: moveId, to_host_id: toHostId, message }
+function guestRow({ uuid, name, state, taskId, toHostId, message }: DrainedGuest): GuestRow {
+  return {
+    container_uuid: uuid,
+    name,
+    state,
+    task_id: taskId,
+    to_host_id: state === 'waiting' ? '' : toHostId,
+    message,
+  }
+}
+
+function plannedStopRow(view: GuestView): GuestRow {
+  const { uuid, name } = view.guest
+  const state = statusOf(view) === 'stopped' ? 'done' : 'waiting'
+  return { container_uuid: uuid, name, state, task_id: '', to_host_id: '', message: '' }
 }
 
 function plannedGuestRow({ guest: { guest }, toHostId, message }: PlannedMove): GuestRow {

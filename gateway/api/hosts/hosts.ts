@@ -5,6 +5,7 @@ import { isReachableName, parseHostName } from '../../../shared/host-name.js'
 import { splitHostPort } from '../../../shared/join-token.js'
 import type { Principal } from '../../access/principal.js'
 import { parsePublicAddress } from '../../fleet/public-address.js'
+import type { Drains } from '../../drains/drains.js'
 import type { Fleet, FleetView, HostChange, JoinToken } from '../../fleet/contract.js'
 import { listQuery } from '../../http/list.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
@@ -75,6 +76,7 @@ const RemoveQuerySchema = Type.Object({
 
 interface Parts {
   readonly fleet: Fleet
+  readonly drains: Pick<Drains, 'refuseDisturbance'>
   readonly time: TimeFormat
 }
 
@@ -165,7 +167,7 @@ function joinRoutes({ fleet, time }: Parts): Route[] {
   ]
 }
 
-function changeRoutes({ fleet, time }: Parts): Route[] {
+function changeRoutes({ fleet, drains, time }: Parts): Route[] {
   return [
     route({
       method: 'PATCH',
@@ -181,8 +183,8 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
       body: ChangeBodySchema,
       example: { draining: true },
       data: HostRowSchema,
-      errors: ['name_conflict', 'address_in_use'],
-      handle: (context) => changeHost({ fleet, time }, context),
+      errors: ['name_conflict', 'address_in_use', 'drain_running'],
+      handle: (context) => changeHost({ fleet, drains, time }, context),
     }),
     route({
       method: 'DELETE',
@@ -209,7 +211,7 @@ function changeRoutes({ fleet, time }: Parts): Route[] {
 }
 
 async function changeHost(
-  { fleet, time }: Parts,
+  { fleet, drains, time }: Parts,
   context: RequestContext<{ id: string }, unknown, Static<typeof ChangeBodySchema>>,
 ): Promise<Answer<HostRow>> {
   const { params, body, caller } = context
@@ -220,6 +222,7 @@ async function changeHost(
       `${field === 'publicAddress' ? 'public_address' : field} ${value === '' ? 'derived automatically' : value}`,
   )
   context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
+  if (change.draining !== undefined) drains.refuseDisturbance(params.id)
   await fleet.hosts.updateHost(params.id, change)
   const message = detail.length > 0 ? 'host changed' : nothingToChange
   return { message, data: getRow({ view: fleet.view, time }, caller, params.id) }

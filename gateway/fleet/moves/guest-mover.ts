@@ -31,12 +31,12 @@ export class GuestMover {
   /** Plans a move without changing anything. @throws {BerthError} if the guest cannot move to the host */
   async check({ guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
     await this.#refuseImpossible(guest, toHostId)
-    return this.#tryTarget(guest, await this.options.placement.findTarget(guest, toHostId))
+    return this.#chooseTarget(guest, (refusedBy) => this.options.placement.findTarget(guest, { toHostId, refusedBy }))
   }
 
   /** Plans moves of several guests, as if they moved one after another, without changing anything. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedMove[]> {
-    const targets = await this.options.placement.planTargets(guests, refuseUnmovable)
+    const targets = await this.options.placement.planTargets(guests, (guest) => this.#refuseUnmovable(guest))
     return guests.map((guest, at) => {
       const target = targets[at]!
       if (target instanceof BerthError) return { guest, toHostId: '', message: target.message }
@@ -46,20 +46,39 @@ export class GuestMover {
 
   /** @throws {BerthError} if no host could get the guest at present, or the guest is already on the target */
   async #refuseImpossible(guest: GuestView, toHostId: string | undefined): Promise<void> {
-    refuseUnmovable(guest)
-    const { watched, view, moves } = this.options
-    const source = view.findHost(guest.hostId)
-    watched.agent(guest.hostId)
-    if (!source?.description?.features.includes('move')) throw cannotMove(source?.name)
+    this.#refuseUnmovable(guest)
+    const { watched, moves } = this.options
     if (await moves.find(guest.guest.uuid)) throw conflict('guest_moving', 'the container is moving already')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is already on the target host')
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
   }
 
-  /** Lets the target check whether it can take the guest. */
-  async #tryTarget(guest: GuestView, toHostId: string): Promise<GuestMovePlan> {
-    const network = await this.#agent(toHostId).moves.expectGuest(this.#expectation(guest, '', 0))
-    return { toHostId, network }
+  /** @throws {BerthError} if neither the guest nor its present host is ready for a move */
+  #refuseUnmovable(guest: GuestView): void {
+    refuseUnmovable(guest)
+    const { watched, view } = this.options
+    watched.agent(guest.hostId)
+    const source = view.findHost(guest.hostId)
+    if (!source?.description?.features.includes('move')) throw cannotMove(source?.name)
+  }
+
+  /**
+   * Lets the chosen target check whether it can take the guest. If it refuses, another host is chosen.
+   * @param choose returns a host, if possible one that has not refused the guest
+   * @throws {BerthError} the refusal of the first host if no other host is left
+   */
+  async #chooseTarget(
+    guest: GuestView,
+    choose: (refusedBy: readonly string[]) => Promise<string>,
+    refusals: ReadonlyMap<string, unknown> = new Map(),
+  ): Promise<GuestMovePlan> {
+    const toHostId = await choose([...refusals.keys()])
+    if (refusals.has(toHostId)) throw refusals.values().next().value
+    try {
+      return { toHostId, network: await this.#agent(toHostId).moves.expectGuest(this.#expectation(guest, '', 0)) }
+    } catch (error) {
+      return this.#chooseTarget(guest, choose, new Map([...refusals, [toHostId, asRefusal(error)]]))
+    }
   }
 
   /** Begins a move. A repeated call with the same id returns the same operation. */
@@ -80,17 +99,20 @@ export class GuestMover {
   }
 
   /** Reserves resources on the target and stores the move, which keeps them reserved. */
-  async #store({ operationId: id, guest, toHostId: wanted }: GuestMoveRequest) {
+  async #store({ operationId: id, guest, toHostId, refusedBy: earlier = [] }: GuestMoveRequest) {
     const { placement, moves } = this.options
-    await this.#refuseImpossible(guest, wanted)
-    const toHostId = await placement.reserveTarget(id, guest, wanted)
+    await this.#refuseImpossible(guest, toHostId)
     try {
-      const plan = await this.#tryTarget(guest, toHostId)
-      const move = { id, uuid: guest.guest.uuid, fromHostId: guest.hostId, toHostId, beganAtMs: Date.now() }
+      const plan = await this.#chooseTarget(guest, (now) =>
+        placement.reserveTarget(id, guest, { toHostId, refusedBy: [...earlier, ...now] }),
+      )
+      const { uuid } = guest.guest
+      const move = { id, uuid, fromHostId: guest.hostId, toHostId: plan.toHostId, beganAtMs: Date.now() }
       await moves.begin(move)
       return { plan, move }
     } catch (error) {
-      await placement.release([id])
+      // If another gateway has begun the same move meanwhile, the reservation belongs to it.
+      if ((await moves.find(guest.guest.uuid))?.id !== id) await placement.release([id])
       throw error
     }
   }
@@ -140,6 +162,11 @@ export class GuestMover {
 }
 
 const noResponse = { revision: 0, guest: undefined, sshPassword: '' }
+
+/** A target that does not answer counts as one that refuses: nothing has begun there. */
+function asRefusal(error: unknown): unknown {
+  return error instanceof UnansweredError ? new BerthError(error.kind, error.code, error.message) : error
+}
 
 /** The answer for a move that has ended: the guest's present host, addresses and ports. */
 function movedPlan({ hostId, guest }: GuestView): GuestMovePlan {

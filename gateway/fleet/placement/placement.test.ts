@@ -69,7 +69,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     }
   }
   const moveTo = (toHostId?: string): Promise<unknown> =>
-    codeOf(() => placement.reserveTarget('m', { hostId: 'a', guest }, toHostId))
+    codeOf(() => placement.reserveTarget('m', { hostId: 'a', guest }, { toHostId }))
 
   it('prefers the host with fewer reservations', () => {
     stored.set('o', on('a'))

@@ -4,7 +4,7 @@ import { describeError, toBerthError, type BerthError } from '../../../shared/er
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { GuestCreationRequest, GuestView } from '../contract.js'
 import type { FleetState } from '../view.js'
-import { planMoveTarget, planPlacement, type Candidate } from './plan-placement.js'
+import { planMoveTargets, planPlacement, type Candidate } from './plan-placement.js'
 import {
   planRooms,
   roomLifetimeMs,
@@ -33,6 +33,12 @@ export interface Placed {
 
 type NewGuest = Pick<GuestCreationRequest, 'operationId' | 'spec' | 'hostId'>
 type MovingGuest = Pick<GuestView, 'hostId' | 'guest'>
+
+interface TargetRequest {
+  readonly toHostId?: string | undefined
+  /** Hosts that are chosen only if no other host can take the guest. */
+  readonly refusedBy?: readonly string[]
+}
 
 /** Chooses hosts for guests. Resources are reserved in the store, so that no other gateway assigns them again. */
 export class Placement {
@@ -88,15 +94,23 @@ export class Placement {
     await this.#changeQuietly((rooms) => this.#read(rooms).changes)
   }
 
-  /** Chooses the host to which a guest can move, and reserves nothing. @throws {BerthError} as `planMoveTarget` */
-  async findTarget(guest: MovingGuest, toHostId?: string): Promise<string> {
-    return this.#placeMoved(guest, await this.options.rooms.list(), { toHostId }).hostId
+  /** True if resources of a host are reserved for guests that it does not report yet. */
+  async isExpecting(hostId: string): Promise<boolean> {
+    const { view, rooms } = this.options
+    const isShown = (at: string, uuid: string): boolean => view.findState(at)?.guests.has(uuid) ?? false
+    const times = { nowMs: steadyClock.earliest(), latestMs: steadyClock.latest() }
+    return planRooms(await rooms.list(), { ...times, isShown }).counted.some((room) => room.hostId === hostId)
   }
 
-  /** Chooses the host to which a guest moves, and reserves resources there. @throws {BerthError} as `planMoveTarget` */
-  async reserveTarget(moveId: string, guest: MovingGuest, toHostId?: string): Promise<string> {
+  /** Chooses the host to which a guest can move, and reserves nothing. @throws {BerthError} as `planMoveTargets` */
+  async findTarget(guest: MovingGuest, request: TargetRequest = {}): Promise<string> {
+    return this.#placeMoved(guest, await this.options.rooms.list(), request).hostId
+  }
+
+  /** Chooses the host to which a guest moves, and reserves resources there. @throws {BerthError} as `planMoveTargets` */
+  async reserveTarget(moveId: string, guest: MovingGuest, request: TargetRequest = {}): Promise<string> {
     return this.options.rooms.change((rooms) => {
-      const { hostId, room, changes } = this.#placeMoved(guest, rooms, { moveId, toHostId })
+      const { hostId, room, changes } = this.#placeMoved(guest, rooms, { ...request, moveId })
       return { changes: new Map([...changes, [moveId, room]]), result: hostId }
     })
   }
@@ -114,7 +128,7 @@ export class Placement {
     return guests.map((guest) => {
       try {
         refuse(guest)
-        const { hostId, room } = this.#placeMoved(guest, rooms, { toHostId: undefined })
+        const { hostId, room } = this.#placeMoved(guest, rooms)
         rooms.set(`planned ${guest.guest.uuid}`, room)
         return hostId
       } catch (error) {
@@ -126,11 +140,12 @@ export class Placement {
   #placeMoved(
     { hostId: from, guest }: MovingGuest,
     rooms: ReservedRooms,
-    { moveId, toHostId }: { readonly moveId?: string; readonly toHostId: string | undefined },
+    { moveId, toHostId, refusedBy = [] }: TargetRequest & { readonly moveId?: string } = {},
   ): Placed {
     const { candidates, changes } = this.#read(rooms, moveId)
     const others = candidates.filter(({ host }) => host.id !== from)
-    const hostId = planMoveTarget(guest, others, this.options.ratios, toHostId)
+    const hostIds = planMoveTargets(guest, others, this.options.ratios, toHostId)
+    const hostId = hostIds.find((id) => !refusedBy.includes(id)) ?? hostIds[0]!
     return { hostId, room: { ...reserve(hostId, guest.limits), uuid: guest.uuid }, changes }
   }
 

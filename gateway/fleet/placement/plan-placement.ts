@@ -60,17 +60,17 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
 }
 
 /**
- * Chooses a host to which a guest can move. A move needs no template.
+ * Returns the hosts to which a guest can move, the emptiest first, at least one. A move needs no template.
  * @param candidates all hosts except the present one
  * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`,
  * `resource_exhausted`
  */
-export function planMoveTarget(
+export function planMoveTargets(
   guest: Pick<GuestSpec, 'virtualization' | 'limits'>,
   candidates: readonly Candidate[],
   ratios: Ratios,
   hostId?: string,
-): string {
+): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
   const limits = guest.limits ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
@@ -81,7 +81,7 @@ export function planMoveTarget(
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
     [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
   ])
-  return emptiestFirst(left, limits, ratios)[0]!.host.id
+  return emptiestFirst(left, limits, ratios).map(({ host }) => host.id)
 }
 
 function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits, ratios: Ratios): Candidate[] {

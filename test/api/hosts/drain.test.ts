@@ -111,14 +111,22 @@ describe('drains of hosts over HTTP', () => {
     const { status, body } = await call('', { parallel: 3, bandwidth_mbps: 1000 })
     expect([status, body.message]).to.deep.equal([202, 'the drain of the host has started'])
     const ended = await waitForEnd()
-    expect(Object.values(results(ended))).to.deep.equal(guests.map(() => 'moved'))
+    expect(Object.values(results(ended))).to.deep.equal(guests.map(() => 'done'))
     for (const guest of guests) expect(hostOf(guest)).to.be.oneOf(['host-b', 'host-c'])
     expect((await gateway.request('GET', '/hosts/host-a')).body.data).to.include({ draining: true, containers: 0 })
     const { data } = await events.type('host.drained')
-    expect(data.data).to.include({ id: 'host-a', direction: 'away', state: 'done', moved: 5, failed: 0, skipped: 0 })
+    expect(data.data).to.include({
+      id: 'host-a',
+      mode: 'move',
+      direction: 'away',
+      state: 'done',
+      done: 5,
+      failed: 0,
+      skipped: 0,
+    })
     events.close()
     const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
-    expect(metrics).to.include('berth_drain_containers{host="host-a",state="moved"} 5')
+    expect(metrics).to.include('berth_drain_containers{host="host-a",state="done"} 5')
   })
 
   it('bring the containers back that have left the host', async () => {
@@ -138,35 +146,35 @@ describe('drains of hosts over HTTP', () => {
     failCopies([guests[1]!])
     await call()
     const ended = await waitForEnd()
-    expect(results(ended)).to.include({ [guests[1]!.name]: 'failed', [guests[3]!.name]: 'moved' })
+    expect(results(ended)).to.include({ [guests[1]!.name]: 'failed', [guests[3]!.name]: 'done' })
     expect(ended.containers[1].message).to.equal('a fault of the test')
     expect(hostOf(guests[1]!)).to.equal('host-a')
     expect(gateway.fleet.agentOf('host-a').host.driver.running.has(guests[1]!.uuid)).to.equal(true)
     gateway.fleet.agentOf('host-a').observer = undefined
     expect((await call('/resume')).status).to.equal(202)
-    expect(Object.values(results(await waitForEnd()))).to.deep.equal(guests.map(() => 'moved'))
+    expect(Object.values(results(await waitForEnd()))).to.deep.equal(guests.map(() => 'done'))
   })
 
   it('try a container again whose move has failed once', async () => {
     const [guest] = await addGuests(1)
     failCopies([guest!], 1)
     await call()
-    expect(Object.values(results(await waitForEnd()))).to.deep.equal(['moved'])
+    expect(Object.values(results(await waitForEnd()))).to.deep.equal(['done'])
   })
 
   it('can be paused, resumed and canceled', async () => {
     const guests = await addGuests(3)
     const release = holdCopies()
     await call('', { parallel: 1 })
-    await waitFor(async () => Object.values(results(await find())).includes('moving'), { what: 'the first move' })
+    await waitFor(async () => Object.values(results(await find())).includes('active'), { what: 'the first move' })
     expect((await call('/pause')).status).to.equal(202)
     release()
-    await waitFor(async () => Object.values(results(await find())).includes('moved'), { what: 'the end of one move' })
-    expect(Object.values(results(await find()))).to.deep.equal(['moved', 'waiting', 'waiting'])
+    await waitFor(async () => Object.values(results(await find())).includes('done'), { what: 'the end of one move' })
+    expect(Object.values(results(await find()))).to.deep.equal(['done', 'waiting', 'waiting'])
     expect(refusal(await call('/pause'))).to.deep.equal([409, 'invalid_state'])
     expect(refusal(await call())).to.deep.equal([409, 'drain_running'])
     expect((await call('/cancel')).status).to.equal(202)
-    expect(Object.values(results(await waitForEnd('canceled')))).to.deep.equal(['moved', 'skipped', 'skipped'])
+    expect(Object.values(results(await waitForEnd('canceled')))).to.deep.equal(['done', 'skipped', 'skipped'])
     await call('/resume')
     await waitForEnd()
     for (const guest of guests) expect(hostOf(guest)).not.to.equal('host-a')
@@ -184,12 +192,43 @@ describe('drains of hosts over HTTP', () => {
     await addGuests(2)
     const release = holdCopies()
     await call('', { parallel: 1 })
-    await waitFor(async () => Object.values(results(await find())).includes('moving'), { what: 'the first move' })
+    await waitFor(async () => Object.values(results(await find())).includes('active'), { what: 'the first move' })
     const { body } = await undrain()
     expect(body.data.state).to.equal('canceled')
     expect((await gateway.request('GET', '/hosts/host-a')).body.data.draining).to.equal(false)
     release()
-    expect(Object.values(results(await waitForEnd('canceled')))).to.deep.equal(['moved', 'skipped'])
+    expect(Object.values(results(await waitForEnd('canceled')))).to.deep.equal(['done', 'skipped'])
+  })
+
+  it('stop the containers that run, and start these again when the host is opened', async () => {
+    const guests = await addGuests(2)
+    const stopped = await gateway.fleet.addGuest({ name: 'stopped', status: 'stopped' })
+    const { running } = gateway.fleet.agentOf('host-a').host.driver
+    const { body: planned } = await call('', { mode: 'stop', dry_run: true })
+    expect(Object.values(results(planned.data))).to.have.members(['waiting', 'waiting', 'done'])
+    await call('', { mode: 'stop' })
+    expect(Object.values(results(await waitForEnd()))).to.deep.equal(['done', 'done', 'done'])
+    expect([...guests, stopped].map(({ uuid }) => running.has(uuid))).to.deep.equal([false, false, false])
+    await undrain({ bring_back: true })
+    expect(results(await waitForEnd())).to.include({ stopped: 'skipped' })
+    expect([...guests, stopped].map(({ uuid }) => running.has(uuid))).to.deep.equal([true, true, false])
+    expect([...guests, stopped].map(hostOf)).to.deep.equal(['host-a', 'host-a', 'host-a'])
+  })
+
+  it('are refused with a deadline that has passed', async () => {
+    for (const deadline of ['2020-01-01', 'soon'])
+      expect(refusal(await call('', { deadline })), deadline).to.deep.equal([400, 'invalid_field'])
+  })
+
+  it('prevent that the host is opened or closed by a change of its settings', async () => {
+    await addGuests(1)
+    const release = holdCopies()
+    await call()
+    const change = (): Promise<Reply> => gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
+    expect(refusal(await change())).to.deep.equal([409, 'drain_running'])
+    release()
+    await waitForEnd()
+    expect((await change()).status).to.equal(200)
   })
 
   it('are refused for an unknown host', async () => {
@@ -204,8 +243,10 @@ describe('drains of hosts over HTTP', () => {
     await workers[0]!.begin(gateway.fleet, {
       id: randomUUID(),
       hostId: 'host-a',
+      mode: 'move',
       parallel: 2,
       bandwidthMbps: 0,
+      deadlineMs: 0,
       startedBy: 'test',
     })
     workers[0]!.start(gateway.fleet)

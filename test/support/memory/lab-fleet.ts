@@ -159,6 +159,10 @@ export class LabFleet implements Fleet {
     return this.fleet.holdRoom(...hold)
   }
 
+  isExpecting(hostId: string): Promise<boolean> {
+    return this.fleet.isExpecting(hostId)
+  }
+
   isCreation(operationId: string): Promise<boolean> {
     return this.fleet.isCreation(operationId)
   }

@@ -4,14 +4,14 @@ import { drainCommandsOf } from './drain-step.ts'
 
 describe('the commands that the panel offers for a drain', () => {
   for (const [state, direction, guests, commands] of [
-    ['running', 'away', ['moved', 'moving'], ['pause', 'cancel']],
+    ['running', 'away', ['done', 'active'], ['pause', 'cancel']],
     ['paused', 'away', ['waiting'], ['resume', 'cancel']],
-    ['canceled', 'away', ['moved', 'skipped'], ['resume', 'bring_back']],
-    ['done', 'away', ['moved', 'failed'], ['resume', 'bring_back']],
-    ['done', 'away', ['moved'], ['bring_back']],
-    ['done', 'back', ['moved'], []],
+    ['canceled', 'away', ['done', 'skipped'], ['resume', 'bring_back']],
+    ['done', 'away', ['done', 'failed'], ['resume', 'bring_back']],
+    ['done', 'away', ['done'], ['bring_back']],
+    ['done', 'back', ['done'], []],
   ] as const)
-    it(`are ${commands.join(' and ') || 'none'} if the drain (${direction}) is ${state} and its guests are ${guests.join(' and ')}`, () => {
+    it(`are ${commands.join(' and ') || 'none'} for a drain with the direction ${direction} and the state ${state}, whose guests have the states ${guests.join(' and ')}`, () => {
       const containers = guests.map((guest) => ({ state: guest }))
       expect(drainCommandsOf({ state, direction, containers } as unknown as Drain)).to.deep.equal(commands)
     })

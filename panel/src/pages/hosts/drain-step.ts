@@ -10,11 +10,16 @@ export function drainCommandsOf({ state, direction, containers }: Drain): readon
     ...(state === 'running' ? (['pause'] as const) : []),
     ...(canResume ? (['resume'] as const) : []),
     ...(state === 'running' || state === 'paused' ? (['cancel'] as const) : []),
-    ...(direction === 'away' && has('moved') && !has('moving') ? (['bring_back'] as const) : []),
+    ...(direction === 'away' && containers.some(isChanged) && !has('active') ? (['bring_back'] as const) : []),
   ]
+}
+
+/** True if the drain has moved or stopped the guest. */
+function isChanged({ state, task_id: taskId }: Drain['containers'][number]): boolean {
+  return state === 'done' && taskId !== ''
 }
 
 /** True while the drain changes without a command. */
 export function isDraining({ state, containers }: Drain): boolean {
-  return state === 'running' || containers.some((guest) => guest.state === 'moving')
+  return state === 'running' || containers.some((guest) => guest.state === 'active')
 }
