@@ -5,7 +5,7 @@ import { figuresOf, indexAt, planWrites, tiers } from '../../agent/history/plan-
 import { SeriesFiles } from '../../agent/history/series-files.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 
 /** Script that counts the pixels of the given theme colour in the first chart. */
@@ -68,7 +68,7 @@ describe('a guest in the panel', function () {
     const agent = lab.gateway.fleet.agentOf('host-a')
     await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })
     agent.host.driver.end(guest.uuid, 'crash')
-    await page.locator('[data-marks]').getByText('Policy stops, restarts and alerts').waitFor({ timeout: 20_000 })
+    await page.locator('[data-marks]').getByText('Policy stops, restarts and alerts').waitFor()
     await waitFor(async () => (await pixels('--bad')) > 50, { what: 'a mark of the restart' })
     await lab.picture(page, 'charts-wide')
     await page.setViewportSize({ width: 360, height: 740 })
@@ -120,10 +120,10 @@ describe('a guest in the panel', function () {
 
     it('has the snapshot after a reinstallation, and can be restored from it', async () => {
       await reinstall()
-      expect(await check().isChecked(), 'by default').to.equal(true)
+      await waitFor(() => check().isChecked(), { what: 'it is selected by default' })
       await lab.picture(page, 'reinstall-wide')
       await dialog().locator('#confirm-typed').fill('charted')
-      await dialog().getByRole('button', { name: 'Reinstall' }).click()
+      await dialog().getByRole('button', { name: 'Reinstall', exact: true }).click()
       await page.locator('[data-secret]').waitFor()
       await page.getByRole('button', { name: 'Done' }).click()
       const [taken, ...others] = await snapshots()
@@ -170,7 +170,9 @@ describe('a guest in the panel', function () {
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })
       await reinstall()
       await dialog().getByText('snapshot limit is reached', { exact: false }).waitFor()
-      expect([await check().isChecked(), await check().isDisabled()]).to.deep.equal([false, true])
+      await eventually(async () =>
+        expect([await check().isChecked(), await check().isDisabled()]).to.deep.equal([false, true]),
+      )
       await page.keyboard.press('Escape')
     })
   })

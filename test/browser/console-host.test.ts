@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import type { BrowserContext, Page } from 'playwright-core'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { HostLab } from './host-lab.js'
 import type { OpenOptions } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
@@ -192,15 +192,15 @@ describe('a terminal of a real guest in the panel', function () {
 
   describe('ends within 2 s', () => {
     async function ends(view: TerminalPage, text: string | RegExp, act: () => Promise<unknown>): Promise<void> {
-      const resume = await view.page.evaluate<string>('Object.values(sessionStorage)[0] ?? ""')
-      expect(resume).to.match(/^[\w-]{20,}$/)
+      const resume = () => view.page.evaluate<string>('Object.values(sessionStorage)[0] ?? ""')
+      await eventually(async () => expect(await resume()).to.match(/^[\w-]{20,}$/))
       await act()
       const started = performance.now()
       await view.state('ended')
       expectInTime(started, 2000, 'the end')
       await view.page.getByText(text).waitFor()
       await view.type('echo never > /tmp/never\n')
-      expect(await view.page.evaluate('Object.values(sessionStorage).length')).to.equal(0)
+      await eventually(async () => expect(await resume()).to.equal(''))
     }
 
     it('when its user logs out in another tab', async () => {

@@ -3,7 +3,8 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { MemoryTerminal } from '../support/memory/memory-consoles.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
+import { settled } from './page-checks.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
@@ -51,7 +52,7 @@ describe('a terminal in the panel', function () {
     await page.keyboard.press('Control+c')
     await waitFor(() => terminal.input === 'ls\r\x03', { what: () => JSON.stringify(terminal.input) })
     const { cols, rows } = await view.size()
-    expect(terminal.sizes.at(-1)).to.equal(`${cols}x${rows}`)
+    await eventually(() => expect(terminal.sizes.at(-1)).to.equal(`${cols}x${rows}`))
     expect(cols).to.be.above(80)
     await page.setViewportSize({ width: 900, height: 600 })
     await waitFor(async () => (await view.size()).cols < cols, { what: 'a smaller terminal' })
@@ -119,7 +120,7 @@ describe('a terminal in the panel', function () {
     await page.getByRole('button', { name: '重新连接' }).click()
     await view.state('open')
     await waitFor(() => guestsTerminal(guest) !== terminal, { what: 'a new terminal' })
-    expect(await view.text()).to.equal('')
+    await eventually(async () => expect(await view.text()).to.equal(''))
   })
 
   it('can be taken over by another window, and then shows this in the first window', async () => {
@@ -149,7 +150,7 @@ describe('a terminal in the panel', function () {
     await popup.getByLabel('Console type').selectOption('serial')
     await waitFor(() => guestsTerminal(guest).mode === 'serial', { what: 'the serial console' })
     await new TerminalPage(popup).state('open')
-    expect(popup.url()).to.include('mode=serial')
+    await popup.waitForURL(/mode=serial/)
     await lab.picture(popup, 'console-full-wide')
   })
 
@@ -318,8 +319,17 @@ describe('a terminal in the panel', function () {
         await page.mouse.click(...at(line))
       }
       const dialog = page.getByRole('dialog')
-      await waitFor(async () => (await click(0), (await dialog.count()) > 0), { intervalMs: 300, what: 'a question' })
-      expect(await dialog.innerText()).to.include('https://evil.test/a')
+      /** Clicks the web link. A click has no effect until the terminal has found the link under the mouse. */
+      const askAboutWebLink = async (): Promise<void> => {
+        const isAsked = () =>
+          dialog.waitFor({ timeout: 3000 }).then(
+            () => true,
+            () => false,
+          )
+        await waitFor(async () => (await dialog.isVisible()) || (await click(0), isAsked()), { what: 'a question' })
+        expect(await dialog.innerText()).to.include('https://evil.test/a')
+      }
+      await askAboutWebLink()
       expect(await dialog.getByRole('link').getAttribute('rel')).to.equal('noopener noreferrer')
       const asked = page.context().waitForEvent('request', (request) => request.url().includes('evil.test'))
       await dialog.getByRole('link').click()
@@ -329,7 +339,9 @@ describe('a terminal in the panel', function () {
       for (const other of page.context().pages()) if (other !== page) await other.close()
       lab.forgetComplaints() // this test caused the complaints
       for (let n = 0; n < 3; n++) await click(1)
+      await settled(page)
       expect(await dialog.count()).to.equal(0)
+      await askAboutWebLink() // clicks still have an effect, and no earlier click has opened another question
     })
 
     it('shows the end of a flood of random output in time, with limited memory', async () => {

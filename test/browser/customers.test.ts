@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { SubUserCalls, type MadeSubUser } from '../support/gateway/sub-user-calls.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { findingsOf, latinSentences, settled, tooWide } from './page-checks.js'
 import { screens, openLab, type OpenOptions, type PanelLab } from './panel-lab.js'
 
@@ -26,7 +27,7 @@ describe('customers in the panel', () => {
     const page = await (await lab.open(options)).newPage()
     await page.goto(`${lab.gateway.url}/u/${made.access_code}`)
     await page.locator('#password').waitFor()
-    expect(page.url(), 'no code in the address bar').to.equal(`${lab.gateway.url}/login`)
+    await page.waitForURL(`${lab.gateway.url}/login`) // without the code
     expect(await page.locator('body').innerText(), 'names no guest').not.to.include('mine')
     await page.locator('#password').fill(made.password)
     await page.locator('form button[type=submit]').click()
@@ -76,29 +77,32 @@ describe('customers in the panel', () => {
     const admin = await lab.logIn()
     await lab.show(admin, `/containers/${guest.id}`)
     await admin.getByRole('button', { name: 'Actions for unpaid' }).click()
-    await admin.getByRole('menuitem', { name: 'Suspend' }).click()
+    await admin.getByRole('menuitem', { name: 'Suspend', exact: true }).click()
     const dialog = admin.getByRole('dialog')
     await dialog.locator('#suspend-reason').fill('<b>invoice 7</b>')
     await dialog.locator('#suspend-message').fill('Please pay <i>now</i>.')
-    await dialog.getByRole('button', { name: 'Suspend' }).click()
+    await dialog.getByRole('button', { name: 'Suspend', exact: true }).click()
     await admin.getByText('Reason: <b>invoice 7</b>').waitFor()
-    expect(await admin.getByRole('button', { name: 'Start' }).isDisabled()).to.equal(true)
+    const startOf = (at: Page) => at.getByRole('button', { name: 'Start', exact: true })
+    await waitFor(() => startOf(admin).isDisabled(), { what: 'the administrator cannot start the guest' })
     await lab.show(admin, '/containers')
     await admin.locator('.badge', { hasText: 'Suspended' }).first().waitFor()
     const page = await enter()
     await lab.show(page, `/containers/${guest.id}`)
     await page.getByText('Please pay <i>now</i>.').waitFor()
     expect(await page.locator('body').innerText()).not.to.contain('invoice 7')
-    const start = page.getByRole('button', { name: 'Start' })
-    expect([await start.isDisabled(), await start.getAttribute('title')]).to.deep.equal([
-      true,
-      'A suspended guest can’t be started.',
-    ])
+    const start = startOf(page)
+    await eventually(async () =>
+      expect([await start.isDisabled(), await start.getAttribute('title')]).to.deep.equal([
+        true,
+        'A suspended guest can’t be started.',
+      ]),
+    )
     await lab.show(admin, `/containers/${guest.id}`)
     await admin.getByRole('button', { name: 'Actions for unpaid' }).click()
     await admin.getByRole('menuitem', { name: 'Lift the suspension' }).click()
     await page.getByText('Please pay').waitFor({ state: 'detached' })
-    expect(await start.isEnabled()).to.equal(true)
+    await waitFor(() => start.isEnabled(), { what: 'the customer can start the guest' })
     await page.context().close()
     await admin.context().close()
     made = usual
@@ -128,8 +132,8 @@ describe('customers in the panel', () => {
       await page.locator('#customer-ports').fill('3')
       await page.locator('#customer-expiry').fill('2031-05-01T12:00')
       await lab.picture(page, 'customer-edit-wide')
-      await page.locator('form').getByRole('button', { name: 'Save' }).click()
-      await page.getByText('Saved').waitFor()
+      await page.locator('form').getByRole('button', { name: 'Save', exact: true }).click()
+      await page.getByText('Saved', { exact: true }).waitFor()
       const changed = (await lab.gateway.request('GET', '/sub-users')).body.data as {
         id: string
         container_names: string[]

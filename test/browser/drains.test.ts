@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { BerthError } from '../../shared/errors.js'
+import { eventually } from '../support/wait.js'
 import { findingsOf, tooWide } from './page-checks.js'
 import { PanelLab } from './panel-lab.js'
 
@@ -36,11 +37,12 @@ describe('draining a host in the panel', () => {
     await plan.getByRole('button', { name: 'Move all guests', exact: true }).click()
     await page.getByText('Complete: 2 of 3 guests done.').waitFor()
     await lab.picture(page, 'drain-wide')
-    expect(lab.gateway.fleet.view.findGuest('first')?.hostId).to.equal('host-b')
+    const hostOfFirst = () => lab.gateway.fleet.view.findGuest('first')?.hostId
+    await eventually(() => expect(hostOfFirst()).to.equal('host-b'))
     await page.getByRole('button', { name: 'Bring guests back' }).click()
     await page.getByRole('heading', { name: 'Guests return to this host', exact: true }).waitFor()
     await page.getByText('Complete: 2 of 3 guests done.').waitFor()
-    expect(lab.gateway.fleet.view.findGuest('first')?.hostId).to.equal('host-a')
+    await eventually(() => expect(hostOfFirst()).to.equal('host-a'))
   })
 
   it('shows why a guest was not moved', async () => {

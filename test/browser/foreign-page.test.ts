@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import type { BrowserContext, Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleClient } from '../support/gateway/console-client.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 
 /** The result of a connection attempt: whether it opened, its protocol, and its output. */
@@ -119,15 +119,15 @@ describe('a web page', function () {
           })()`)
           await page.waitForURL(target)
         }
-        expect(sent.length).to.be.greaterThan(3)
+        await waitFor(() => sent.length > 3, { what: 'the answers to the requests' })
         for (const status of sent) expect(status).to.be.oneOf([401, 403, 405])
         const { body: tasks } = await lab.gateway.request('GET', `/tasks?container_name=${guest.name}`)
         expect(tasks.data).to.deep.equal([])
         if (what === 'of another site') return // no cookie was sent, so the account is not known
-        const { body: audit } = await lab.gateway.request(
-          ...(['GET', '/audit-logs?action=container.stop&success=false'] as const),
-        )
-        expect(JSON.stringify(audit.data)).to.include('csrf_refused')
+        await eventually(async () => {
+          const { body } = await lab.gateway.request('GET', '/audit-logs?action=container.stop&success=false')
+          expect(JSON.stringify(body.data)).to.include('csrf_refused')
+        })
       })
 
       it('cannot read answers or the event stream, or load scripts and images', async () => {

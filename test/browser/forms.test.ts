@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Locator, Page, Request } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 
 interface Schema {
@@ -262,6 +262,7 @@ describe('the forms of the panel', function () {
   async function fill(scope: Locator, values: Form['values']): Promise<void> {
     for (const [id, value] of Object.entries(values)) {
       const control = scope.locator(`#${id}`)
+      await control.waitFor({ state: 'attached' }) // `count` does not wait
       if (value === true) await control.check()
       else if ((await control.and(scope.locator('select')).count()) > 0) await control.selectOption(value)
       else await control.fill(value)
@@ -308,14 +309,17 @@ describe('the forms of the panel', function () {
 
   it('create a backup target with a generated password, and check it at once', async () => {
     await lab.show(page, '/backups')
-    await page.getByRole('button', { name: 'Add a target' }).click()
+    await page.getByRole('button', { name: 'Add a target', exact: true }).click()
     const dialog = page.getByRole('dialog')
     await dialog.locator('#target-name').fill('generated')
     await dialog.locator('#target-path').fill('/srv/generated')
     const submit = dialog.getByRole('button', { name: 'Add and check' })
     await dialog.getByRole('button', { name: 'Generate a password' }).click()
-    const generated = await dialog.locator('#target-encryption_password').inputValue()
-    expect(generated).to.match(/^[\w-]{32}$/)
+    const generated = await eventually(async () => {
+      const value = await dialog.locator('#target-encryption_password').inputValue()
+      expect(value).to.match(/^[\w-]{32}$/)
+      return value
+    })
     expect(await submit.isDisabled(), 'until it is stored elsewhere').to.equal(true)
     await dialog.getByLabel('I have stored this password outside Berth').check()
     await lab.picture(page, 'backup-target-wide')
@@ -331,11 +335,11 @@ describe('the forms of the panel', function () {
     await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })
     await lab.show(page, `/containers/${guest.id}/settings`)
     const card = page.locator('.card').filter({ has: page.locator('#device-tun') })
-    expect(await card.locator('#device-fuse').isChecked()).to.equal(true)
+    await waitFor(() => card.locator('#device-fuse').isChecked(), { what: 'the device of the guest' })
     await card.getByText('takes effect when the guest starts next').waitFor()
     await lab.picture(page, 'devices-wide')
     await card.locator('#device-tun').check()
-    await card.getByRole('button', { name: 'Save' }).click()
+    await card.getByRole('button', { name: 'Save', exact: true }).click()
     const devices = async (): Promise<unknown> =>
       (await lab.gateway.request('GET', `/containers/${guest.id}`)).body.data.devices
     await waitFor(async () => isDeepStrictEqual(await devices(), ['tun', 'fuse']), {

@@ -1,9 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
-import { settled } from './page-checks.js'
+import { focused, settled } from './page-checks.js'
 import { openLab, type PanelLab } from './panel-lab.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 
 describe('guests in the panel', () => {
   let lab: PanelLab
@@ -22,7 +21,7 @@ describe('guests in the panel', () => {
   it('are created once even after a double click, with a password that is shown only once', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
-    expect(await page.locator('[data-curl]').innerText()).to.include('"name": "made"')
+    await eventually(async () => expect(await page.locator('[data-curl]').innerText()).to.include('"name": "made"'))
     await page.getByRole('button', { name: 'Create', exact: true }).dblclick()
     await page.locator('[data-secret]').waitFor()
     const secret = await page.locator('[data-secret]').innerText()
@@ -50,18 +49,21 @@ describe('guests in the panel', () => {
     await lab.show(page, `/containers/${id}/settings`)
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     const dialog = page.getByRole('dialog')
-    const button = dialog.getByRole('button', { name: 'Delete' })
+    const button = dialog.getByRole('button', { name: 'Delete', exact: true })
     for (const wrong of ['gon', 'gone ', 'Gone']) {
       await dialog.locator('#confirm-typed').fill(wrong)
       expect(await button.isDisabled(), wrong).to.equal(true)
     }
-    expect(await dialog.innerText())
-      .to.match(/Ports: 1/)
-      .and.to.match(/Snapshots: 0/)
+    await eventually(async () =>
+      expect(await dialog.innerText())
+        .to.match(/Ports: 1/)
+        .and.to.match(/Snapshots: 0/),
+    )
     await lab.picture(page, 'delete-wide')
     await dialog.locator('#confirm-typed').fill('gone')
     await button.click()
     await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
+    await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
   })
 
   it('can be started together, and the dialog shows how many of them already run', async function () {
@@ -72,11 +74,14 @@ describe('guests in the panel', () => {
     await page.getByLabel('Select all').check()
     await page.getByRole('region').getByRole('button', { name: 'Start', exact: true }).click()
     const dialog = page.getByRole('dialog')
-    expect(await dialog.innerText())
-      .to.include('4 will start.')
-      .and.include('2 need no change')
+    await eventually(async () =>
+      expect(await dialog.innerText())
+        .to.include('4 will start.')
+        .and.include('2 need no change'),
+    )
     await lab.picture(page, 'bulk-wide')
-    await dialog.getByRole('button', { name: 'Start 4' }).click()
+    await dialog.getByRole('button', { name: 'Start 4', exact: true }).click()
+    await page.getByText('4 tasks queued').waitFor()
     await waitFor(
       async () => {
         const running = await names('?status=running')
@@ -84,7 +89,6 @@ describe('guests in the panel', () => {
       },
       { what: 'all run' },
     )
-    await page.getByText('4 tasks queued').waitFor()
   })
 
   it('can be found by name, address and port, in the list and on every page', async function () {
@@ -93,12 +97,13 @@ describe('guests in the panel', () => {
     await lab.show(page, '/')
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox').fill(`203.0.113.7:${body.data.ssh_port}`)
-    await page.getByRole('option', { name: 'needle' }).waitFor()
+    await page.getByRole('option', { name: 'needle', selected: true }).waitFor()
     await lab.picture(page, 'palette-wide')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'needle', exact: true }).waitFor()
     await lab.show(page, '/containers')
     await page.keyboard.press('/')
+    await focused(page.locator('[data-search]'))
     await page.keyboard.type(String(body.data.ip))
     await page.getByText(/^1 of \d+$/).waitFor()
     await page.waitForURL((url) => url.href.includes(`text=${String(body.data.ip)}`))
@@ -136,7 +141,7 @@ describe('guests in the panel', () => {
     await settled(own)
     expect(await own.getByRole('menu').count(), 'when the guest is back').to.equal(0)
     await menuOf('menu-a').click()
-    await own.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    await own.getByRole('menuitem', { name: 'Delete', exact: true }).waitFor()
     await own.context().close()
   })
 
@@ -151,11 +156,12 @@ describe('guests in the panel', () => {
       search.dispatchEvent(new Event('input', { bubbles: true }))
       document.querySelector('.guest-row a[href="#/containers/${id}"]').click()
     })()`)
-    await delay(300) // twice the delay after which the page writes a filter into its URL
-    expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
+    // Twice the delay after which the page writes a filter into its URL. A busy machine delays both timers of the page.
+    await own.evaluate('new Promise((resolve) => setTimeout(resolve, 300))')
+    expect(await own.evaluate('location.hash')).to.equal(`#/containers/${id}`)
     release()
     await own.getByRole('heading', { name: 'followed', exact: true }).waitFor()
-    expect(new URL(own.url()).hash).to.equal(`#/containers/${id}`)
+    expect(await own.evaluate('location.hash')).to.equal(`#/containers/${id}`)
     await own.context().close()
   })
 
@@ -171,18 +177,23 @@ describe('guests in the panel', () => {
     await lab.show(page, '/containers/new')
     await page.locator('#name').focus()
     await page.keyboard.type('typed')
+    // Enter sends the form only if its button is enabled, which is after the images are known.
+    await waitFor(() => page.getByRole('button', { name: 'Create', exact: true }).isEnabled(), { what: 'the images' })
     await page.keyboard.press('Enter')
     await page.getByRole('link', { name: 'Open guest' }).waitFor()
     await page.getByRole('link', { name: 'Open guest' }).focus()
     await page.keyboard.press('Enter')
     const more = page.getByRole('button', { name: 'Actions for typed' })
+    await lab.loaded(page) // until then, the page may move the focus to its content
     await more.focus()
-    expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).to.equal('solid')
+    await focused(more)
+    expect(await more.evaluate('(one) => getComputedStyle(one).outlineStyle')).to.equal('solid')
     await page.keyboard.press('Enter')
-    await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    await page.getByRole('menuitem', { name: 'Delete', exact: true }).waitFor()
+    await focused(page.getByRole('menu'))
     await page.keyboard.press('End')
     await page.keyboard.press('Enter')
-    await page.locator('#confirm-typed').waitFor()
+    await focused(page.locator('#confirm-typed'))
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await page.waitForFunction('document.activeElement !== document.body') // the focus is on an element

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
 import { BerthError } from '../../shared/errors.js'
+import { eventually } from '../support/wait.js'
 import { ImageServer } from '../support/guests/image-server.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 
@@ -41,7 +42,7 @@ describe('images in the panel whose download fails', function () {
 
   it('show the reason, and can be downloaded again', async () => {
     const { page, line } = await open()
-    await line.getByRole('button', { name: 'Download' }).click()
+    await line.getByRole('button', { name: 'Download', exact: true }).click()
     await line.getByText('The download failed.').waitFor()
     await lab.picture(page, 'image-failed-wide')
     await lab.show(page, '/tasks')
@@ -51,8 +52,8 @@ describe('images in the panel whose download fails', function () {
     await task.getByRole('link', { name: id }).click()
     server.manners = {}
     await line.getByRole('button', { name: 'Try again' }).click()
-    await line.getByText('Ready').waitFor()
-    expect(await line.innerText()).not.to.include('failed')
+    await line.getByText('Ready', { exact: true }).waitFor()
+    await eventually(async () => expect(await line.innerText()).not.to.include('failed'))
     await page.context().close()
   })
 
@@ -82,10 +83,12 @@ describe('images in the panel whose download fails', function () {
     await page.getByRole('alert').filter({ hasText: 'unexpected end of file' }).waitFor()
     await lab.picture(page, 'create-failed-wide')
     expect(await page.locator('[data-secret]').count(), 'no password of a guest that was not created').to.equal(0)
-    expect(await page.locator('body').innerText()).to.match(/Task [0-9a-f-]{36}/)
+    await page.getByText(/Task [0-9a-f-]{36}/).waitFor()
     await page.getByRole('button', { name: 'Back to the form' }).click()
-    expect(await page.locator('#name').inputValue()).to.equal('from-broken')
-    expect(await page.locator('#ram').inputValue()).to.equal('192')
+    await eventually(async () => {
+      expect(await page.locator('#name').inputValue()).to.equal('from-broken')
+      expect(await page.locator('#ram').inputValue()).to.equal('192')
+    })
     await create.click()
     await again.waitFor()
     delete faults.clone

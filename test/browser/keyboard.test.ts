@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
 import { makeAdmin, password } from '../support/gateway/browser.js'
 import { waitFor } from '../support/wait.js'
+import { focused } from './page-checks.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 import { TerminalPage } from './terminal-page.js'
 
@@ -41,9 +42,9 @@ describe('the panel, used only with the keyboard,', function () {
   }
   const press = (key: string): Promise<void> => page.keyboard.press(key)
 
-  /** Presses Tab until the element has the focus. Fails if the focus is invisible after any key. */
+  /** Presses Tab until the element, which must be enabled, has the focus. Fails if the focus is invisible after any key. */
   async function tabTo(target: Locator): Promise<void> {
-    await target.waitFor()
+    await waitFor(() => target.isEnabled(), { what: String(target) })
     for (let steps = 0; steps < 80; steps++) {
       await press('Tab')
       await expectSeen()
@@ -63,7 +64,7 @@ describe('the panel, used only with the keyboard,', function () {
     await page.locator('#main-content h1').waitFor()
     await tabTo(page.getByRole('link', { name: 'Skip to the content' }))
     await press('Enter')
-    expect(await page.evaluate('document.activeElement.id')).to.equal('main-content')
+    await waitFor(() => hasFocus(page.locator('#main-content')), { what: 'the focus on the content' })
   })
 
   it('permits creating a guest, opening its terminal and leaving it', async () => {
@@ -79,7 +80,11 @@ describe('the panel, used only with the keyboard,', function () {
     await tabTo(page.getByRole('link', { name: 'Open guest' }))
     await press('Enter')
     await page.getByRole('heading', { name: 'by-keys', exact: true }).waitFor()
-    await tabTo(page.getByRole('navigation', { name: 'Sections of the guest' }).getByRole('link', { name: 'Console' }))
+    await tabTo(
+      page
+        .getByRole('navigation', { name: 'Sections of the guest' })
+        .getByRole('link', { name: 'Console', exact: true }),
+    )
     await press('Enter')
     const view = new TerminalPage(page)
     await view.state('open')
@@ -93,28 +98,28 @@ describe('the panel, used only with the keyboard,', function () {
     const { consoles } = lab.gateway.fleet.agentOf('host-a').host
     await waitFor(() => consoles.terminals.at(-1)!.input === 'ls\t\r', { what: 'Tab is the guest’s' })
     await press('F6')
+    await focused(page.locator('.console .bar'))
     await expectSeen()
-    expect(await page.evaluate('document.activeElement.matches(".console .bar *")')).to.equal(true)
   })
 
   it('moves the focus back to the menu button when a dialog closes, and permits deleting a guest', async () => {
     const more = page.getByRole('button', { name: 'Actions for by-keys' })
     await more.focus()
-    const isInside = (role: string): string => `!!document.activeElement.closest("[role=${role}]")`
+    await focused(more)
     const openDialog = async (): Promise<void> => {
       await press('Enter')
-      await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
-      // The menu takes the focus one frame after it appears. Until then, the button would receive the keys.
-      await waitFor(() => page.evaluate(isInside('menu')), { what: 'the focus is in the menu' })
+      await page.getByRole('menuitem', { name: 'Delete', exact: true }).waitFor()
+      await focused(page.getByRole('menu')) // until then, the button would receive the keys
       await press('End')
       await press('Enter')
-      await page.locator('#confirm-typed').waitFor()
+      await focused(page.locator('#confirm-typed'))
     }
     await openDialog()
     for (let steps = 0; steps < 8; steps++) {
       await press('Tab')
       await expectSeen()
-      expect(await page.evaluate(isInside('dialog')), 'the focus stays in the dialog').to.equal(true)
+      const isInside = await page.evaluate('document.activeElement.closest("[role=dialog]") !== null')
+      expect(isInside, 'the focus stays in the dialog').to.equal(true)
     }
     await press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
@@ -128,6 +133,7 @@ describe('the panel, used only with the keyboard,', function () {
     await waitFor(async () => (await lab.gateway.request('GET', '/containers/by-keys')).status === 404, {
       what: 'deleted',
     })
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
     lab.expectNoComplaints()
   })
 
@@ -139,8 +145,9 @@ describe('the panel, used only with the keyboard,', function () {
     await press('Escape')
     await help.waitFor({ state: 'detached' })
     await press('Control+k')
-    await page.getByRole('combobox', { name: /^Find a page/ }).waitFor()
+    await focused(page.getByRole('combobox', { name: /^Find a page/ }))
     await page.keyboard.type('images')
+    await page.getByRole('option', { name: 'Images', selected: true }).waitFor()
     await press('Enter')
     await page.getByRole('heading', { name: 'Images', level: 1, exact: true }).waitFor()
   })

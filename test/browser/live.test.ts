@@ -4,7 +4,7 @@ import { CutLine } from '../support/cut-line.js'
 import { makeAdmin } from '../support/gateway/browser.js'
 import { settled as still } from './page-checks.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { expectInTime } from '../support/promised-time.js'
 
 const count = 1000
@@ -87,7 +87,7 @@ describe(`the live panel with ${count} other guests`, () => {
     await waitFor(() => lab.gateway.events.listeners === 2, { what: 'two streams' })
     const requests: string[] = []
     for (const page of pages) {
-      await page.clock.pauseAt(Date.now() + 1000) // no timer of the page runs from here on
+      await page.clock.pauseAt(Date.now() + 5000) // no timer of the page runs from here on
       page.context().on('request', (request) => requests.push(request.url()))
     }
     const times = [
@@ -136,7 +136,9 @@ describe(`the live panel with ${count} other guests`, () => {
     await still(settings)
     expect(await settings.locator('#origins').inputValue()).to.equal('https://half.example')
     await waitFor(() => create.isEnabled(), { what: 'the button is back' })
-    expect(await list.evaluate('document.querySelector(".list-box").scrollTop')).to.equal(20_000)
+    await eventually(async () =>
+      expect(await list.evaluate('document.querySelector(".list-box").scrollTop')).to.equal(20_000),
+    )
     await list.context().close()
   })
 })

@@ -2,7 +2,8 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { digestToken } from '../../gateway/accounts/session-secret.js'
 import { makeAdmin, password } from '../support/gateway/browser.js'
-import { fillLogin, openLab, type PanelLab } from './panel-lab.js'
+import { focused } from './page-checks.js'
+import { failLogin, openLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
 describe('logging in to the panel', () => {
@@ -32,15 +33,14 @@ describe('logging in to the panel', () => {
     const page = await (await lab.open()).newPage()
     await page.goto(lab.gateway.url)
     const alert = page.getByRole('alert')
-    await fillLogin(page, 'ada', 'a wrong password')
+    await failLogin(page, 'ada')
     await alert.filter({ hasText: 'Name, password or code is wrong' }).waitFor()
     await lab.picture(page, 'login-wrong-wide')
     const waits = alert.filter({ hasText: /Try again in \d+ s/ })
     await waitFor(
       async () => {
         if (await waits.isVisible()) return true
-        await fillLogin(page, 'ada', 'a wrong password')
-        await alert.waitFor()
+        await failLogin(page, 'ada')
         return waits.isVisible()
       },
       { what: 'the limit' },
@@ -56,30 +56,33 @@ describe('logging in to the panel', () => {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
+    const create = page.getByRole('button', { name: 'Create', exact: true })
+    await waitFor(() => create.isEnabled(), { what: 'the images' })
     await page.context().clearCookies()
     // Clicked by a script: once the page notices the end of the session, a dialog covers the button.
-    await page.getByRole('button', { name: 'Create', exact: true }).dispatchEvent('click')
+    await create.dispatchEvent('click')
     const dialog = page.getByRole('dialog')
     await dialog.locator('#password').fill(password)
     await lab.picture(page, 'login-again-wide')
-    await dialog.getByRole('button', { name: 'Log in' }).click()
+    await dialog.getByRole('button', { name: 'Log in', exact: true }).click()
     await page.getByRole('heading', { name: 'Creating kept', exact: true }).waitFor()
     await page.context().close()
   })
 
   describe('while a dialog is open', () => {
-    /** True if a click on the middle of an element would hit it. */
-    const isOnTop = (page: Page, selector: string): Promise<boolean> =>
-      page.evaluate<boolean>(`(() => {
-        const one = document.querySelector('${selector}')
+    /** Waits until a click on the middle of an element would hit it. */
+    const onTop = async (page: Page, selector: string): Promise<void> => {
+      const isOnTop = `(one) => {
         const { x, y, width, height } = one.getBoundingClientRect()
         return one.contains(document.elementFromPoint(x + width / 2, y + height / 2))
-      })()`)
+      }`
+      await waitFor(() => page.locator(selector).evaluate<boolean, void>(isOnTop), { what: `${selector} on top` })
+    }
 
     async function openKeyForm(): Promise<Page> {
       const page = await lab.logIn()
       await lab.show(page, '/api')
-      await page.getByRole('button', { name: 'Create API key' }).click()
+      await page.getByRole('button', { name: 'Create API key', exact: true }).click()
       await page.locator('#key-name').fill('billing')
       return page
     }
@@ -90,14 +93,12 @@ describe('logging in to the panel', () => {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
-      await page.locator('#prove-password').waitFor()
-      expect(await isOnTop(page, '#prove-password')).to.equal(true)
-      expect(await page.evaluate('document.activeElement.id')).to.equal('prove-password')
+      await onTop(page, '#prove-password')
+      await focused(page.locator('#prove-password'))
       await lab.picture(page, 'prove-wide')
       await page.locator('#prove-password').fill(password)
       await page.getByRole('button', { name: 'Confirm', exact: true }).click()
-      await page.locator('[data-secret]').waitFor()
-      expect(await isOnTop(page, '[data-secret]'), 'what follows is seen, too').to.equal(true)
+      await onTop(page, '[data-secret]')
       await page.context().close()
     })
 
@@ -105,10 +106,10 @@ describe('logging in to the panel', () => {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
-      await page.locator('#prove-password').waitFor()
+      await focused(page.locator('#prove-password'))
       await page.keyboard.press('Escape')
       await page.locator('#prove-password').waitFor({ state: 'detached' })
-      expect(await isOnTop(page, '#key-name')).to.equal(true)
+      await onTop(page, '#key-name')
       expect(await page.locator('#key-name').inputValue()).to.equal('billing')
       await page.context().close()
     })
@@ -117,8 +118,7 @@ describe('logging in to the panel', () => {
       const page = await openKeyForm()
       await page.context().clearCookies()
       await submit(page)
-      await page.locator('#password').waitFor()
-      expect(await isOnTop(page, '#password')).to.equal(true)
+      await onTop(page, '#password')
       await page.locator('#password').fill(password)
       await page.getByRole('button', { name: 'Log in', exact: true }).click()
       await page.locator('[data-secret]').waitFor()
@@ -148,8 +148,8 @@ describe('logging in to the panel', () => {
     await page.locator('#password').fill(password)
     await page.locator('#again').fill(password)
     await lab.picture(page, 'setup-wide')
-    expect(page.url()).to.equal(`${lab.gateway.url}/setup`)
-    await page.getByRole('button', { name: 'Set up' }).click()
+    await page.waitForURL(`${lab.gateway.url}/setup`) // without the token
+    await page.getByRole('button', { name: 'Set up', exact: true }).click()
     await page.locator('#main-content h1').waitFor()
     await page.context().clearCookies()
     await page.goto('about:blank')

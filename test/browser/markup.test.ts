@@ -4,6 +4,7 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError } from '../../shared/errors.js'
 import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
 import { waitFor } from '../support/wait.js'
+import { settled } from './page-checks.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
 
 /** Text that has an effect if a page treats it as HTML or as a template. */
@@ -163,6 +164,7 @@ describe('texts with markup in the panel', function () {
       await page.goto('about:blank')
       await page.goto(`${lab.gateway.url}${path}`)
       await page.locator(':is(h1, h2)').first().waitFor({ state: 'attached' })
+      await settled(page)
       await expectNoHarm(page, path)
     }
     // The test opens addresses that do not exist, and the browser logs each as an error.

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Locator, Page } from 'playwright-core'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { PanelLab, type OpenOptions } from './panel-lab.js'
 
@@ -45,7 +45,7 @@ describe('moving a container to another host in the panel', () => {
   /** Opens the first dialog of a move. */
   async function openForm(guest: Guest): Promise<Locator> {
     await openActions(guest)
-    await page.getByRole('menuitem', { name: action }).click()
+    await page.getByRole('menuitem', { name: action, exact: true }).click()
     const form = dialogNamed(`Move ${guest.name} to another host`)
     await form.waitFor()
     return form
@@ -82,10 +82,10 @@ describe('moving a container to another host in the panel', () => {
     const { guest, release } = await addHeld('mover')
     try {
       const form = await openForm(guest)
-      expect(await form.locator('#move-target option').allInnerTexts()).to.deep.equal([
-        'Automatic (most free resources)',
-        'host-b',
-      ])
+      const targets = form.locator('#move-target option')
+      await eventually(async () =>
+        expect(await targets.allInnerTexts()).to.deep.equal(['Automatic (most free resources)', 'host-b']),
+      )
       await form.locator('#move-target').selectOption('host-b')
       await form.locator('#move-bandwidth').fill('100')
       expect(await findingsOf(page)).to.deep.equal([])
@@ -119,10 +119,12 @@ describe('moving a container to another host in the panel', () => {
       await page.getByRole('button', { name: 'Show tasks' }).click()
       const task = page.locator('.drawer li').filter({ hasText: `${action} · mover` })
       await task.getByText(/^Copying · \d+ MiB, [\d.]+ MiB\/s/).waitFor()
-      expect(Number(await task.getByRole('progressbar').getAttribute('aria-valuenow'))).to.be.greaterThan(0)
+      await eventually(async () =>
+        expect(Number(await task.getByRole('progressbar').getAttribute('aria-valuenow'))).to.be.greaterThan(0),
+      )
       await lab.picture(page, 'move-task-wide')
       release()
-      await task.getByText('Done').waitFor()
+      await task.getByText('Done', { exact: true }).waitFor()
     } finally {
       release()
     }
@@ -135,7 +137,7 @@ describe('moving a container to another host in the panel', () => {
     await changeTarget({ draining: true })
     const form = await openForm(await lab.gateway.fleet.addGuest({ name: 'refused' }))
     const option = form.getByRole('option', { name: 'host-b · Draining' })
-    expect(await option.isDisabled()).to.equal(true)
+    await waitFor(() => option.isDisabled(), { what: 'the draining host cannot be chosen' })
     await form.locator('#move-bandwidth').fill('7')
     await form.getByRole('button', { name: 'Check the move' }).click()
     await form.getByRole('alert').filter({ hasText: 'the host is draining and accepts no new containers' }).waitFor()
@@ -181,10 +183,12 @@ describe('moving a container to another host in the panel', () => {
       const { data, ...rest } = (await response.json()) as { data: unknown[] }
       await route.fulfill({ response, json: { ...rest, data: data.slice(0, 1) } })
     })
+    const read = page.waitForResponse('**/api/v1/hosts')
     await page.reload()
+    await (await read).finished()
     await lab.show(page, `/containers/${id}`)
-    await page.getByRole('button', { name: 'Actions for single' }).click()
-    await page.getByRole('menuitem', { name: 'Delete' }).waitFor()
+    await page.getByRole('button', { name: 'Actions for single', exact: true }).click()
+    await page.getByRole('menuitem', { name: 'Delete', exact: true }).waitFor()
     expect(await offered(), 'only host').to.equal(0)
   })
 
@@ -201,8 +205,9 @@ describe('moving a container to another host in the panel', () => {
     }
     await expectFine()
     await page.getByRole('button', { name: '检查迁移' }).click()
-    await page.getByRole('heading', { name: '将 phoned 迁移到 host-b？', exact: true }).waitFor()
-    const [, before, after, result] = await cellsOf(page.getByRole('dialog'), 'TCP 22 的公网端口')
+    const plan = dialogNamed('将 phoned 迁移到 host-b？')
+    await plan.waitFor()
+    const [, before, after, result] = await cellsOf(plan, 'TCP 22 的公网端口')
     expect([before, result]).to.deep.equal([String(guest.portMappings[0]!.hostPort), '有变化'])
     expect(after).to.match(/^\d+$/).and.not.to.equal(before)
     await lab.picture(page, 'move-plan-phone-zh')

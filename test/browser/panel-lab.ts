@@ -112,11 +112,18 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
   /** Opens a page of the panel and waits until its data is shown. */
   async show(page: Page, path: string): Promise<void> {
     await page.goto(`${this.gateway.url}/#${path}`)
+    // The browser reports a new address to the panel in a task of its own. Until then, the previous page is shown.
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve))')
+    await this.loaded(page)
+  }
+
+  /** Waits until a page of the panel shows its data. */
+  async loaded(page: Page): Promise<void> {
     await page.locator('#main-content :is(h1, .empty)').first().waitFor()
     await waitFor(async () => (await page.locator('.skeleton').count()) === 0, {
-      what: `${path} has its data`,
+      what: () => `${page.url()} has its data`,
     })
-    await settled(page) // until the page has loaded its data, the previous page may be shown
+    await settled(page)
   }
 
   async picture(page: Page, name: string): Promise<void> {
@@ -156,6 +163,12 @@ export async function fillLogin(page: Page, username: string, given = password):
   await page.locator('#username').fill(username)
   await page.locator('#password').fill(given)
   await page.locator('form button[type=submit]').click()
+}
+
+/** Sends the login form with a wrong password, and waits until the form shows the refusal. */
+export async function failLogin(page: Page, username: string): Promise<void> {
+  await fillLogin(page, username, 'a wrong password')
+  await waitFor(async () => (await page.locator('#password').inputValue()) === '', { what: 'the refusal' })
 }
 
 /** True for the browser's message about a refused request. The panel learns the user's rights from such refusals. */

@@ -112,7 +112,7 @@ describe('the screen of a virtual machine in the panel', function () {
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Text to type').fill('aB中')
     await dialog.getByText('This keyboard layout has no key for: 中').waitFor()
-    expect(await dialog.getByRole('button', { name: /^Type/ }).isDisabled()).to.equal(true)
+    await waitFor(() => dialog.getByRole('button', { name: /^Type/ }).isDisabled(), { what: 'it cannot be sent' })
     await dialog.getByLabel('Text to type').fill('aB1!@#~\n')
     await dialog.getByRole('button', { name: 'Type 8 keys' }).click()
     await dialog.waitFor({ state: 'detached', timeout: 60_000 })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { openLab, type PanelLab } from './panel-lab.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 
 describe('several guests that are selected in the panel', function () {
   let lab: PanelLab
@@ -42,21 +42,23 @@ describe('several guests that are selected in the panel', function () {
     await choose('fifty-', 50)
     await region().getByRole('button', { name: 'Start', exact: true }).click()
     const dialog = page.getByRole('dialog')
-    expect(await dialog.innerText())
-      .to.include('30 will start.')
-      .and.include('20 need no change')
-    await dialog.getByRole('button', { name: 'Start 30' }).click()
+    await eventually(async () =>
+      expect(await dialog.innerText())
+        .to.include('30 will start.')
+        .and.include('20 need no change'),
+    )
+    await dialog.getByRole('button', { name: 'Start 30', exact: true }).click()
+    await page.getByText('29 tasks queued').waitFor() // first, because this notice disappears
     const failed = page.getByRole('alert').filter({ hasText: 'fifty-7' })
     await failed.waitFor()
     await lab.picture(page, 'bulk-failed-wide')
     expect(await failed.innerText()).not.to.include('fifty-8')
-    await page.getByText('29 tasks queued').waitFor()
-    await page.getByText('1 selected').waitFor()
+    await page.getByText('1 selected', { exact: true }).waitFor()
     await waitFor(async () => (await running('fifty-')) === 49, { what: 'all others run' })
     block(false)
     await fleet.caughtUp('host-a')
     await region().getByRole('button', { name: 'Start', exact: true }).click()
-    await dialog.getByRole('button', { name: 'Start 1' }).click()
+    await dialog.getByRole('button', { name: 'Start 1', exact: true }).click()
     await waitFor(async () => (await running('fifty-')) === 50, { what: 'it runs, too' })
   })
   const running = async (prefix: string): Promise<number> =>
@@ -67,7 +69,7 @@ describe('several guests that are selected in the panel', function () {
     await choose('heap-', 3)
     await region().getByRole('button', { name: 'Delete', exact: true }).click()
     const dialog = page.getByRole('dialog')
-    const button = dialog.getByRole('button', { name: 'Delete 3' })
+    const button = dialog.getByRole('button', { name: 'Delete 3', exact: true })
     for (const wrong of ['', '2', '3 ', ' 3', '33']) {
       await dialog.locator('#confirm-typed').fill(wrong)
       expect(await button.isDisabled(), `"${wrong}"`).to.equal(true)

@@ -31,7 +31,7 @@ describe('the panel over TLS', function () {
   beforeEach(async () => {
     // Chromium does not trust the certificate authority of the test.
     context = await lab.browser.newContext({ ignoreHTTPSErrors: true, locale: 'en-US' })
-    context.setDefaultTimeout(15_000)
+    context.setDefaultTimeout(30_000)
   })
   afterEach(() => context.close())
 
@@ -39,6 +39,7 @@ describe('the panel over TLS', function () {
     await makeAdmin(lab.gateway, username)
     const page = await context.newPage()
     await page.goto(`${url}/`)
+    await page.locator('#username').waitFor()
     expect(await page.locator('.banner.warn').count(), 'no hint about encryption').to.equal(0)
     await fillLogin(page, username)
     await page.locator('#main-content h1').waitFor()

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import type { Page } from 'playwright-core'
 import { earlierVersion, UpgradeLab } from '../support/gateway/upgrade-lab.js'
 import { labVersion } from '../support/memory/lab-fleet.js'
+import { eventually } from '../support/wait.js'
 import { findingsOf, latinSentences, tooWide } from './page-checks.js'
 import { PanelLab } from './panel-lab.js'
 
@@ -62,18 +63,20 @@ describe('upgrading hosts in the panel', () => {
     await lab.show(page, '/hosts')
     await press('Upgrade all hosts')
     await page.getByText('Running: 0 of 2 hosts done.').waitFor()
-    await page.getByRole('button', { name: 'Pause' }).click()
+    await page.getByRole('button', { name: 'Pause', exact: true }).click()
+    await page.getByText('Paused: 0 of 2 hosts done.').waitFor()
     await upgrades.complete('host-a', 1)
     await page.getByText('Paused: 1 of 2 hosts done.').waitFor()
     await lab.picture(page, 'fleet-upgrade-wide')
-    await page.getByRole('button', { name: 'Resume' }).click()
+    await page.getByRole('button', { name: 'Resume', exact: true }).click()
     await upgrades.complete('host-b', 1)
     await page.getByText('Complete: 2 of 2 hosts done.').waitFor()
-    await page.getByRole('button', { name: 'Roll back' }).click()
+    await page.getByRole('button', { name: 'Roll back', exact: true }).click()
     for (const hostId of hosts) await upgrades.complete(hostId, 2)
     await page.getByRole('heading', { name: 'Rollback of all hosts', exact: true }).waitFor()
     await page.getByText('Complete: 2 of 2 hosts done.').waitFor()
-    expect(lab.gateway.fleet.findHost('host-b')?.description?.version).to.equal(earlierVersion)
+    const versionOf = (hostId: string) => lab.gateway.fleet.findHost(hostId)?.description?.version
+    await eventually(() => expect(versionOf('host-b')).to.equal(earlierVersion))
   })
 
   it('is accessible and translated in Chinese, and fits a phone', async () => {

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import type { Page } from 'playwright-core'
+import { eventually } from '../support/wait.js'
 import { fillLogin, PanelLab } from './panel-lab.js'
 import { SubUserCalls } from '../support/gateway/sub-user-calls.js'
 import { answers, expectedSignature, takes, WebhookReceiver } from '../support/gateway/webhook-receiver.js'
@@ -24,7 +25,7 @@ describe('webhooks and activity logs in the panel', () => {
   it('permit creating a webhook with a secret that is shown once, testing it, repeating a delivery and deleting it', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
-    await page.getByRole('button', { name: 'Add a webhook' }).click()
+    await page.getByRole('button', { name: 'Add a webhook', exact: true }).click()
     const dialog = page.getByRole('dialog')
     await dialog.locator('#webhook-name').fill('billing')
     await dialog.locator('#webhook-url').fill('http://10.0.0.1/hook')
@@ -39,17 +40,17 @@ describe('webhooks and activity logs in the panel', () => {
     await page.getByRole('button', { name: 'Done' }).click()
     await rowsOf(page, 'billing').getByText('Guests, Tasks, Security alerts').waitFor()
 
-    await page.getByRole('link', { name: 'billing' }).click()
+    await page.getByRole('link', { name: 'billing', exact: true }).click()
     receiver.answer = answers(500)
     await page.getByRole('button', { name: 'Send test event' }).click()
     await rowsOf(page, 'webhook.test').getByText('Retrying').waitFor()
     receiver.answer = takes
-    await rowsOf(page, 'webhook.test').getByText('Delivered').waitFor({ timeout: 30_000 })
+    await rowsOf(page, 'webhook.test').getByText('Delivered').waitFor({ timeout: 60_000 })
     const message = await receiver.type('webhook.test')
     expect(message.headers['webhook-signature']).to.equal(expectedSignature(secret, message))
     await lab.picture(page, 'webhook-deliveries-wide')
     await page.getByRole('button', { name: 'Send again' }).click()
-    await rowsOf(page, 'webhook.test').nth(1).getByText('Delivered').waitFor()
+    await eventually(async () => expect(await rowsOf(page, 'webhook.test').getByText('Delivered').count()).to.equal(2))
     expect(await page.locator('body').innerText()).not.to.include(secret)
 
     await lab.show(page, '/webhooks')
@@ -67,7 +68,8 @@ describe('webhooks and activity logs in the panel', () => {
     await customer.locator('#main-content h1').waitFor()
     await lab.show(customer, '/containers/web-1')
     await customer.getByRole('button', { name: 'Stop', exact: true }).click()
-    await customer.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
+    await customer.getByRole('dialog').getByRole('button', { name: 'Stop', exact: true }).click()
+    await customer.getByRole('dialog').waitFor({ state: 'detached' }) // the request has been answered
     await lab.show(customer, '/')
     await customer.getByRole('link', { name: 'Activity', exact: true }).first().click()
     await rowsOf(customer, 'Stop requested').getByText('web-1').waitFor()

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { AssertionError } from 'chai'
 
 const defaultTimeoutMs = 120_000
+const eventuallyMs = 30_000
 const [shortestIntervalMs, longestIntervalMs] = [20, 100]
 
 export interface WaitOptions {
@@ -28,6 +30,23 @@ export async function waitFor<T>(check: () => T | Promise<T>, options: WaitOptio
       throw new Error(`not within ${timeoutMs} ms: ${what}`)
     }
     await delay(options.intervalMs ?? usualIntervalMs(waitedMs))
+  }
+}
+
+/**
+ * Repeats assertions until they pass, for states that an action causes a moment later. Any other error ends the wait.
+ * @throws the last failed assertion after the time limit
+ */
+export async function eventually<T>(check: () => T | Promise<T>, timeoutMs = eventuallyMs): Promise<T> {
+  const began = performance.now()
+  for (;;) {
+    const waitedMs = performance.now() - began
+    try {
+      return await check()
+    } catch (error) {
+      if (!(error instanceof AssertionError) || waitedMs > timeoutMs) throw error
+    }
+    await delay(usualIntervalMs(waitedMs))
   }
 }
 

@@ -56,7 +56,9 @@ export class UpgradeLab {
 
   /** Reports a step of a host's latest upgrade order, as the installation script does. */
   async report(hostId: string, step: string, message = ''): Promise<InstallAnswer> {
-    const { address, token } = this.packagesOf(hostId).orders.at(-1)!
+    const { address, token } = await waitFor(() => this.packagesOf(hostId).orders.at(-1), {
+      what: `an upgrade order for ${hostId}`,
+    })
     const body = JSON.stringify({ token, step, message })
     const { status, text } = await postToJoinEndpoint(address, installReportPath, body)
     expect(status, text).to.equal(200)

@@ -9,8 +9,14 @@ export class SnapshotFirst {
   /** `full`: the guest has reached its limit of snapshots. `refused`: the user may not take snapshots. */
   state = $state<'unknown' | 'possible' | 'full' | 'refused'>('unknown')
 
+  #offered: Promise<void> = Promise.resolve()
+
   /** Checks whether the user may take a snapshot and the guest's limit allows one more. */
-  async offer({ id }: Pick<Guest, 'id'>): Promise<void> {
+  offer(guest: Pick<Guest, 'id'>): void {
+    this.#offered = this.#check(guest)
+  }
+
+  async #check({ id }: Pick<Guest, 'id'>): Promise<void> {
     this.wanted = false
     this.state = session.may('snapshot:create') && session.may('snapshot:read') ? 'unknown' : 'refused'
     if (this.state === 'refused') return
@@ -26,6 +32,7 @@ export class SnapshotFirst {
 
   /** Takes the snapshot if the user has selected it. Call it before the disk is replaced. @throws {ApiFailure} */
   async take({ id }: Pick<Guest, 'id'>, description: string): Promise<void> {
+    await this.#offered // until then, the user sees no choice, and the default is a snapshot
     if (!this.wanted) return
     const params = { path: { id: String(id) } }
     await ask(() => api.POST('/containers/{id}/snapshots', { params, body: { description } }))
