@@ -36,14 +36,17 @@ class ServerSockets {
     for (const channel of channels) unsubscribe(channel, this.#note)
   }
 
-  /** Counts the listeners of each event at all open sockets that `isOf` selects by their ports. */
+  /**
+   * Returns the largest number of listeners of each event at one open socket. `isOf` selects sockets by their ports.
+   * The number of sockets does not matter: a gateway on a busy machine may connect to an agent again.
+   */
   listeners(isOf: (port: number, remotePort: number) => boolean): Record<string, number> {
     const counts: Record<string, number> = {}
     for (const socket of [...this.#sockets].filter(
       ({ localPort = 0, remotePort = 0, destroyed }) => !destroyed && isOf(localPort, remotePort),
     ))
       for (const event of socket.eventNames())
-        counts[String(event)] = (counts[String(event)] ?? 0) + socket.listenerCount(event)
+        counts[String(event)] = Math.max(counts[String(event)] ?? 0, socket.listenerCount(event))
     return counts
   }
 }
