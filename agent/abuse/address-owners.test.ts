@@ -9,7 +9,7 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('findOwner, which finds the guest that had an address at a given time,', () => {
-  it('returns the guest that has the address if the traffic is newer than the guest', () => {
+  it('returns the present owner of the address if the traffic is newer than this guest', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])

@@ -268,7 +268,7 @@ describe('detection of abuse', () => {
     if (finding === undefined) return 'nothing'
     const [severity, type, target, port] = finding.split(' ')
     const where = `${target === '*' ? 'several targets' : `target ${target}`}, ${port === '0' ? 'no single port' : `port ${port}`}`
-    return `${severity} ${type} (${where})`
+    return `${type} of ${severity} severity (${where})`
   }
   for (const [name, parts, findings] of cases)
     it(`reports ${inWords(findings[0])} for ${name}`, () => expect(found(parts)).to.deep.equal(findings))

@@ -69,7 +69,7 @@ describe('large files of a backup', () => {
     ['a file has too many attributes', `F\0f\x009\0M\x001\x000\x000\x001\x002\x0065537${'\0'.repeat(131_075)}`],
     ['the number of attributes is impossible', 'F\0f\x009\0M\x001\x000\x000\x001\x002\x001e99\0'],
   ] as const)
-    it(`are not found in a damaged file layout: ${what}`, async () =>
+    it(`are not found in a file layout that is damaged because ${what}`, async () =>
       expect(await listLargeFiles(damaged)).to.equal(undefined))
   it('are found in a long file layout without blocking other work', async () => {
     let turns = 0

@@ -123,7 +123,7 @@ describe('the list of backups from restic', () => {
   })
 })
 
-describe('parseResticMessage', () => {
+describe('parseResticMessage, which parses a line of restic’s output,', () => {
   for (const [line, message] of [
     ['{"message_type":"status","bytes_done":5,"total_bytes":10}', { kind: 'status', doneBytes: 5, totalBytes: 10 }],
     ['{"message_type":"status"}', { kind: 'status', doneBytes: 0, totalBytes: 0 }],

@@ -50,7 +50,7 @@ describe('the record of changed kernel settings', () => {
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
   })
 
-  it('contains no values and namespaces any more after the host has booted, but still the list of agents', () => {
+  it('contains only the list of agents after a boot of the host', () => {
     const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
     expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })
@@ -95,7 +95,7 @@ describe('the record of changed kernel settings', () => {
         restore: [...kernels, ...networks],
       }))
 
-    it('is not used to restore settings if it contains none', () =>
+    it('is not used to restore settings if it contains no settings', () =>
       expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [

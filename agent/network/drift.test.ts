@@ -28,10 +28,10 @@ describe('the complete comparison of a part of the host network with the kernel'
   })
 })
 
-describe('guests that the agent attached to the network', () => {
+describe('the list of guests that the agent attached to the network', () => {
   const guest = (uuid: string): never => ({ uuid }) as never
 
-  it('do not include a detached guest, even while the journal still contains this guest', () => {
+  it('does not include a detached guest, even while the journal still contains this guest', () => {
     const known = new KnownGuests()
     known.replace([guest('a'), guest('b')])
     known.detach('a')
@@ -40,7 +40,7 @@ describe('guests that the agent attached to the network', () => {
     expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['a', 'b'])
   })
 
-  it('include a detached guest again if it was deleted from the journal and then added again', () => {
+  it('includes a detached guest again if the guest was deleted from the journal and then added again', () => {
     const known = new KnownGuests()
     known.detach('a')
     known.replace([])

@@ -12,7 +12,7 @@ describe('DiskTransfers, which sends and receives snapshots of guests that move,
   beforeEach(async () => (directory = await mkdtemp(join(tmpdir(), 'btest-transfers-'))))
   afterEach(() => rm(directory, { recursive: true }))
 
-  it('removes received data that are not a confirmed snapshot', async () => {
+  it('removes received data unless they are a confirmed snapshot', async () => {
     for (const name of ['complete', 'cut-off', 'stray']) await mkdir(join(directory, name))
     const removed: string[] = []
     const trash = { destroy: async (_directory: string, names: readonly string[]) => void removed.push(...names) }

@@ -10,7 +10,7 @@ describe('units of swap files', () => {
     ['/.hidden/a b', '\\x2ehidden-a\\x20b.swap'],
     ['/ä%', '\\xc3\\xa4\\x25.swap'],
   ] as const)
-    it(`have the same name as in systemd: ${name} for ${path}`, function () {
+    it(`have the name that systemd requires: ${name} for ${path}`, function () {
       expect(unitNameOf(path)).to.equal(name)
       const { stdout, error } = spawnSync('systemd-escape', ['--path', '--suffix=swap', path], {
         encoding: 'utf8',

@@ -29,11 +29,11 @@ describe('limits on requests per second of the disk', () => {
   const lines = (cgroupVersion: 1 | 2): string[] =>
     planLimits(limits, { ...facts, cgroupVersion }).map(({ file, value: text }) => `${file} ${text}`)
 
-  it('are written to separate files with cgroup v1', () => {
+  it('are written to files of their own with cgroup v1', () => {
     expect(lines(1)).to.include('blkio.throttle.read_iops_device 7:0 300')
     expect(lines(1)).to.include('blkio.throttle.write_iops_device 7:0 0')
   })
-  it('are written to the same file as the rates with cgroup v2', () =>
+  it('are written to the same file as the byte rates with cgroup v2', () =>
     expect(lines(2)).to.include('io.max 7:0 rbps=max wbps=max riops=300 wiops=max'))
   it('count as I/O limits even if they are the only limits of the guest', () => expect(limitsIo(limits)).to.equal(true))
 })

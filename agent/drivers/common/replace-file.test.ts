@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 
-describe('replaceFile', () => {
+describe('replaceFile, which gives a file the right content and mode,', () => {
   let directory = ''
   let path = ''
   beforeEach(async () => {

@@ -12,7 +12,8 @@ describe('parseCurrentLogin, which reads the password hash and the SSH keys of r
     ['a hash field with a colon', 'a:0:0', '*'],
     ['a hash field that is too long', 'x'.repeat(256), '*'],
   ] as const)
-    it(`returns ${kept} for ${name}`, () => expect(parseCurrentLogin(field, '').passwordHash).to.equal(kept))
+    it(`returns ${kept} as the password hash for ${name}`, () =>
+      expect(parseCurrentLogin(field, '').passwordHash).to.equal(kept))
 
   it('reads keys with their options, and omits the lines that sshd skips', () => {
     const text = 'ssh-ed25519 AAAA a\r\n\n# comment\n  restrict ssh-rsa BBBB\nx\0y\nlast'

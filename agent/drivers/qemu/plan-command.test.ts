@@ -70,7 +70,7 @@ describe('planCommand, which plans the command line of QEMU,', () => {
     })
   })
 
-  it('polls the guest’s memory use from the start of the guest on', () => {
+  it('makes QEMU poll the guest’s memory use from the start of the guest', () => {
     const [balloon = ''] = valuesOf(command, '-device').filter((text) => text.startsWith('virtio-balloon-pci'))
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
@@ -107,7 +107,7 @@ describe('planCommand, which plans the command line of QEMU,', () => {
     ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
     ['a MAC', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
   ] as const)
-    it(`refuses options that are injected through ${what}`, () =>
+    it(`refuses to let a guest add options to the command line through ${what}`, () =>
       expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
 })
 
@@ -118,7 +118,7 @@ describe('sizes of a virtual machine', () => {
     [1001, 2],
     [2500, 3],
   ] as const)
-    it(`include ${processors} as the number of processors for a limit of ${vcpuMilli} thousandths of a processor`, () =>
+    it(`include the processor count ${processors} for a limit of ${vcpuMilli / 1000} processors`, () =>
       expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
   it('include the memory, rounded down to whole MiB', () =>

@@ -102,7 +102,7 @@ describe('planUserData, which plans the cloud-init user data of a guest,', () =>
     ['text with quotes, NUL and Chinese characters', '"\'\0\u2028漢\n\n\r', 'text/plain'],
     ['64 KiB of text', 'x'.repeat(65_536), 'text/plain'],
   ] as const)
-    it(`returns a text whose first part is the unchanged user data of the customer, if these are ${what}`, () => {
+    it(`puts the unchanged user data of the customer first if they are ${what}`, () => {
       const parts = partsOf(planUserData({ ...instance, userData }))
       expect(parts).to.have.length(2)
       expect(parts[0]?.headers).to.contain(`Content-Type: ${type};`)

@@ -148,7 +148,7 @@ describe('parseManifest, which checks the description of a moved guest,', () => 
     ['trafficCount.rxBytes', 0.5],
     ['trafficCount.periodStart', 'today'],
   ] as const)
-    it(`rejects ${path} with the value ${JSON.stringify(value)}`, () => {
+    it(`rejects a manifest whose field ${path} has the value ${JSON.stringify(value)}`, () => {
       expect(() => parseManifest(withValue(path, value)))
         .to.throw()
         .with.property('code')

@@ -86,7 +86,7 @@ describe('planUnsuspend, which plans the end of a suspension,', () => {
     })
 })
 
-describe('parseSuspension, which checks an order to suspend a guest,', () => {
+describe('parseSuspension, which checks a request to suspend a guest,', () => {
   for (const [name, fields, field] of [
     ['an empty reason', { reason: ' ' }, 'reason'],
     ['a reason of two lines', { reason: 'a\nb' }, 'reason'],

@@ -123,7 +123,7 @@ describe('port mappings of a guest', () => {
     ['the removal of a mapping', () => mappings.remove(target, 0)],
     ['a change that keeps the host port', () => mappings.update(target, 0, { containerPort: 80 })],
   ] as const)
-    it(`do not wait for a list of the host’s listening ports: ${name}`, async () => {
+    it(`do not wait for a list of the host’s listening ports during ${name}`, async () => {
       await mappings.add(target, at(waitingPort, 'udp'))
       const changed = change()
       await turnOfTheLoop()

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { parseLxcLog } from './lxc.js'
 
-describe('parseLxcLog', () => {
+describe('parseLxcLog, which finds the reasons of a failure in a log of LXC,', () => {
   const line = (reason: string): string =>
     `lxc-start bt-1 20261121102402.664 ERROR    start - ../src/lxc/start.c:lxc_spawn:1788 - ${reason}\n`
 
   for (const [name, text, expected] of [
     ['returns nothing for an empty log', '', ''],
-    ['returns the reasons of a failure in order, each reason once', line('a') + line('b') + line('a'), 'a; b'],
+    ['returns the reasons in order, each reason once', line('a') + line('b') + line('a'), 'a; b'],
     [
       'omits lines with a level other than ERROR, and lines in another format',
       `x\n${line('a').replace('ERROR', 'WARN ')}`,

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { readHostCounters, sumDisks } from './host-counters.js'
 
 describe('counters of the host', () => {
-  it('sum whole disks without partitions, in sectors of 512 bytes', () => {
+  it('add up the sectors of whole disks as 512 bytes each, and do not count partitions again', () => {
     const text = [
       '   7       0 loop0 13688 109 4523760 16045 180733 89819 16020424 200230 0 37572 230468',
       ' 254       0 vda 10 20 2 84279 30 40 4 166986 0 51320 264238',
@@ -16,7 +16,7 @@ describe('counters of the host', () => {
     })
   })
 
-  it('never decrease on this machine', () => {
+  it('are not smaller when they are read for the second time', () => {
     const [first, second] = [readHostCounters(), readHostCounters()]
     for (const name of ['cpuUsec', 'rxBytes', 'txBytes', 'readBytes', 'writeBytes'] as const) {
       expect(first[name], name).to.be.at.least(0)

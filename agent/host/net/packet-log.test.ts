@@ -12,7 +12,7 @@ describe('lines of the abuse sensor', () => {
     ['x 10.0.0.2 198.18.0.1 1080 socks5 3', { ...base, kind: 'proxy', port: 1080, way: 'socks5' }],
     ['? 10.0.0.2', undefined],
   ] as const)
-    it(`are parsed as samples: ${line}`, () => {
+    it(`are ${sample === undefined ? 'ignored if they contain no sample' : `parsed as a sample of the kind "${sample.kind}"`}: ${line}`, () => {
       const [word = '', ...rest] = line.split(' ')
       expect(parseSample(word, rest)).to.deep.equal(sample)
     })
@@ -23,7 +23,8 @@ describe('lines of the abuse sensor', () => {
     ['17 10.0.0.2 198.18.0.1 4000 53 unreplied 27 28 0', 'UNREPLIED', true],
     ['58 fd00::2 fd00::1 0 0 replied 27 28 28', 'REPLIED', false],
   ] as const)
-    it(`are parsed as flows: ${line}`, () => expect(parseFlow(line)).to.include({ state, unreplied }))
+    it(`are parsed as a flow in the state ${state}: ${line}`, () =>
+      expect(parseFlow(line)).to.include({ state, unreplied }))
 
   it('are ignored if they contain no flow', () => {
     for (const line of ['', 'more 7']) expect(parseFlow(line)).to.equal(undefined)

@@ -43,7 +43,7 @@ describe('Perl programs', () => {
   })
 })
 
-describe('hashPassword', () => {
+describe('hashPassword, which hashes a password with crypt(3),', () => {
   it('hashes every byte of the password with a new salt each time', async () => {
     for (const password of ['ä b', '-n', 'two\nlines\n', '$6$', '']) {
       const [first, second] = await Promise.all([hashPassword(password), hashPassword(password)])

@@ -44,7 +44,7 @@ function codeOf(act: () => unknown): string {
   return 'accepted'
 }
 
-describe('allocation of guest addresses', () => {
+describe('the allocation of guest addresses', () => {
   let db: Database
   let guests = 0
 
@@ -70,7 +70,7 @@ describe('allocation of guest addresses', () => {
     ).run(give(4, []), address)
   }
 
-  describe('public IPv4', () => {
+  describe('from a pool of public IPv4 addresses', () => {
     it('gives an address to exactly 8 of 40 guests if the pool has 8', () => {
       replacePool(db, poolOf(8))
       const results = Array.from({ length: 40 }, () =>
@@ -119,7 +119,7 @@ describe('allocation of guest addresses', () => {
       })
   })
 
-  describe('IPv6', () => {
+  describe('from IPv6 prefixes', () => {
     for (const cidr of ['2001:db8::/48', '2001:db8::/64', '2001:db8::/80', '2001:db8::/120', '2001:db8::f0/124'])
       it(`gives each guest a different address of ${cidr}, but never the network address`, () => {
         const { first, last } = parseIpv6Network(cidr)!

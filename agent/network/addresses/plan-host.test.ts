@@ -119,7 +119,7 @@ describe('planGateway6, which plans the IPv6 gateway address of the bridge,', ()
   })
 })
 
-describe('planIpv6Settings', () => {
+describe('planIpv6Settings, which plans the kernel settings for IPv6,', () => {
   it('keeps routes learned from router advertisements when the host begins to forward', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)

@@ -4,7 +4,7 @@ import { openDatabase, type Database } from '../../state/database.js'
 import { allocateIpv4, deviceName } from './private-ipv4.js'
 import { formatIpv4, macOf, parseIpv4, parseSubnet } from '../subnet.js'
 
-describe('allocation of private IPv4', () => {
+describe('the network of a new guest', () => {
   let db: Database
   beforeEach(() => {
     db = openDatabase(':memory:')
@@ -27,8 +27,8 @@ describe('allocation of private IPv4', () => {
     return 'no error'
   }
 
-  describe('addresses', () => {
-    it('include each address of the subnet exactly once', () => {
+  describe('contains a private IPv4 address, which', () => {
+    it('is different for each guest until the subnet is used up', () => {
       const granted = new Set<string>()
       for (let i = 1; i <= 13; i++) {
         const ipv4 = allocateIpv4(db, '10.9.8.16/28')
@@ -40,7 +40,7 @@ describe('allocation of private IPv4', () => {
       expect(codeOf(() => allocateIpv4(db, '10.9.8.16/28'))).to.equal('resource_exhausted')
     })
 
-    it('include the only free address if 65,532 of 65,533 addresses are in use', () => {
+    it('is the only free address if 65,532 of 65,533 addresses are in use', () => {
       const { first, last } = parseSubnet('10.64.0.0/16')
       db.transaction(() => {
         for (let at = first; at <= last; at++) if (at !== first + 777) addGuest(at - first + 1, formatIpv4(at))
@@ -49,7 +49,7 @@ describe('allocation of private IPv4', () => {
     })
   })
 
-  it('chooses interface names within the kernel’s length limit', () => {
+  it('contains an interface name within the kernel’s length limit', () => {
     expect(deviceName('bt', 42)).to.equal('bt42')
     expect(deviceName('abcd', 12345678901)).to.have.lengthOf(15)
     for (const bad of [0, -1, 1.5, NaN, 123456789012345])

@@ -22,7 +22,8 @@ describe('parseQmpMessage, which parses one line of QMP (the QEMU machine protoc
     it(`parses ${name}`, () => expect(parseQmpMessage(line)).to.deep.equal(message))
 
   for (const line of ['', '{', 'null', '[]', '{}', '"x"', '{"error":1}', '{"event":1}', '{"id":1}'])
-    it(`refuses ${line || 'an empty line'}`, () => expect(() => parseQmpMessage(line)).to.throw(MalformedMessage))
+    it(`refuses ${line === '' ? 'an empty line' : `the line ${line}`}`, () =>
+      expect(() => parseQmpMessage(line)).to.throw(MalformedMessage))
 })
 
 describe('Lines, which splits a stream into lines,', () => {
@@ -40,7 +41,7 @@ describe('Lines, which splits a stream into lines,', () => {
   })
 
   for (const chunks of [['abcd'], ['abc', 'd'], ['ab', 'cd\n'], ['abcd\n']])
-    it(`refuses a line that is too long, in the chunks ${JSON.stringify(chunks)}`, () => {
+    it(`refuses a line that is too long and arrives in the chunks ${JSON.stringify(chunks)}`, () => {
       const lines = new Lines(3)
       expect(() => chunks.forEach((chunk) => lines.take(Buffer.from(chunk)))).to.throw(MalformedMessage)
     })

@@ -95,7 +95,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
       ['firewall_in 10.64.0.2', 'firewall_out 10.64.0.2'],
     ],
   ] as [string, GuestNetwork[], GuestNetwork, ElementId[]][])
-    it(`planAttach ${name}`, () => {
+    it(`${name} (planAttach)`, () => {
       const change = indexOf(...have).planAttach(want)
       expect([...change.remove].sort()).to.deep.equal([...remove].sort())
       const there = new Map(have.flatMap((each) => [...planGuest(each).elements]))
@@ -104,13 +104,13 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
       expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
     })
 
-  it('planAttach adds only the element of the new mapping for a guest with a thousand mappings', () => {
+  it('adds only the element of the new mapping for a guest with a thousand mappings (planAttach)', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
-  it('planAttach repairs changes that other callers made to an attached guest', () => {
+  it('repairs changes that other callers made to an attached guest (planAttach)', () => {
     const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
     expect([robbed.remove, [...robbed.add]]).to.deep.equal([
       ['ports 6 . 20001'],
@@ -131,7 +131,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
-  it('planAttach sets a firewall again only if the rules of the guest or the chains on the host have changed', () => {
+  it('sets a firewall again only if the rules of the guest or the chains on the host have changed (planAttach)', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
     const set = index.planAttach(closed)
@@ -148,7 +148,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
-  it('planDetach removes all elements of the guest and no element of other guests', () => {
+  it('removes all elements of a detached guest and no element of other guests (planDetach)', () => {
     const full = {
       ...one,
       firewall,
@@ -174,20 +174,20 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planDetach(one).remove).to.include.members(countersOf(one))
   })
 
-  it('planDetach does nothing if the guest is already detached', () => {
+  it('does nothing if the guest is already detached (planDetach)', () => {
     const index = indexOf(one)
     index.applied(index.planDetach(one))
     expect(index.planDetach(one)).to.deep.equal(noChange)
     expect(index.planAll([])).to.deep.equal(noChange)
   })
 
-  it('planDetach does not remove elements of another guest that now has the address of the detached guest', () => {
+  it('does not remove elements of another guest that now has the address of the detached guest (planDetach)', () => {
     const mac = one.mac // MACs are derived from addresses, so the next owner has the same MAC
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('planAll plans only the elements that the tables lack or have in addition to those of the listed guests', () => {
+  it('plans only the elements that the tables lack or have in addition to those of the listed guests (planAll)', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)
@@ -221,7 +221,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
       what === 'all' ? index.planAll([each]) : what === 'attach' ? index.planAttach(each) : index.planDetach(each)
 
-    it('planAll makes the tables contain exactly the elements of the listed guests', () =>
+    it('makes the tables contain exactly the elements of the listed guests (planAll)', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()

@@ -26,7 +26,7 @@ describe('planChange, which plans an nft transaction,', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('adds a chain before the elements that jump to the chain, and removes it after them', () => {
+  it('adds a chain before the elements that jump to the chain, and removes the chain after these elements', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,
