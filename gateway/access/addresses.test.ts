@@ -52,7 +52,7 @@ describe('the parser of address lists', () => {
     ['::10.0.0.1', ['::a00:1'], ['10.0.0.1', '::ffff:10.0.0.1']],
     ['10.0.0.1', ['10.0.0.1', '::ffff:10.0.0.1'], ['::10.0.0.1', '::a00:1']],
   ] as const)
-    it(`creates a list ${entries} that contains ${inside.join(', ')}, but not ${outside.join(', ')}`, () => {
+    it(`creates from "${entries}" a list that contains ${inside.join(', ')}, but not ${outside.join(', ')}`, () => {
       const set = new AddressSet(parseAddressList('f', entries))
       expect(inside.filter((address) => !set.has(address))).to.deep.equal([])
       expect(outside.filter((address) => set.has(address))).to.deep.equal([])
@@ -67,7 +67,7 @@ describe('the parser of address lists', () => {
     ['10.0.0.1,10.0.0.2', '10.0.0.2', true],
     ['::/0', '2001:db8::/32', true],
   ] as const)
-    it(`creates a list ${outer} that ${contained ? 'contains' : 'does not contain'} ${inner}`, () =>
+    it(`creates from "${outer}" a list that ${contained ? 'contains' : 'does not contain'} ${inner}`, () =>
       expect(containsAddresses(outer.split(','), inner.split(','))).to.equal(contained))
 
   it('rejects invalid text with an error that names the field, and parses its own output to the same list', () => {

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { createKeySecret, digestKey, isKeySecret, shownPrefix } from './key-secret.js'
 
-describe('key secrets', () => {
-  it('have the same format, differ from each other, and are recognized as keys', () => {
+describe('the secrets of API keys', () => {
+  it('have the same format, differ from each other, and are recognized as API keys', () => {
     const keys = Array.from({ length: 1000 }, createKeySecret)
     expect(new Set(keys).size).to.equal(1000)
     for (const key of keys) {

@@ -83,7 +83,7 @@ function removeKey(keys: Map<number, KeyRecord>, callerId: number, id: number): 
   for (const key of removed) keys.delete(key.id)
 }
 
-describe('any sequence of changes of keys', () => {
+describe('any sequence of changes of API keys', () => {
   it('leaves every key within the rights of its creator', () => {
     fc.assert(
       fc.property(fc.array(stepArbitrary, { maxLength: 25 }), (steps) => {

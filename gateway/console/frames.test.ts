@@ -34,7 +34,7 @@ describe('a frame of a client', () => {
     ['ls\r', { type: 'bad' }, input('ls\r')],
     ['', { type: 'bad' }, input('')],
   ] as [string, ClientFrame, ClientFrame][])
-    it(`with the content ${text || '(empty)'} ${verbs[own.type]} in the protocol berth.console.v1, but ${verbs[terminal.type]} in other protocols`, () => {
+    it(`with the content ${text || '(empty)'} ${verbs[own.type]} in the protocol berth.console.v1, and ${verbs[terminal.type]} in other protocols`, () => {
       expect(readOwnFrame(Buffer.from(text), false)).to.deep.equal(own)
       expect(readTerminalFrame(Buffer.from(text), false)).to.deep.equal(terminal)
     })

@@ -73,5 +73,5 @@ describe('the parser of console requests', () => {
     '/api/ssh?container=a&resume=..%2F',
     '/api/ssh?container=a&received=-1',
   ])
-    it(`rejects ${target.slice(0, 50)}`, () => expect(read(target)).to.equal(undefined))
+    it(`rejects a request for ${target.slice(0, 50)}`, () => expect(read(target)).to.equal(undefined))
 })

@@ -32,9 +32,13 @@ describe('the events that a client lacks after it has received events of another
   ])
 
   for (const [name, entries, expected] of [
-    ['are those with a higher revision', [change(4), change(5), change(6)], ['skip', 'skip', 'send']],
     [
-      'include the rest of the events of one change',
+      'are the events with a higher revision than the client has',
+      [change(4), change(5), change(6)],
+      ['skip', 'skip', 'send'],
+    ],
+    [
+      'include the further events of a change of which the client has received only the first event',
       [
         [{ lane, revision: 5 }, event('g'), 0],
         [{ lane, revision: 5 }, event('g', 'guest.suspended'), 1],
@@ -57,31 +61,39 @@ describe('the events that a client lacks after it has received events of another
       ['skip', 'send', 'skip', 'send'],
     ],
     [
-      'include events that no gateway can recognize only after the first other event',
+      'include an event without a revision only after the first event with a revision that the client lacks',
       [[undefined, event('g')], change(6), [undefined, event('g')]],
       ['skip', 'send', 'send'],
     ],
     [
-      'include no changes of connections to hosts, which are compared instead',
+      'include no changes of connections to hosts while the client only knows the connections of another gateway',
       [change(6), [{ lane: 'x/online', revision: 0 }, event('', 'host.offline')]],
       ['send', 'skip'],
     ],
     [
-      'include known events of a guest after its removal, which the other gateway has seen in another order',
+      'include older events of a guest that follow its removal, because the other gateway sent them in another order',
       [[{ lane: 'y/journal/e', revision: 1 }, event('g', 'guest.removed')], change(5, 'g'), change(5, 'h')],
       ['send', 'send', 'skip'],
     ],
-    ['cannot be sent if this gateway has missed them', [change(6, 'g', { isGap: true })], ['gap']],
-    ['can be sent if the client has all that this gateway has missed', [change(5, 'g', { isGap: true })], ['skip']],
     [
-      'cannot be sent if the agent has another journal, whose beginning this gateway has missed',
+      'cannot be sent if this gateway has missed changes that the client lacks',
+      [change(6, 'g', { isGap: true })],
+      ['gap'],
+    ],
+    [
+      'can be sent if this gateway has missed only changes that the client has received',
+      [change(5, 'g', { isGap: true })],
+      ['skip'],
+    ],
+    [
+      'cannot be sent if the agent has a new journal, whose beginning this gateway has missed',
       [[{ lane: 'x/journal/f', revision: 1, isGap: true }]],
       ['gap'],
     ],
   ] as const satisfies readonly (readonly [string, readonly Entry[], readonly string[]])[])
     it(name, () => expect(verdicts(position, entries)).to.deep.equal(expected))
 
-  it('include changes of connections if the client knows those of this gateway', () => {
+  it('include changes of connections to hosts if the client already knows the connections of this gateway', () => {
     const entries: Entry[] = [[{ lane: 'x/online', revision: 1 }, event('', 'host.online')]]
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.takeConnections(new Map(), ['x'])).to.deep.equal([])
@@ -90,7 +102,7 @@ describe('the events that a client lacks after it has received events of another
     expect(catchUp.judge(ring.add(content, markAt(mark!, 0)))).to.equal('send')
   })
 
-  it('are followed by the hosts whose connections differ', () => {
+  it('are followed by the hosts whose connections at this gateway differ from those that the client knows', () => {
     const [on, off] = [1, 0].map((revision) => markAfter({ lane: '', revision }).at) as [number, number]
     const known = new Map([...position, ['x/online', on], ['y/online', off], ['z/online', on]])
     const latest = new Map([...position, ['x/online', off], ['y/online', on], ['z/online', on]])
@@ -101,7 +113,7 @@ describe('the events that a client lacks after it has received events of another
     expect([catchUp.isOver(latest), catchUp.idAfter(own)]).to.deep.equal([true, 'b.3~a.9'])
   })
 
-  it('are not complete until this gateway has seen everything that the client has received', () => {
+  it('are complete only when this gateway has seen all changes that the client has received', () => {
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.isOver(new Map([...position, [lane, at(4)]]))).to.equal(false)
     expect(catchUp.isOver(new Map([...position, [lane, at(6)]]))).to.equal(true)
@@ -109,8 +121,8 @@ describe('the events that a client lacks after it has received events of another
   })
 })
 
-describe('positions in the events of all gateways', () => {
-  it('are joined by taking the higher number of each lane', () => {
+describe('positions (the last revision of each sequence of changes, called a lane)', () => {
+  it('are joined by taking the higher revision of each lane', () => {
     const joined = join(
       new Map([
         ['a', 1],
@@ -128,7 +140,7 @@ describe('positions in the events of all gateways', () => {
     ])
   })
 
-  it('include another position if no lasting change is missing', () => {
+  it('include another position unless it contains a later revision of a journal or of a host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

@@ -9,7 +9,7 @@ describe('the id of an event', () => {
     ['of one gateway', '3f2a9c01b7de.118', [a]],
     ['of two gateways', 'b.0~3f2a9c01b7de.118', [b, a]],
   ] as const)
-    it(`${name} is read as it was written`, () => {
+    it(`${name} is the same after it was formatted and parsed`, () => {
       expect(formatEventId(numbers)).to.equal(text)
       expect(parseEventId(text)).to.deep.equal(numbers)
     })

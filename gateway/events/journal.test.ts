@@ -51,7 +51,7 @@ describe('the journal of events', () => {
     expect(statSync(path).mode & 0o777).to.equal(0o600)
   })
 
-  it('returns the positions of the events, and the position before the first event', () => {
+  it('returns the position of each event, and the position before the first event', () => {
     const { ring, journal, add } = begin()
     for (let n = 1; n <= 4; n++) add(event(String(n)), mark(n))
     add(undefined, mark(9))
@@ -60,7 +60,7 @@ describe('the journal of events', () => {
     expect(former()).to.deep.include({ first: 3, base: new Map([['a/journal/e', mark(2).at]]), entries })
   })
 
-  it('ends with a gap for each host if an earlier version of Berth has written it, without positions', () => {
+  it('reports a gap for each host if an earlier version of Berth has written it without positions', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const lines = [{ boot, epoch: 'epoch', first: 1 }, { event: event('one') }, { host: host(4) }]
     const found = parseJournal(lines.map((line) => `${JSON.stringify(line)}\n`).join(''), boot)

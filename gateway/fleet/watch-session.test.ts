@@ -42,7 +42,7 @@ describe('the complete state of an agent', () => {
     expect(state.snapshot.values('guest').map(({ name }) => name)).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('contains the stored object of a guest that has not changed since it was stored, and only of such a guest', async () => {
+  it('reuses the stored object of an unchanged guest, and contains a new object for a changed guest', async () => {
     const known = [guest(1, 'a'), guest(2, 'b')]
     const stored = new Map(known.map((one) => [Buffer.from(Guest.encode(one).finish()).toString('base64'), one]))
     const state = await answerTo([reset, batchOf([guest(1, 'a'), guest(2, 'new')]), synced], stored)

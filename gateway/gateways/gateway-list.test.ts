@@ -24,7 +24,7 @@ describe('the list of gateways', () => {
     expect(one.gateways).to.deep.equal([{ ...first, invitedUntilMs: 0, joinedAtMs: 5, keyDigest: '' }])
   })
 
-  it('shows an invited gateway as joined after the use of its token', () => {
+  it('shows an invited gateway as joined after its token was used', () => {
     expect(invited.gateways[1]).to.include({ name: 'two', invitedUntilMs: 100, joinedAtMs: 0 })
     expect(joined.gateways[1]).to.include({ name: 'two', invitedUntilMs: 0, joinedAtMs: 50, keyDigest: 'k' })
   })
@@ -33,7 +33,7 @@ describe('the list of gateways', () => {
     expect(invite(invited, { id: 'gw-2', name: 'two', untilMs: 200 })).to.equal(invited)
   })
 
-  it('lets the same machine, but no other one, use a token again', () => {
+  it('lets a token be used again only by the machine that has used it before', () => {
     expect(admit(joined, { ...request, nowMs: 60 })).to.equal(joined)
     expect(codeOf(() => admit(joined, { ...request, keyDigest: 'other' }))).to.equal('join_token_invalid')
   })

@@ -45,12 +45,12 @@ describe('the HTTP interface while changes of other gateways cannot be applied',
   }
 
   for (const path of ['/healthz', '/readyz', '/healthz?from=monitoring'])
-    it(`answers ${path} without a wait`, async () => {
+    it(`answers a request for ${path} at once`, async () => {
       expect(await statusOf(path)).to.equal(200)
       expect(waits).to.equal(0)
     })
 
-  it('waits with other pages', async () => {
+  it('delays the answers to requests for other pages', async () => {
     const request = get(urlOf('/other'), { agent: false }).on('error', () => undefined)
     while (waits === 0) await new Promise(setImmediate)
     request.destroy()

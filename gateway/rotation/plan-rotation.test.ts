@@ -52,12 +52,18 @@ describe('the plan of a rotation of the CA', () => {
   for (const [name, state, hosts, more, next] of [
     ['waits for a host that trusts only the old CA', 'distributing', [host()], {}, 'distributing'],
     ['continues once all hosts trust both CAs', 'distributing', [both], {}, 'reissuing'],
-    ['continues without hosts', 'distributing', [], {}, 'reissuing'],
+    ['continues if there are no hosts', 'distributing', [], {}, 'reissuing'],
     ['ignores a host that has not joined', 'distributing', [host({ joined: false })], {}, 'reissuing'],
     ['ignores an excluded host', 'distributing', [host()], excluded, 'reissuing'],
-    ['waits for a gateway', 'distributing', [both], { applied: {} }, 'distributing'],
     [
-      'waits for a gateway that has applied only the state before',
+      'waits for a gateway that has not applied the present state',
+      'distributing',
+      [both],
+      { applied: {} },
+      'distributing',
+    ],
+    [
+      'waits for a gateway that has applied only the former state',
       'reissuing',
       [reissued],
       { applied: { g: 'distributing' } },
@@ -72,15 +78,21 @@ describe('the plan of a rotation of the CA', () => {
       'reissuing',
     ],
     ['is ready once all hosts have certificates of the new CA', 'reissuing', [reissued], {}, 'ready'],
-    ['stays ready until the operator finishes it', 'ready', [reissued], {}, 'ready'],
-    ['ends once the operator finishes it', 'ready', [reissued], { finishing: true }, 'ending'],
-    ['does not end while a host joins with the old CA', 'ready', [reissued, both], { finishing: true }, 'ready'],
+    ['stays ready until the operator requests the end', 'ready', [reissued], {}, 'ready'],
+    ['begins to end once the operator requests the end', 'ready', [reissued], { finishing: true }, 'ending'],
+    [
+      'does not begin to end while a host still has a certificate of the old CA',
+      'ready',
+      [reissued, both],
+      { finishing: true },
+      'ready',
+    ],
     ['waits until hosts trust only the new CA', 'ending', [converted, reissued], { finishing: true }, 'ending'],
     ['has ended once all hosts trust only the new CA', 'ending', [converted], { finishing: true }, 'ended'],
-    ['changes nothing after its end', 'ended', [host()], {}, 'ended'],
-    ['changes nothing after it was canceled', 'canceled', [host()], {}, 'canceled'],
+    ['changes nothing after the end', 'ended', [host()], {}, 'ended'],
+    ['changes nothing after a cancellation', 'canceled', [host()], {}, 'canceled'],
   ] as const)
-    it(`${name} (${state} → ${next})`, () => {
+    it(`${name}${next === state ? `, and keeps the state "${state}"` : `, and changes from "${state}" to "${next}"`}`, () => {
       const rotation: Rotation = { ...base, state, applied: { g: state }, ...more }
       const planned = planRotation(rotation, { hosts, gateways, nowMs: 9 })
       expect(planned.state).to.equal(next)
@@ -89,42 +101,42 @@ describe('the plan of a rotation of the CA', () => {
     })
 
   for (const [name, state, { issuer, trusted }, step] of [
-    ['lets a host trust both CAs first', 'distributing', host(), { kind: 'trust', fingerprints: [oldCa, newCa] }],
-    ['does nothing for a host that trusts both', 'distributing', both, undefined],
-    ['issues a certificate of the new CA', 'reissuing', both, { kind: 'renew' }],
+    ['makes a host trust both CAs', 'distributing', host(), { kind: 'trust', fingerprints: [oldCa, newCa] }],
+    ['does nothing for a host that trusts both CAs', 'distributing', both, undefined],
+    ['issues a certificate of the new CA to a host that trusts both CAs', 'reissuing', both, { kind: 'renew' }],
+    ['first makes a host trust the new CA', 'reissuing', host(), { kind: 'trust', fingerprints: [oldCa, newCa] }],
+    ['does nothing for a host that has a certificate of the new CA', 'ready', reissued, undefined],
     [
-      'issues no such certificate to a host that does not trust the new CA',
-      'reissuing',
+      'still makes a host trust both CAs that was offline before',
+      'ending',
       host(),
       { kind: 'trust', fingerprints: [oldCa, newCa] },
     ],
-    ['does nothing for a host that has such a certificate', 'ready', reissued, undefined],
-    ['still converts a late host at the end', 'ending', host(), { kind: 'trust', fingerprints: [oldCa, newCa] }],
-    ['still issues a certificate to a late host at the end', 'ending', both, { kind: 'renew' }],
-    ['ends the trust in the old CA', 'ending', reissued, { kind: 'trust', fingerprints: [newCa] }],
+    ['still issues a certificate of the new CA to a host that was offline before', 'ending', both, { kind: 'renew' }],
+    ['ends the trust of a host in the old CA', 'ending', reissued, { kind: 'trust', fingerprints: [newCa] }],
     [
-      'lets a host that has joined at the end confirm its CA',
+      'makes a host that has joined during the end trust only the new CA',
       'ending',
       host({ issuer: newCa }),
       { kind: 'trust', fingerprints: [newCa] },
     ],
     ['does nothing for a host that trusts only the new CA', 'ending', converted, undefined],
-    ['ends the trust in the new CA after a cancellation', 'canceled', both, { kind: 'trust', fingerprints: [oldCa] }],
-    ['does nothing after a cancellation for a host that never trusted the new CA', 'canceled', host(), undefined],
+    ['ends the trust of a host in the new CA', 'canceled', both, { kind: 'trust', fingerprints: [oldCa] }],
+    ['does nothing for a host that never trusted the new CA', 'canceled', host(), undefined],
   ] as const)
-    it(`${name} (${state})`, () =>
+    it(`${name} in the state "${state}"`, () =>
       expect(planHostStep({ ...base, state }, { issuer, trusted }, oldCa)).to.deep.equal(step))
 
-  it('does nothing for hosts if there was no rotation', () =>
+  it('does nothing for a host if there was never a rotation', () =>
     expect(planHostStep(null, host(), oldCa)).to.equal(undefined))
 
-  it('shows excluded hosts without a certificate of the new CA after the end, until they join again', () => {
+  it('shows after the end which excluded hosts still need a certificate of the new CA', () => {
     const ended: Rotation = { ...base, ...excluded, state: 'ended' }
     expect(hostsMissing(ended, [host({ joined: false })])).to.have.length(1)
     expect(hostsMissing(ended, [host({ issuer: newCa })])).to.deep.equal([])
   })
 
-  it('adds excluded hosts with each request to finish', () => {
+  it('excludes further hosts with each request to finish the rotation', () => {
     const once = planFinish(base, ['a'])
     expect(planFinish(once, ['a', 'b']))
       .to.include({ finishing: true })

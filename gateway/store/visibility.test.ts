@@ -77,7 +77,7 @@ describe('a gateway that exchanges messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([])
   })
 
-  it('rejects `serve` and `leave`, and does not throw, while it has no connection', async () => {
+  it('returns rejected promises from `serve` and `leave`, and does not throw, while it has no connection', async () => {
     gateway.isConnected = false
     for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])
       expect(await send().catch(String)).to.equal('Error: no connection')

@@ -19,7 +19,7 @@ describe('the plan of reserved resources', () => {
     ['counts a reservation for a guest without a uuid', room(), true, 'unchanged'],
     ['counts a reservation for a guest that the host has not reported', room({ uuid: 'coming' }), true, 'unchanged'],
     [
-      'does not count a reservation for a guest in the view, and makes the reservation end soon',
+      'does not count a reservation for a guest that the host has reported, and makes the reservation end soon',
       room({ uuid: 'shown' }),
       false,
       room({ uuid: 'shown', untilMs: soonMs }),
@@ -31,13 +31,13 @@ describe('the plan of reserved resources', () => {
       'unchanged',
     ],
     [
-      'counts a reservation that ends soon if this view does not show the guest yet',
+      'counts a reservation that ends soon if this gateway does not know the guest yet',
       room({ uuid: 'coming', untilMs: soonMs }),
       true,
       'unchanged',
     ],
     [
-      'counts a reservation on the target of a guest that another host shows',
+      'counts a reservation for a guest that only another host has reported',
       room({ hostId: 'b', uuid: 'shown' }),
       true,
       'unchanged',
@@ -62,7 +62,7 @@ describe('the plan of reserved resources', () => {
     ],
     ['removes a reservation that has expired', room({ untilMs: nowMs }), false, undefined],
     [
-      'removes a reservation for a shown guest when the reservation ends',
+      'removes a reservation for a reported guest when the reservation ends',
       room({ uuid: 'shown', untilMs: nowMs }),
       false,
       undefined,
