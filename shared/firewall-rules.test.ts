@@ -67,7 +67,7 @@ describe('firewall rules', () => {
     [{ description: '😀'.repeat(201) }, 'description'],
     [{ id: 'a b' }, 'id'],
   ] as const)
-    it(`are refused with ${JSON.stringify(change).slice(0, 60)}`, () =>
+    it(`are refused with the fields ${JSON.stringify(change).slice(0, 60)}`, () =>
       expect(failedField(() => checkRule(change))).to.equal(`rules.1.${field}`))
 
   it('are refused with a duplicate id, an unknown default action or too many rules', () => {

@@ -23,7 +23,7 @@ describe('hostNamesOf, which derives the host name and the FQDN from the name of
 
 describe('passwords of guests', () => {
   for (const password of ['letters1', 'x1'.repeat(32), '!"#$%&/()=a1'])
-    it(`are accepted: ${password}`, () => checkSshPassword(password))
+    it(`are accepted if they fulfil all rules, for example ${password}`, () => checkSshPassword(password))
 
   for (const password of [
     'short1',
@@ -34,6 +34,6 @@ describe('passwords of guests', () => {
     'a1b2c3d\n',
     'größe123',
   ])
-    it(`are refused: ${JSON.stringify(password)}`, () =>
+    it(`are refused if they break a rule, for example ${JSON.stringify(password)}`, () =>
       expect(failedField(() => checkSshPassword(password, 'password'))).to.equal('password'))
 })

@@ -15,6 +15,6 @@ describe('a traffic limit', () => {
     [{ resetDay: 32 }, 'traffic_reset_day'],
     [{ resetDay: NaN }, 'traffic_reset_day'],
   ] as const)
-    it(`is refused with ${JSON.stringify(wanted)}`, () =>
+    it(`is refused with the fields ${JSON.stringify(wanted)}`, () =>
       expect(failedField(() => checkTrafficLimit(wanted))).to.equal(field))
 })

@@ -16,7 +16,7 @@ const portsOf = ({ hostPort, hostPortEnd, containerPort, containerPortEnd }: Wan
   [containerPort, containerPortEnd],
 ]
 
-describe('checkPortMapping and changePortMapping', () => {
+describe('checkPortMapping and changePortMapping, which check new and changed mappings,', () => {
   for (const [name, change, ports, length] of [
     [
       'a single port',
@@ -266,12 +266,12 @@ describe('checkPortMapping and changePortMapping', () => {
       expect(portsOf(checkPortMapping(changePortMapping(stored, change)))).to.deep.equal(ports))
 })
 
-describe('rules of a host’s port range', () => {
+describe('the rules for the range of a host’s ports', () => {
   for (const [start, end] of [
     [1024, 65_535],
     [30_000, 30_000],
   ] as const)
-    it(`accept ${start} to ${end}`, () => checkPortRange('ports', { start, end }))
+    it(`accept a range from ${start} to ${end}`, () => checkPortRange('ports', { start, end }))
 
   for (const [start, end, field] of [
     [30_009, 30_008, 'ports.end'],
@@ -279,6 +279,6 @@ describe('rules of a host’s port range', () => {
     [30_009, 65_536, 'ports.end'],
     [1024.5, 30_008, 'ports.start'],
   ] as const)
-    it(`refuse ${start} to ${end}`, () =>
+    it(`refuse a range from ${start} to ${end}`, () =>
       expect(failedField(() => checkPortRange('ports', { start, end }))).to.equal(field))
 })

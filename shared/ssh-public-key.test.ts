@@ -23,7 +23,7 @@ const outcomeOf = (key: string): string => {
   }
 }
 
-describe('parseSshPublicKey', () => {
+describe('parseSshPublicKey, which checks an SSH key,', () => {
   const { path: directory, wipe } = scratchDirectory(`btest-ssh-key-${process.pid}`)
   after(wipe)
 

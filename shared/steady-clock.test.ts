@@ -19,7 +19,7 @@ function lab() {
 
 describe('the steady clock, which checks jumps of the wall clock,', () => {
   for (const days of [40, -40, 25, 3650])
-    it(`ignores a jump of the wall clock by ${days} days if the jump is undone after 50 s`, () => {
+    it(`ignores a jump of the wall clock by ${days} days if the clock jumps back after 50 s`, () => {
       const { clock, pass, jump, since } = lab()
       pass(10 * minuteMs)
       jump(days * dayMs)
