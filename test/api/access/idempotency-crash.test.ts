@@ -97,7 +97,7 @@ describe('Idempotency-Key when the store dies during a request', function () {
     expect(await gateway.redis.readAof()).not.to.contain(key)
   })
 
-  describe('POST /hosts', () => {
+  describe('in POST /hosts', () => {
     let test: TestFleet
     beforeEach(async () => {
       test = await startTestFleet()

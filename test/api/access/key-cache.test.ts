@@ -134,7 +134,7 @@ describe('the cache of API keys', () => {
     await usage.close()
   })
 
-  it('answers only if the store replied recently', async () => {
+  it('returns keys only if the store has replied recently', async () => {
     const failures = new FailureLog(silentLog)
     const sessions = {
       has: () => false,

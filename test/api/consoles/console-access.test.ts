@@ -8,7 +8,7 @@ import { expectInTime } from '../../support/promised-time.js'
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 
-describe('console access', () => {
+describe('in the access control of consoles,', () => {
   let lab: ConsoleLab
   let guest: Guest
   before(async () => {

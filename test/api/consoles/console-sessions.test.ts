@@ -48,13 +48,13 @@ describe('consoles of logged-in users', function () {
     expect(status, text).to.equal(200)
   }
 
-  describe('a ticket of a session', () => {
-    it('is accepted with the cookie of that session', async () => {
+  describe('need a ticket, which', () => {
+    it('is accepted with the cookie of the session that requested it', async () => {
       const as = await calls.headers(await makeAdmin())
       await lab.opened(guest, { as })
     })
 
-    it('is rejected without the cookie of that session, with the cookie of another session, or with an API key', async () => {
+    it('is rejected without the cookie of its session, with the cookie of another session, or with an API key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [
@@ -70,7 +70,7 @@ describe('consoles of logged-in users', function () {
       }
     })
 
-    it('is rejected after the session has ended', async () => {
+    it('is rejected after its session has ended', async () => {
       const as = await calls.headers(await makeAdmin())
       const ticket = await lab.ticket(guest.name, { as })
       await done(calls.as(as)('POST', '/logout'))
@@ -89,7 +89,7 @@ describe('consoles of logged-in users', function () {
       await lab.opened(guest, { as: await headersOf(made) })
     })
 
-    it('is refused without the CSRF token of the page', async () => {
+    it('is not created without the CSRF token of the page', async () => {
       const { 'x-berth-csrf': _, ...as } = await calls.headers(await makeAdmin())
       const body = { container_name: guest.name }
       const { status, body: answer } = await calls.as(as)('POST', '/ssh-ticket', { body })

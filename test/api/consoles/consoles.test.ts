@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('consoles', () => {
+describe('in the API of consoles,', () => {
   let lab: ConsoleLab
   let guest: Guest
   before(async () => {
@@ -185,7 +185,7 @@ describe('consoles', () => {
     })
   })
 
-  it('pass on all bytes of a screen without adding any', async () => {
+  it('the screen of a virtual machine passes on all bytes without adding any', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'btest-vnc-'))
     const server = createServer((socket) => {
       socket.write('RFB 003.008\n')
@@ -214,13 +214,13 @@ describe('consoles', () => {
     }
   })
 
-  it('end with the reason if a virtual machine has no screen', async () => {
+  it('the connection to a screen ends with the reason if the virtual machine has no screen', async () => {
     const { name } = await lab.addGuest({ virtualization: 'kvm' })
     const client = await lab.open(name, { kind: 'vnc' })
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })
   })
 
-  it('that show a screen are refused for containers, whether the container runs or not', async () => {
+  it('a screen is refused for a container, whether the container runs or not', async () => {
     const stopped = await lab.addGuest({ status: 'stopped' })
     for (const container of [guest.name, stopped.name]) {
       const { status, body } = await lab.gateway.request('POST', '/vnc-ticket', { body: { container } })
@@ -228,7 +228,7 @@ describe('consoles', () => {
     }
   })
 
-  it('are opened with a ticket that names the container by its numeric id', async () => {
+  it('a ticket can be requested with the numeric id of the container', async () => {
     for (const field of ['container', 'container_name']) {
       const { status, text } = await lab.gateway.request('POST', '/ssh-ticket', {
         body: { [field]: guest.id },
@@ -237,7 +237,7 @@ describe('consoles', () => {
     }
   })
 
-  it('are recorded in the audit log when they are opened and closed', async () => {
+  it('a console is recorded in the audit log when it is opened and closed', async () => {
     const { client } = await lab.opened(guest)
     client.type('secret')
     client.say({ type: 'close' })

@@ -90,7 +90,7 @@ describe('the connection check of a container', function () {
     expect(mended.port).to.be.greaterThan(0)
   })
 
-  it('works for a port in a mapped range, and for a guest that has a public address', async () => {
+  it('finds the port of a mapped range, and the port of a guest that has a public address', async () => {
     await send('POST', '/port-mappings', {
       container_port: 7000,
       container_port_end: 7009,
@@ -193,7 +193,7 @@ describe('the connection check of a container', function () {
     expect((await gateway.request('GET', path, { key: blind })).status).to.equal(403)
   })
 
-  describe('its step for the public address', () => {
+  describe('in its step for the public address', () => {
     const setAddress = async (address: string): Promise<void> => {
       const { status, text } = await gateway.request('PATCH', '/hosts/host-a', {
         body: { public_address: address },

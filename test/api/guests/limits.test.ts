@@ -5,7 +5,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Row = Record<string, unknown>
 
-describe('limits, expiry and traffic over HTTP', () => {
+describe('over HTTP,', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {

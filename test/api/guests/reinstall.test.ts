@@ -9,7 +9,7 @@ import type { LabAgent } from '../../support/memory/lab-agent.js'
 const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1 }
 const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
 
-describe('reset-password and reinstall', () => {
+describe('over HTTP,', () => {
   let gateway: TestGateway
   let agent: LabAgent
   let host: MemoryHost
@@ -115,7 +115,7 @@ describe('reset-password and reinstall', () => {
       expect((await post(other.name, 'reset-password', {}, { key: bound })).status).to.equal(404)
     })
 
-    it('works for a suspended guest', async () => {
+    it('is possible for a suspended guest', async () => {
       const { name } = await make()
       const body = { expires_at: '2020-01-01' }
       await gateway.request('PUT', `/containers/${name}/expiry`, { body })
@@ -223,7 +223,7 @@ describe('reset-password and reinstall', () => {
       expect(host.driver.running.has(uuid)).to.equal(true)
     })
 
-    it('works for a suspended guest, which stays stopped', async () => {
+    it('is possible for a suspended guest, which stays stopped', async () => {
       const { name, uuid } = await make()
       await gateway.request('PUT', `/containers/${name}/expiry`, { body: { expires_at: '2020-01-01' } })
       await waitFor(async () => (await detail(name)).status === 'stopped', { what: 'stopped' })
@@ -253,7 +253,7 @@ describe('reset-password and reinstall', () => {
       expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
-    it('works in a batch, which is validated as a whole, and gives each guest its own login', async () => {
+    it('is possible in a batch, which is validated as a whole, and gives each guest its own login', async () => {
       const guests = [await make(), await make()]
       const containers = guests.map(({ name }) => name)
       const batch = (body: object, key?: string): Promise<Reply> =>

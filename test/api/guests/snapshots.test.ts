@@ -130,7 +130,7 @@ describe('snapshots over HTTP', function () {
     await taken()
   })
 
-  describe('restoring a snapshot', () => {
+  describe('can be restored, which', () => {
     it('gives a stopped guest the former disk, as often as requested', async () => {
       const id = await taken()
       for (const text of ['second', 'third']) {

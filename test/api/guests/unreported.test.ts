@@ -37,11 +37,11 @@ describe('a container whose host is offline and that the gateway has never seen'
     expect(await answerTo('GET', uuid, key)).to.deep.equal([404, 'not_found'])
   })
 
-  it('leaves other names unknown', async () => {
+  it('does not change the answer 404 to requests with an unknown name', async () => {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('exists if its online host has it although the host has not reported it', async () => {
+  it('has the same answers if its host is online and has the container, but does not report it', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const
@@ -49,7 +49,7 @@ describe('a container whose host is offline and that the gateway has never seen'
     expect(await answerTo('GET', 'late')).to.deep.equal([503, 'host_offline'])
   })
 
-  it('is unknown while its host is online and does not report it', async () => {
+  it('is reported as missing once its host is online again and does not have it', async () => {
     await gateway.fleet.setHostState('host-a', 'online')
     expect(await answerTo('GET', uuid)).to.deep.equal([404, 'not_found'])
   })

@@ -20,7 +20,7 @@ interface Run {
 
 /* The agents are real, and declare that they can be upgraded. The tests do the work of the installation script. */
 
-describe('upgrades of all hosts over HTTP', () => {
+describe('over HTTP,', () => {
   let gateway: TestGateway
   let lab: UpgradeLab
   before(async () => {
@@ -176,8 +176,8 @@ describe('upgrades of all hosts over HTTP', () => {
     })
   })
 
-  describe('when another gateway continues them', () => {
-    it('continue at another gateway on the same store, and no host is upgraded twice', async () => {
+  describe('an upgrade of the fleet that several gateways run', () => {
+    it('continues at another gateway on the same store, and upgrades no host twice', async () => {
       for (const hostId of hosts) {
         lab.packagesOf(hostId).orders.length = 0
         await lab.install(hostId, earlierVersion)
@@ -205,7 +205,7 @@ describe('upgrades of all hosts over HTTP', () => {
       return { view: gateway.fleet.view, isComplete: true, expectedConnections: ok, upgrades } as unknown as Fleet
     }
 
-    it('install the version with which they began, even if a gateway of another version continues them', async () => {
+    it('installs the version with which it began, even if a gateway of another version continues it', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const first = await startWorker('btest-version:')
       const second = await startWorker('btest-version:')
@@ -225,7 +225,7 @@ describe('upgrades of all hosts over HTTP', () => {
       expect(requests[0]).to.include({ version: labVersion, rollback: false })
     })
 
-    it('wait while another upgrade of the host is running', async () => {
+    it('waits while another upgrade of a host is running', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const worker = await startWorker('btest-busy:')
       let calls = 0

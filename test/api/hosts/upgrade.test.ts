@@ -35,7 +35,7 @@ describe('the upgrade of one host over HTTP', () => {
     lab.packagesOf(hostId).orders.length = 0
   })
 
-  it('sends the order to the agent, shows each reported step, and ends with an event', async () => {
+  it('is requested from the agent, shows each reported step, and ends with an event', async () => {
     const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
     const { status, body } = await upgrade(hostId)
     expect([status, body.message]).to.deep.equal([202, `the host installs version ${labVersion}`])

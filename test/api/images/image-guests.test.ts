@@ -5,7 +5,7 @@ import { sha256Of } from '../../support/guests/image-server.js'
 import type { Reply, TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('images and their guests over HTTP', function () {
+describe('over HTTP,', function () {
   let lab: ImageLab
   let gateway: TestGateway
   before(async () => {

@@ -6,7 +6,7 @@ import type { LabAgent } from '../../support/memory/lab-agent.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('images over HTTP', function () {
+describe('over HTTP,', function () {
   let lab: ImageLab
   let gateway: TestGateway
   let agent: LabAgent
@@ -19,7 +19,7 @@ describe('images over HTTP', function () {
   after(() => lab.close())
   afterEach(() => lab.reset())
 
-  describe('lists', () => {
+  describe('when a caller reads it,', () => {
     it('the list of images shows the catalogue, filtered by type, kind and download state', async () => {
       const all = await lab.rows()
       for (const id of [
@@ -82,7 +82,7 @@ describe('images over HTTP', function () {
       expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
     })
 
-    it('of templates contain only images that a host can use', async () => {
+    it('the list of templates contains only images that a host can use', async () => {
       const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
       expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
       expect(ids).not.to.include('debian-12-kvm')

@@ -3,7 +3,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 
-describe('settings of the installation', () => {
+describe('among the settings of the installation,', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ trustedProxies: ['127.0.0.1'] })
@@ -89,7 +89,7 @@ describe('settings of the installation', () => {
     })
   })
 
-  it('let every caller read the language, and only administrators change it', async () => {
+  it('the language can be read by every caller, and changed only by administrators', async () => {
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const read = async (): Promise<unknown> => (await gateway.request('GET', '/language', { key })).body.data
     expect(await read()).to.deep.equal({ language: 'en' })
@@ -101,7 +101,7 @@ describe('settings of the installation', () => {
     expect(await refusalOf(put('/language', { language: 'xx' }))).to.deep.equal([400, 'invalid_field', 'language'])
   })
 
-  it('show each allowed WebSSH origin once in canonical form, and the origin of the request', async () => {
+  it('each allowed WebSSH origin is shown once in canonical form, next to the origin of the request', async () => {
     const wanted = ['https://Panel.example/', 'https://panel.example:443', 'http://127.0.0.1:8080']
     const origins = ['https://panel.example', 'http://127.0.0.1:8080']
     const { body } = await put('/webssh-origins', { origins: wanted }, { headers: { origin: 'https://a.example' } })

@@ -173,7 +173,7 @@ describe('TLS with certificates of an ACME authority', () => {
     })
   })
 
-  describe('renewal', () => {
+  describe('in a renewal', () => {
     const pauses = { firstMs: 60, lastMs: 200 }
     const timing = { checkEveryMs: 30, pauses }
 
@@ -218,7 +218,7 @@ describe('TLS with certificates of an ACME authority', () => {
       agent.destroy()
     })
 
-    it('is repeated after a failure, with a warning, as soon as the authority allows', async () => {
+    it('tries again after a failure, with a warning, as soon as the authority allows', async () => {
       await start({ timing })
       await obtain()
       await pebble.kill()

@@ -8,7 +8,7 @@ import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import type { TestAuthority } from '../../support/gateway/tls-material.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('HTTPS and port 80', () => {
+describe('on a gateway with TLS,', () => {
   const lab = new SslLab()
   const { put, get, shown, upload, off, overTls, overHttp, isRefused, ports } = lab
   let gateway: TestGateway
@@ -29,14 +29,14 @@ describe('HTTPS and port 80', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('cannot be turned on if that program uses the HTTPS port', async () => {
+    it('HTTPS cannot be turned on if that program uses the HTTPS port', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('are turned on, with a warning about port 80, if that program uses port 80', async () => {
+    it('HTTPS is turned on, with a warning about port 80, if that program uses port 80', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -96,7 +96,7 @@ describe('HTTPS and port 80', () => {
     const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
     afterEach(() => policy({ enabled: false }))
 
-    it('answer clients that the policy excludes with 403 on HTTPS and with a redirect on port 80', async () => {
+    it('HTTPS answers clients that the policy excludes with 403, and port 80 answers them with a redirect', async () => {
       await upload()
       expect((await overTls('/api/v1/dashboard')).status).to.equal(200)
       expect((await policy({ enabled: true, allowed_sources: ['192.0.2.0/24'] })).status).to.equal(200)
@@ -106,7 +106,7 @@ describe('HTTPS and port 80', () => {
   })
 
   describe('under load', () => {
-    it('permit an exchange of the certificate without a failed request', async () => {
+    it('the certificate can be exchanged without a failed request', async () => {
       await upload()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 8 })
       let [running, asked] = [true, 0]
@@ -134,7 +134,7 @@ describe('HTTPS and port 80', () => {
   })
 
   describe('with an open connection', () => {
-    it('continue to serve this connection while the certificate is replaced', async () => {
+    it('the gateway continues to serve this connection while the certificate is replaced', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
       const socket = connectTls(at)
