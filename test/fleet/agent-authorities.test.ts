@@ -32,50 +32,50 @@ describe('the CAs that an agent trusts', () => {
     await installCertificate(directory, certificatePem)
   }
 
-  it('begin with the CA of its own certificate, in any order of the list', async () => {
+  it('begin with the CA of its own certificate, whatever the order of the list that it received', async () => {
     const { authorities, caPem } = await install(next, pki.authority)
     expect(authorities).to.deep.equal([pki.authority.caPem, next.caPem])
     expect(caPem).to.equal(pki.authority.caPem)
   })
 
-  it('can issue the next certificate of the host, and then come first', async () => {
+  it('come first in the list once they have issued the present certificate of the host', async () => {
     await install(pki.authority, next)
     await renewBy(next)
     expect(getIdentity(directory).authorities).to.deep.equal([next.caPem, pki.authority.caPem])
     expect((await install(next)).authorities).to.deep.equal([next.caPem])
   })
 
-  it('do not change a renewal in progress', async () => {
+  it('can be replaced during a renewal of the certificate, which continues', async () => {
     await createSigningRequest(directory)
     const before = readFileSync(identityPaths(directory).pendingKey, 'utf8')
     await install(pki.authority, next)
     expect(readFileSync(identityPaths(directory).pendingKey, 'utf8')).to.equal(before)
   })
 
-  it('include the one that a token names, for the installation of another version', async () => {
+  it('can be found by the fingerprint in a token; for an unknown fingerprint, the CA of its own certificate is used', async () => {
     const found = await install(pki.authority, next)
     expect(findAuthority(found, next.fingerprint)).to.equal(next.caPem)
     expect(findAuthority(found, 'unknown')).to.equal(pki.authority.caPem)
   })
 
-  it('always include the CA of its own certificate', async () => {
+  it('cannot be replaced by a list without the CA of its own certificate', async () => {
     expect(await codeOf(install(next))).to.equal('bad_certificate')
     expect(await codeOf(install())).to.equal('bad_certificate')
     expect(getIdentity(directory).authorities).to.deep.equal([pki.authority.caPem])
   })
 
-  it('cannot be certificates of gateways or hosts, or other texts', async () => {
+  it('cannot be a certificate of a gateway or a text that is not a certificate', async () => {
     const { certificatePem } = await pki.gatewayLeaf()
     for (const caPem of [certificatePem, 'text'])
       expect(await codeOf(install(pki.authority, { caPem }))).to.equal('bad_certificate')
   })
 
-  it('are at most four', async () => {
+  it('are limited to four', async () => {
     const more = await Promise.all(['a', 'b', 'c', 'd'].map((name) => ensureAuthority(join(pki.directory, name), 30)))
     expect(await codeOf(install(pki.authority, ...more))).to.equal('bad_certificate')
   })
 
-  it('do not issue certificates unless the host trusts them', async () => {
+  it('do not include an unknown CA, so a certificate of that CA is refused', async () => {
     expect(await codeOf(renewBy(next))).to.equal('bad_certificate')
   })
 })

@@ -109,7 +109,7 @@ describe('connections to agents', () => {
     })
   }
 
-  describe('a call', () => {
+  describe('during a call', () => {
     let port: number
     let connection: AgentConnection
     let sent: Promise<string>
@@ -129,17 +129,17 @@ describe('connections to agents', () => {
       for (const socket of [...dialled.splice(0), ...passed.splice(0)]) socket.destroy()
     })
 
-    it('that was sent has an unknown outcome if the connection breaks', async () => {
+    it('leave the outcome of a sent call unknown if they break', async () => {
       for (const socket of dialled) socket.destroy()
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that was sent has an unknown outcome if the agent falls silent', async () => {
+    it('leave the outcome of a sent call unknown if the agent falls silent', async () => {
       for (const socket of passed) socket.pause()
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('that was not sent fails like a call to an offline host', async () => {
+    it('let a call that was not sent fail like a call to an offline host', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -152,7 +152,7 @@ describe('connections to agents', () => {
     })
   })
 
-  describe('a console', () => {
+  describe('of a console', () => {
     let ended: ServiceError | undefined
     let heard: string[]
     const listener = {
@@ -202,7 +202,7 @@ describe('connections to agents', () => {
       ],
       ['the agent sends no answer', [], 'agent_timeout', []],
     ] as const)
-      it(`ends with an error if ${what}`, async () => {
+      it(`end with an error if ${what}`, async () => {
         const close = await openAt((socket) => {
           for (const chunk of bytes) socket.write(chunk)
           socket.end()
@@ -212,13 +212,13 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('ends with an error about the version of the agent, not about an offline host, if the agent does not support consoles', async () => {
+    it('end with an error about the version of the agent, not about an offline host, if the agent has no consoles', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')
     })
 
-    it('ends with a message soon after the certificate of the agent is revoked', async () => {
+    it('end with a message soon after the certificate of the agent is revoked', async () => {
       let agentSide: Socket | undefined
       const close = await openAt((socket) => {
         agentSide = socket

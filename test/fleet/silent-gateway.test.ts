@@ -48,7 +48,7 @@ describe('two gateways on one Redis, one of which is silent', function () {
     }
   })
 
-  it('accept changes at one gateway while the other is paused, and the first answer of the paused gateway shows these changes', async () => {
+  it('accept changes while one gateway is paused, and the first answer of this gateway after the pause shows the changes', async () => {
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 50; round++) await setLanguage(round % 2 === 0 ? 'en' : 'zh')
     const read = silent.request('GET', '/language')

@@ -242,7 +242,7 @@ describe('an event stream that resumes at another gateway', function () {
     await draining(false)
   })
 
-  it('gets reset, if the gateway that has sent the last event is not known', async () => {
+  it('gets a reset event if the gateway that has sent the last event is not known', async () => {
     const [first] = group.members as [GroupMember]
     const unknown = await stream(first, 'ffffffffffff.5')
     expect(unknown.events[0]?.event).to.equal('reset')
