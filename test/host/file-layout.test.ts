@@ -72,7 +72,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts the space saved by holes for at most 500 files, all with names in UTF-8: restic restores only these one by one', async () => {
+  it('counts the space that holes save for at most 500 files with names in UTF-8, which restic can restore one by one', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)

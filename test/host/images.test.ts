@@ -158,10 +158,10 @@ describe('images', function () {
     })
   })
 
-  describe('debian-12', () => {
+  describe('of Debian 12', () => {
     const image = (path: string): string => `${pool.images}/debian-12/${path}`
 
-    it('is built once for all waiting callers, which get reports of the progress', async () => {
+    it('are built once for all waiting callers, which get reports of the progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
       const umask = process.umask(0o077) // the agent's systemd unit sets the same umask
@@ -179,7 +179,7 @@ describe('images', function () {
       await cacheTestImage(pool)
     })
 
-    it('is available without a second build, even for an agent with a new journal', async () => {
+    it('are available without a second build, even for an agent with a new journal', async () => {
       await images.ensure('debian-12', () => undefined, never)
       const other = new Changes(openDatabase(`${scratch.path}/other.db`))
       const again = await startImages({
@@ -191,12 +191,12 @@ describe('images', function () {
       other.db.close()
     })
 
-    it('is read-only', () => {
+    it('are read-only', () => {
       expect(() => writeFileSync(image('etc/x'), '')).to.throw(/EROFS/)
       expect(statSync(pool.images).mode & 0o777).to.equal(0o700)
     })
 
-    it('contains no data of the machine it was built on', () => {
+    it('contain no data of the machine on which they were built', () => {
       for (const path of ['etc/machine-id', 'etc/resolv.conf', 'etc/fstab']) {
         expect(lstatSync(image(path)).isFile(), path).to.equal(true)
         expect(readFileSync(image(path), 'utf8'), path).to.equal('')
@@ -212,7 +212,7 @@ describe('images', function () {
       expect(readFileSync(image('etc/shadow'), 'utf8')).to.match(/^root:[*!]+:/m)
     })
 
-    it('contains only files with the owners and modes of Debian, and no devices', () => {
+    it('contain only files with the owners and modes of Debian, and no devices', () => {
       const setuid = sh('find', image(''), '-xdev', '-type', 'f', '-perm', '/6000', '-printf', '%P %U %m\n')
       expect(setuid.trim().split('\n').sort()).to.deep.equal(debianSetuid)
       expect(sh('find', image(''), '-xdev', '(', '-type', 'b', '-o', '-type', 'c', ')')).to.equal('')
@@ -220,12 +220,12 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('lets users other than root access every directory to which Debian gives them access', () => {
+    it('let users other than root access every directory to which Debian gives them access', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })
 
-    it('boots in two guests, which have different identities', async () => {
+    it('can boot two guests, which have different identities', async () => {
       const guests = ['btest-images-a', 'btest-images-b'].map((name) => new HandmadeGuest(name, pool, scratch.path))
       try {
         for (const guest of guests) guest.start()
@@ -263,7 +263,7 @@ describe('images', function () {
       }
     })
 
-    it('is reported as unavailable if it was deleted from the pool', async () => {
+    it('are reported as unavailable if they were deleted from the pool', async () => {
       sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
       const seen: string[] = []
       const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))

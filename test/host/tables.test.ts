@@ -17,7 +17,7 @@ class MeddledNft extends Nft {
   }
 }
 
-describe('the nft tables', () => {
+describe('the nft tables of an agent', () => {
   const nft = new MeddledNft()
   const tables = new Tables(nft, {
     table,
