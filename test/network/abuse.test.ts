@@ -193,7 +193,7 @@ describe('abuse by guests', function () {
   })
 
   for (const { name, alert } of attacks)
-    it(`is reported as ${alert[1]} of at least ${alert[0]} severity: ${name}`, async () => {
+    it(`is reported as ${alert[1]} with at least ${alert[0]} severity: ${name}`, async () => {
       const [severity, type, target, port] = alert
       let seen: AlertRecord[] = []
       const isFound = (one: AlertRecord): boolean =>

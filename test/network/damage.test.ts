@@ -54,7 +54,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     },
   }
   for (const [name, { by, repairs }] of Object.entries(damages))
-    it(`is repaired: ${name}`, async () => {
+    it(`is repaired if it is ${name}`, async () => {
       const before = lab.in(lab.host, 'nft', 'list', 'ruleset')
       lab.in(lab.host, 'nft', by)
       expect(await pair.agent.ensure(all)).to.deep.equal(repairs)

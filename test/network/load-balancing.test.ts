@@ -26,7 +26,7 @@ describe('gateways behind HAProxy', function () {
     await lab.stop()
   })
 
-  it('all receive requests: HAProxy distributes them', async () => {
+  it('all receive requests, because HAProxy distributes the requests', async () => {
     const offset = lab.log.length
     for (let n = 0; n < 30; n++) expect((await lab.ask('GET', '/containers')).status).to.equal(200)
     await waitFor(() => lab.answering(offset).size === 3, { what: 'requests at each gateway' })

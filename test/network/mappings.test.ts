@@ -24,7 +24,7 @@ const map = (hostPort: number, containerPort: number, more: Partial<NatMapping> 
   ...more,
 })
 
-describe('mappings and addresses', function () {
+describe('on a host with two guests,', function () {
   const lab = new NetworkLab('btestmap')
   const a = lab.guest(
     11,
@@ -122,7 +122,7 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('can lead the same port of two host addresses to different guests', () => {
+  it('mappings can lead the same port of two host addresses to different guests', () => {
     expect(lab.ask(lab.client, `tcp:${secondAddress}:20005`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
@@ -160,7 +160,7 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('end their connections when they are removed, even if the guest continues to send', async () => {
+  it('mappings end their connections when they are removed, even if the guest continues to send', async () => {
     await lab.follow(inPlain, 'tick', '2500')
     const heard = await lab.follow(lab.client, 'hear', hostAddress, '2500')
     await waitFor(() => heard.length > 5)
@@ -201,7 +201,7 @@ describe('mappings and addresses', function () {
     })
   })
 
-  it('cause a warning while a chain of another program drops packets of guests', async () => {
+  it('the agent reports a warning while a chain of another program drops packets of guests', async () => {
     const warnings = async (): Promise<string> => {
       const fresh = lab.agent()
       await fresh.ensure(all)

@@ -46,7 +46,7 @@ describe('the rates of guests', function () {
   afterEach(() => shaper.call('ensure', [rates(a, 0, 0), rates(b, 0, 0)]))
 
   for (const mbps of [10, 100, 1000])
-    it(`of ${mbps} Mbit/s are kept in both directions within 5 %`, async () => {
+    it(`of ${mbps} Mbit/s are reached in both directions with a deviation of at most 5 %`, async () => {
       await shaper.call('apply', rates(a, mbps, mbps))
       for (const way of ['down', 'up'] as const) await expectRate(flow(a, way), mbps)
     })
