@@ -21,7 +21,7 @@ import { describeOperationMatrix, type MatrixSubject } from '../support/operatio
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
 const boot = ['configure', 'start']
 
-describe('operations with snapshots', () => {
+describe('on a simulated host,', () => {
   describeOperationMatrix('the creation of a snapshot', {
     steps: ['snapshot'],
     undone: ['snapshot'],
@@ -49,7 +49,7 @@ describe('operations with snapshots', () => {
 })
 
 /** The guest already has one snapshot, which is its maximum. */
-describe('scheduled operations with snapshots', () => {
+describe('in a schedule of a simulated host,', () => {
   describeOperationMatrix('the creation of a snapshot', {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],

@@ -45,7 +45,7 @@ function subjectOf(world: FileWorld, rest: Pick<MatrixSubject, 'definition' | 's
   }
 }
 
-describeOperationMatrix('a creation in which each step has an undo', {
+describeOperationMatrix('an operation that creates something and in which each step has an undo', {
   steps: fileSteps,
   undone: fileSteps,
   prepare: async () => {
@@ -58,7 +58,7 @@ describeOperationMatrix('a creation in which each step has an undo', {
   },
 })
 
-describeOperationMatrix('a deletion, which is never rolled back,', {
+describeOperationMatrix('an operation that deletes something and is never rolled back', {
   steps: fileSteps.toReversed(),
   undone: [],
   forwardOnly: true,

@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('does not count operations that wait for a shared resource as running, but counts them again when they continue', async () => {
+  it('counts operations towards the limit of running ones, except while they wait for a shared resource', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
