@@ -102,7 +102,7 @@ describe('a guest that scans the ports of another machine', function () {
       what: () => `${action}; there is ${JSON.stringify(alerts())}\n${host.agent.logTail()}`,
     })
 
-  it('causes an alert at first, and keeps running during the grace period', async () => {
+  it('causes an alert, and keeps running during the grace period', async () => {
     await beginScan()
     const { severity, type, targetIp, stopAtMs } = await reach('stop_pending', 60_000)
     expect([severity, type, targetIp]).to.deep.equal(['critical', 'port_scan', outside])

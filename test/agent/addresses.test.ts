@@ -12,7 +12,7 @@ import { deadlineOf } from '../support/promised-time.js'
 
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
 
-describe('addresses of real guests', function () {
+describe('on a host with real guests,', function () {
   const host = new AddressedHost(guestKinds)
 
   before(async () => {

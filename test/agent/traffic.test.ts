@@ -155,7 +155,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('counts for the current month again after a reset of the count if the clock was once a month ahead', async () => {
+  it('counts for the current month again once the count was reset, after the clock had been a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()

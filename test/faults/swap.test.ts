@@ -30,7 +30,7 @@ interface Wish {
 
 const steps = ['make', 'use', 'keep', 'release', 'clean']
 
-describe('changes of the swap file', function () {
+describe('for the swap file of a real host,', function () {
   const scratch = scratchDirectory('btest-swap-matrix')
   after(() => scratch.wipe())
 

@@ -17,7 +17,7 @@ const hosts: readonly { release: Release; name: string; address: string }[] = [
   { release: 'noble', name: 'ubuntu-24-04', address: '10.213.8.3' },
 ]
 
-describe('packages on other distributions', function () {
+describe('with other distributions,', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
@@ -50,7 +50,7 @@ describe('packages on other distributions', function () {
     scratch.wipe()
   })
 
-  it('install a gateway without an agent', async () => {
+  it('the packages install a gateway without an agent', async () => {
     gateway.run('apt-get', 'install', '-y', 'berth-gateway')
     serveHosts(gateway, gatewayAddress)
     expect(gateway.run('berth-setup')).to.match(/http:\/\/\S+\/setup#\S+/)
@@ -58,7 +58,7 @@ describe('packages on other distributions', function () {
   })
 
   for (const { release, name, address } of hosts)
-    describe(name, () => {
+    describe(`a host with ${name}`, () => {
       let machine: SystemdMachine
       let host = ''
       let command = ''
@@ -95,7 +95,7 @@ describe('packages on other distributions', function () {
         expect(machine.run('systemctl', 'show', '-P', 'NRestarts', 'berth-agent').trim()).to.equal('0')
       })
 
-      it('contains nothing of Berth after the uninstallation', () => {
+      it('contains nothing of Berth after the agent was uninstalled', () => {
         const { code, output, error } = machine.try('sh', '-c', command.replace(/berth_jt_\S+/, '--uninstall'))
         expect(code, output + error).to.equal(0)
         const search = 'find / -xdev -ipath "*berth*" -not -path "/proc/*" -not -path "/sys/*" | head'

@@ -22,7 +22,7 @@ function run(script: string): { status: number | null; output: string } {
   return { status, output: stdout + stderr }
 }
 
-describe('the package berth-gateway', () => {
+describe('in the package berth-gateway,', () => {
   beforeEach(() => {
     for (const directory of [
       'programs',
@@ -36,7 +36,7 @@ describe('the package berth-gateway', () => {
   })
   afterEach(wipe)
 
-  describe('the initialisation of a gateway', () => {
+  describe('the script that initialises a gateway', () => {
     const key = join(path, 'etc/berth/admin.key')
     const calls = (): number => readFileSync(join(path, 'calls'), 'utf8').length
     beforeEach(() => {
@@ -67,7 +67,7 @@ describe('the package berth-gateway', () => {
       expect([calls(), existsSync(key)]).to.deep.equal([0, false])
     })
 
-    it('is repeated if it failed before the API key of the administrator was completely written', () => {
+    it('creates the API key of the administrator again if it failed before the key was completely written', () => {
       addProgram('sync', 'exit 1')
       expect(run('initialise').status).to.equal(1)
       rmSync(join(programs, 'sync'))

@@ -140,7 +140,7 @@ describe('the connection to the store', () => {
       await waitFor(() => served > before)
     })
 
-    it('ends the wait of a request for the change with an error', async () => {
+    it('lets a request that needs the change fail with an error after some time', async () => {
       await waitFor(() => performance.now() - store.confirmedAtMs() > trustMs)
       let failure: unknown
       store.current().catch((error: unknown) => (failure = error))
