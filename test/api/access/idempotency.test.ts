@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets exactly one repetition run, with the operation id of the first request, if the first request ended without an outcome', async () => {
+  it('lets one repetition run, with the operation id of the first request, if that request had no outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)
@@ -237,7 +237,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k', 'f')))) === 'ran')
   })
 
-  it('lets another gateway run a repeated request if the first request was refused because the store did not confirm its record', async () => {
+  it('lets another gateway run a repeated request if the store did not confirm the record of the first one', async () => {
     const [one, two] = [await open(), await open()]
     const run = one.store.run.bind(one.store)
     one.store.run = async (...commands) => {

@@ -16,7 +16,7 @@ const admins = () => gateway.access.accounts.admins
 const setUp = (token: string, more: object = {}) =>
   new Browser(gateway).answerTo('POST', '/setup', { body: { token, password, ...more } })
 
-describe('administrators', () => {
+describe('among administrators,', () => {
   before(async () => {
     gateway = await startTestGateway()
   })
@@ -211,7 +211,7 @@ describe('administrators', () => {
       expect(await make({ scopes: ['*'], container_uuids })).to.equal('insufficient_scope')
     })
 
-    it('can be reset by a command on the gateway’s machine, which at once invalidates password, second factor and sessions', async () => {
+    it('lose password, second factor and sessions by a command on the gateway’s machine', async () => {
       const ada = await adminBrowser(gateway, 'ada6')
       const { admin, token } = await admins().recover('ada6')
       expect(admin.username).to.equal('ada6')

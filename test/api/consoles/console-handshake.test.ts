@@ -132,7 +132,7 @@ describe('the opening of a console', () => {
   })
 
   describe('with the earlier console protocol', () => {
-    it('accepts the ticket as the subprotocol, sends a line of text when the shell is ready, and accepts input in five forms', async () => {
+    it('accepts the ticket as the subprotocol, reports that the shell is ready, and accepts input in five forms', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/ssh', {
         protocols: [`clicd-ticket.${ticket}`],
@@ -179,7 +179,7 @@ describe('the opening of a console', () => {
       await waitFor(() => lab.terminal(guest).closed, { what: 'closed' })
     })
 
-    it('is refused with an HTTP status, before the upgrade to a WebSocket, if the ticket is missing or invalid', async () => {
+    it('is refused with an HTTP status if the ticket is missing or invalid', async () => {
       const stopped = await lab.addGuest({ status: 'stopped' })
       const bad = lab.connect('/api/ssh', { query: { container: guest.name, ticket: 'x' } })
       expect(await bad.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })

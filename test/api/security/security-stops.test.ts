@@ -205,7 +205,7 @@ describe('the automatic security stop', () => {
       delete (agent.host.driver.sample as { memoryKills?: number }).memoryKills
     })
 
-    it('does not happen, but an alert counts the processes that the kernel killed, at most once a minute', async () => {
+    it('does not happen, but an alert counts the killed processes, at most once a minute', async () => {
       await sampleKills(2)
       expect(await own(), 'kills from before this agent').to.deep.equal([])
       await sampleKills(3)
