@@ -65,7 +65,7 @@ describe('the hosts of a gateway whose store has another master', () => {
   }
 
   for (const version of [8, 9])
-    it(`of version 9, which only the former master had, are replaced by the records of version ${version} on the new master`, async () => {
+    it(`are replaced by the records of version ${version} on the new master, although the former master had version 9`, async () => {
       await write(recordOf(9, 'unconfirmed'))
       await hosts.poll()
       await replaceServer()

@@ -72,7 +72,7 @@ describe('reservations of names and ids', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('include the guests that hosts report; a guest belongs to the host that reported it first, and new ids are above the reported ones', async () => {
+  it('include the guests that hosts report: each belongs to the host that reported it first, and new ids are higher', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)

@@ -109,7 +109,7 @@ describe('certificates of servers', function () {
     })
   })
 
-  describe('that a joining agent calls', () => {
+  describe('that a joining host calls', () => {
     const names = {
       uris: [identityUri({ role: 'join' })],
       dnsNames: [identityDnsName({ role: 'join' })],
