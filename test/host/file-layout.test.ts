@@ -9,7 +9,7 @@ import { scratchDirectory } from '../support/scratch.js'
 
 const mib = 1024 ** 2
 
-describe('the layout (holes and shared ranges) of a file tree', function () {
+describe('the layout (holes, shared ranges) of a file tree', function () {
   const scratch = scratchDirectory('btest-fl')
   const { signal } = new AbortController()
   const pool = join(scratch.path, 'pool')
@@ -87,7 +87,7 @@ describe('the layout (holes and shared ranges) of a file tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('limits the additional space that the restore of a large compressed file with holes needs to a part of the file', async () => {
+  it('counts only a part of a large compressed file with holes as additional space for its restore', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')

@@ -138,7 +138,7 @@ describe('the first-boot configuration of a container', function () {
     expect(existsSync(`${machine.volume}/etc/shadow`)).to.equal(false)
   })
 
-  describe('for a copy of another guest', () => {
+  describe('for a copied guest', () => {
     const key = (machine: Machine): string => rootFile(machine, 'root/.ssh/authorized_keys')
     const homes: [string, string][] = [
       ['that has a normal directory /root', ':'],

@@ -157,7 +157,7 @@ describe('archives of root filesystems', function () {
       ['a zip archive', (file: string) => (rmSync(join(source, 'dev/null')), zip(source, file, '.'))],
       ['an export of LXD or Incus', (file: string) => sh('tar', '-caf', file, '-C', exported, '.')],
       [
-        'an export with zstd in which the paths of the files do not begin with "./"',
+        'an export with zstd whose paths do not begin with "./"',
         (file: string) => sh('tar', '--zstd', '-cf', file, '-C', exported, 'metadata.yaml', 'rootfs', 'templates'),
       ],
       [

@@ -60,7 +60,7 @@ describe('a network interface', () => {
       }
     })
 
-    it('is ignored when addresses, routes and neighbours of several interfaces are set, and the other interfaces are configured', async () => {
+    it('is ignored when addresses, routes and neighbours of several interfaces are set', async () => {
       const ip = new Ip()
       try {
         const lines = (on: string): string[] => [

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { growDisk, readInstance, writeInstance } from '../../agent/drivers/qemu/disk.js'
 
-describe('a volume of a virtual machine that comes from an untrusted backup', () => {
+describe('the volume of a virtual machine from an untrusted backup', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-kvm-volume-'))
   const canary = join(directory, 'canary')
   let volume = ''
@@ -37,7 +37,7 @@ describe('a volume of a virtual machine that comes from an untrusted backup', ()
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`gets a new instance file if its instance file is ${what}, which the agent neither reads nor follows`, async () => {
+    it(`gets a new instance file in place of ${what}, which the agent neither reads nor follows`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })
