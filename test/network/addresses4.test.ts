@@ -48,7 +48,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is added again if another program removed it from the host; an address with the mark of the agent but without a guest is removed', async () => {
+  it('is added again after another program removed it; addresses of the agent without a guest are removed', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')

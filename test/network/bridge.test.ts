@@ -126,7 +126,7 @@ describe('a guest after another program', function () {
       })
     })
 
-  describe('changed its interface or its bridge while an agent runs', () => {
+  describe('changed its bridge while an agent runs', () => {
     before(async () => {
       await agent.end()
       agent = lab.agent({ watches: true })

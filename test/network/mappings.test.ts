@@ -187,7 +187,7 @@ describe('on a host with two guests,', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('of the private network are replaced in outgoing packets by the address of the host, and receive packets only through mappings', () => {
+    it('of the private network are replaced by the address of the host, and receive packets only through mappings', () => {
       expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)

@@ -34,7 +34,7 @@ describe('the shared address of two machines with keepalived', () => {
     holder = await holderOtherThan(undefined)
   })
 
-  it('moves to the second machine when HAProxy stops on the first, and stays on the second when HAProxy runs on the first again', async () => {
+  it('moves to the second machine when HAProxy stops on the first, and stays there when HAProxy runs again', async () => {
     const former = holder
     await endProxy(former)
     holder = await holderOtherThan(former)
