@@ -67,7 +67,7 @@ describe('a submitted operation', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`returns the result of the removed operation and does not run, even after a restart of the engine, if that operation was removed ${how}`, async () => {
+      it(`returns the earlier result and does not run, even after a restart, if that operation was removed ${how}`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')

@@ -13,7 +13,7 @@ export interface MatrixCase extends Pick<MatrixOptions, CaseOptions> {
 
 export function titleOf({ action, before }: Pick<MatrixCase, 'action' | 'before'>): string {
   if (before === 'absent') return `the operation "${action}" for a new guest`
-  return `the operation "${action}" on a guest that is ${before === 'rescued' ? 'in rescue mode' : before}`
+  return `the operation "${action}" on a ${before === 'rescued' ? 'guest in rescue mode' : `${before} guest`}`
 }
 
 const boot = ['configure', 'start']

@@ -112,7 +112,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const phasesGone = isEvery ? (['before', 'after'] as const) : (['after'] as const)
     for (const step of options.steps.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is completed by the restarted agent if the agent is killed ${phase} the step "${step}"`, async () => {
+        it(`is completed even if the agent is killed ${phase} the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-run`)
           await expectDone(await recoverAndWait(subject, id))
         })
@@ -133,7 +133,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const last = failedLast(options)
     for (const step of options.undone.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is rolled back by the restarted agent if the agent is killed ${phase} the undo of the step "${step}"`, async () => {
+        it(`is rolled back even if the agent is killed ${phase} the undo of the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-undo`, failAt(last, 'after-run'))
           const record = await recoverAndWait(subject, id)
           await expectFailed(record, { step: last, phase: 'after-run' })
