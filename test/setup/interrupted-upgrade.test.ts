@@ -11,7 +11,7 @@ import { scratchDirectory } from '../support/scratch.js'
  * packages are files of this test. Reports to the gateway, downloads, apt and dpkg are simulated.
  */
 
-describe('an upgrade of the agent during which the machine lost its power', () => {
+describe('an upgrade of the agent that a power failure interrupts', () => {
   const { path, wipe } = scratchDirectory('btest-interrupted-upgrade')
   const packages = join(path, 'var/lib/berth/packages')
   const units = join(path, 'etc/systemd/system')
@@ -112,7 +112,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
   const isPending = () =>
     existsSync(join(packages, 'pending')) || existsSync(join(units, 'berth-upgrade-resume.service'))
 
-  it('leaves a directory with the upgrade order until the upgrade has ended, and only root can read this directory', () => {
+  it('leaves a directory with the upgrade request until it has ended, and only root can read this directory', () => {
     set('cut-2')
     upgrade()
     expect(statSync(join(packages, 'pending')).mode & 0o777).to.equal(0o700)

@@ -149,7 +149,7 @@ describe('scripts/down --purge', function () {
       ['the interface prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['the loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`removes nothing if a named instance does not configure ${what}: the default value belongs to the unnamed instance (with the programs ${root === '.' ? 'built' : 'not built'})`, () => {
+      it(`removes nothing if a named instance does not configure ${what} (with the programs ${root === '.' ? 'built' : 'not built'})`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'belongs to the first instance')
       })

@@ -184,7 +184,7 @@ describe('scripts/down --purge without a working agent', function () {
     await waitFor(() => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '))
   })
 
-  describe('with a Redis server of somebody else', () => {
+  describe('and with a Redis server of somebody else', () => {
     const prefix = `berth-${name}:`
     let server: TestRedis
     before(async () => (server = await startTestRedis()))
@@ -207,7 +207,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
     })
 
-    it('names the keys that remain if the server cannot be reached, but not the password of the server', () => {
+    it('names the remaining keys if the server cannot be reached, but not its password', () => {
       configure('redis://user:secret@127.0.0.1:1/0')
       const { code, output } = purge()
       expect([code, traces()], output).to.deep.equal([0, []])
@@ -224,7 +224,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
   })
 
-  describe('with recorded kernel settings', () => {
+  describe('and with recorded kernel settings', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
     /** One limit of the kernel, and two settings of the network namespace. */
@@ -251,7 +251,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores settings once no agent needs them, except settings that others have changed after the agent', () => {
+    it('restores settings that no agent needs any more, unless other programs have changed them', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
