@@ -13,5 +13,5 @@ describe('among existing clients,', function () {
   describe('a billing module in PHP', () => describeBillingModule(host))
   describe('a script with curl', () => describeShellScript(host))
   describe('a client in Go', () => describeGoClient(host))
-  describe('a typed client that was generated from the OpenAPI document', () => describeTypedClient(host))
+  describe('a typed client', () => describeTypedClient(host))
 })

@@ -56,7 +56,7 @@ describe('changes of guest settings', function () {
   }
   const limits = () => readGuestLimits(`x${tag}-1`)
 
-  describe('when the agent is killed between the journal entry and the change of the host', () => {
+  describe('when the agent is killed before it changes the host', () => {
     /** Kills the agent when `order` calls `method`. Tries again if a periodic comparison called `method` earlier. */
     async function killedAt(
       method: string,
@@ -113,8 +113,8 @@ describe('changes of guest settings', function () {
     })
   })
 
-  describe('when the host rejects a change and its rollback', () => {
-    it('are undone at the next comparison with the host, which restores the former limits', async () => {
+  describe('that the host rejects, like their rollback,', () => {
+    it('are undone at the next comparison with the host', async () => {
       const before = limits()
       faults({ apply: 'hold' })
       const answer = codeOf(host.setLimits(uuid, { ramMb: 200, networkDownMbps: 10 }))

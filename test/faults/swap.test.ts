@@ -30,7 +30,7 @@ interface Wish {
 
 const steps = ['make', 'use', 'keep', 'release', 'clean']
 
-describe('for the swap file of a real host,', function () {
+describe('for the swap file,', function () {
   const scratch = scratchDirectory('btest-swap-matrix')
   after(() => scratch.wipe())
 
