@@ -157,7 +157,7 @@ describe('on a host with real guests,', function () {
           ['the bridge was set down', ['set', bridge, 'down']],
           ['all guests were detached from the bridge', undefined],
         ] as const)
-          it(`is reachable again within 5 s after ${what}, while a guest with a closed firewall stays unreachable`, async () => {
+          it(`is reachable again within 5 s after ${what}, unless its firewall is closed`, async () => {
             if (change) sh('ip', 'link', ...change)
             else for (const one of [uuid, closed]) sh('ip', 'link', 'set', await host.deviceOf(one), 'nomaster')
             await waitFor(() => addresses[0].every((address) => host.isReached(address)), {

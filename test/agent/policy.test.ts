@@ -170,7 +170,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('leaves a guest with a suspension of the mode "network" running without a network, even if the guest reboots while no agent runs', async () => {
+  it('lets a suspended guest in the mode "network" run without a network, even after a reboot while no agent runs', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })

@@ -13,7 +13,7 @@ const tag = 'st'
 const day = 86_400_000
 
 /** Uses a separate agent with BusyBox guests. port-mappings.test.ts tests port mappings. */
-describe('settings of a guest', function () {
+describe('among the settings of a guest,', function () {
   let host: SettingsHost
   /** UUID of a running guest. The other guest, `stopped`, never ran. */
   let running: string
@@ -165,7 +165,7 @@ describe('settings of a guest', function () {
     })
   })
 
-  it('stay the same when the agent is killed and started again', async () => {
+  it('all settings stay the same when the agent is killed and started again', async () => {
     await host.addMapping(running, { containerPort: 22, hostPort: 27022 })
     const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
     const { revision } = await host.setFirewall(running, firewall)

@@ -37,7 +37,7 @@ describe('an agent that cleans up its journal', function () {
     }
   })
 
-  it('keeps at most the configured number of ended operations, and at most the configured number of ids of removed operations', async () => {
+  it('keeps at most the configured numbers of ended operations and of ids of removed operations', async () => {
     const agent = await startAgent({ keep: 100, remember: 1000 })
     try {
       await agent.stop()
