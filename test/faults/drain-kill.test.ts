@@ -8,7 +8,7 @@ import { scratchDirectory } from '../support/scratch.js'
 import { waitFor } from '../support/wait.js'
 
 const kills = Number(process.env['BERTH_TEST_KILLS'] ?? 3)
-/** Number of guests on the drained host, and of those among them whose moves always fail. */
+/** Number of guests on the drained host, and number of those whose moves always fail. */
 const guests = Number(process.env['BERTH_TEST_GUESTS'] ?? 20)
 const failing = Math.ceil(guests / 20)
 const root = 'btest-drain-kill'

@@ -99,7 +99,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
     })
     const over = Promise.all(runs)
     over.catch(() => (stopped = true))
-    // Kills until enough orders are answered, possibly more often than `kills`, because a busy host answers slowly.
+    // Kills until enough requests are answered, possibly more often than `kills`, because a busy host answers slowly.
     for (; (round < kills || orders.length < kills) && !stopped; round++) {
       await delay(randomInt(50, 600))
       await killOne(round)

@@ -20,7 +20,7 @@ interface ConnectionReport {
   readonly repair: { readonly method: string; readonly path: string; readonly body: unknown } | null
 }
 
-/** Causes faults of a real guest, and repairs them with the requests that the diagnosis offers. */
+/** Causes faults of a real guest, and repairs them with the requests that the connection check offers. */
 describe('the connection check of a real guest', function () {
   const lab = new ServedHost({ name: 'fwy', prefix })
   const { host } = lab

@@ -131,7 +131,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
 
   it('is not found for a detached guest, which has no rules until its deletion is complete', async () => {
     const c = lab.guest(13, [tcp(20003)])
-    // The agent of the former tests repairs by itself, with the guests of the last call. Those do not include this one.
+    // The agent of the earlier tests repairs the guests of its last call, which do not include this guest.
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.ensure(all)

@@ -14,7 +14,7 @@ import {
 import { waitFor } from '../support/wait.js'
 
 /*
- * Tests on a simulated host which orders are rejected for a suspended guest, and which state the guest has during and
+ * Tests on a simulated host which requests are rejected for a suspended guest, and which state the guest has during and
  * after the suspension.
  */
 
@@ -28,7 +28,7 @@ const target: BackupTarget = {
   place: { $case: 'local', value: { path: '/nowhere' } },
 }
 
-/** Orders that are rejected during every kind of suspension. `liftBlock` marks orders of an administrator. */
+/** Requests that every suspension rejects. `liftBlock` marks requests of an administrator. */
 const refused: readonly ((uuid: string) => WireOrder)[] = [
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: false } }),
   (uuid) => ({ $case: 'start', value: { uuid, liftBlock: true } }),

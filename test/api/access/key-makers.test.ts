@@ -128,7 +128,7 @@ describe('API keys that other keys create', () => {
       const child = (await own.request('POST', '/api-keys', { body: { name: 'child', scopes: ['apikey:read'] } })).body
         .data
       const by = { key: heir.key as string }
-      // Disabling the first key would disable all keys that it created, including the key of this request.
+      // Disabling the first key would also disable the key of this request, which the first key created.
       const refused = await own.request('PATCH', '/api-keys/1', { ...by, body: { disabled: true } })
       expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
       expect((await own.request('DELETE', '/api-keys/1', by)).status).to.equal(200)

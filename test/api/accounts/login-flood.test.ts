@@ -7,7 +7,7 @@ const sources = 150
 const lanes = 32
 /** Time limit in ms for the owner's login, which should take one minute. The host of the test may be busy. */
 const deadlineMs = 180_000
-/** Number of passwords whose check begins before the attack is detected. */
+/** Maximum number of password checks that begin before the attack is detected. */
 const unnoticed = 100
 
 /**

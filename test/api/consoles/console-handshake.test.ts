@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-/** More consoles than one caller may have of a guest at the same time. */
+/** This number of consoles exceeds the limit for one caller and one guest. */
 const tries = 7
 
 describe('the opening of a console', () => {

@@ -198,7 +198,7 @@ describe('over HTTP,', () => {
       await second.close()
     })
 
-    /** Makes the fleet of a gateway of this version. `start` simulates the order to an agent. */
+    /** Makes the fleet of a gateway of this version. `start` simulates the request to an agent. */
     const fleetOf = (version: string, start: HostUpgrades['start']): Fleet => {
       const ok = (): Promise<void> => Promise.resolve()
       const upgrades: HostUpgrades = { version, start, checkPackages: ok, endSilent: ok }

@@ -252,7 +252,7 @@ export class FailoverLab {
   }
 }
 
-/** Last numbers of the addresses of the machines with a Redis server and a Sentinel. */
+/** Last number of the address of each machine with a Redis server and a Sentinel. */
 const redisNumbers = [21, 22, 23] as const
 
 /** Limits that the load does not reach. */

@@ -1,7 +1,7 @@
 import { LabAgents, type LabAgentOrder } from './lab-agents.js'
 
 /*
- * Agents in memory as one process with an IPC channel. It gets the orders, and sends `serving` when all agents serve.
+ * Agents in memory as one process with an IPC channel. Its first message describes the agents. It sends `serving` when all of them serve.
  * For each further message, it sends the reports of the agents. It ends when the channel is closed.
  */
 

@@ -13,7 +13,7 @@ export type FaultKind = (typeof faultKinds)[number]
 
 export interface Fault {
   readonly kind: FaultKind
-  /** Index of the gateway. Faults of the master ignore it. */
+  /** Index of the gateway. Faults of the Redis master ignore this field. */
   readonly gateway: number
 }
 

@@ -57,7 +57,7 @@ export class Customer {
       try {
         await this.#order()
       } catch {
-        this.#leave() // the guest is deleted or being deleted
+        this.#leave() // the guest was deleted or is being deleted
       }
       await delay(randomInt(5, 120))
     }

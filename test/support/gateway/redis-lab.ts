@@ -36,7 +36,7 @@ export interface RedisLabOptions {
 
 export interface RedisMachine {
   readonly host: string
-  /** Network namespace with this address. */
+  /** Network namespace that has the address `host`. */
   readonly namespace: string
 }
 

@@ -84,7 +84,7 @@ export function resetPasswordOrder(
   return { operationId, requestedBy: 'test', order: { $case: 'resetPassword', value: { uuid, password } } }
 }
 
-/** Makes an order to reinstall. By default it generates a password and does not wait for a shutdown. */
+/** Makes a request to reinstall. By default it generates a password and does not wait for a shutdown. */
 export function reinstallOrder(
   uuid: string,
   { operationId = randomUUID(), ...fields }: Partial<ReinstallOrder> & { operationId?: string } = {},
@@ -96,7 +96,7 @@ export function reinstallOrder(
 
 export type PowerAction = 'start' | 'stop' | 'restart' | 'delete'
 
-/** Makes a power order. A stop does not wait for a shutdown. */
+/** Makes a request for a power action. A stop does not wait for a shutdown. */
 export function powerOrder(
   action: PowerAction,
   uuid: string,

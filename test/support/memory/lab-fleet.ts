@@ -171,11 +171,11 @@ export class LabFleet implements Fleet {
     return this.fleet.findOperation(id)
   }
 
-  /** A field instead of a method, so that a test can replace it with a shorter wait. */
+  /** This is a field and not a method, so that a test can replace it with a shorter wait. */
   ended = (operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> =>
     this.fleet.ended(operation, timeoutMs)
 
-  /** A field instead of a method, so that a test can replace it to delay the result. */
+  /** This is a field and not a method, so that a test can replace it to delay the result. */
   reached = (hostId: string, revision: number): Promise<void> => this.fleet.reached(hostId, revision)
 
   guests(): Iterable<GuestView> {

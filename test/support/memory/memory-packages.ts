@@ -1,10 +1,10 @@
 import type { AgentPackages, UpgradeOrder } from '../../../agent/upgrade/contract.js'
 
-/** Implements an agent's packages in memory. It stores the orders, which tests carry out. */
+/** Implements an agent's packages in memory. It stores the requests, which tests carry out. */
 export class MemoryPackages implements AgentPackages {
   supported = false
   previous = ''
-  /** An error that every order to install packages throws while it is set. */
+  /** An error that every request to install packages throws while it is set. */
   failure: Error | undefined
   readonly orders: UpgradeOrder[] = []
 

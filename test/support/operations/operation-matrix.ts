@@ -208,7 +208,7 @@ async function runToEnd(
   return record
 }
 
-/** Runs an operation up to this phase of a step, and stays there forever, as if the agent's process had died. */
+/** Runs an operation up to this phase of a step, and then stops for ever, as if the agent had died. */
 async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))

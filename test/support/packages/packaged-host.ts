@@ -33,13 +33,13 @@ export class PackagedHost {
     return this.api().ask<HostRow>(`/hosts/${this.id}`)
   }
 
-  /** Orders an upgrade and waits for its end. */
+  /** Requests an upgrade and waits for its end. */
   upgrade(body: object = {}): Promise<HostRow> {
     this.api().ask(`/hosts/${this.id}/upgrade`, { method: 'POST', body })
     return this.waitForUpgrade()
   }
 
-  /** Resolves when the ordered upgrade has ended. */
+  /** Resolves when the requested upgrade has ended. */
   waitForUpgrade(): Promise<HostRow> {
     const ended = (): HostRow | undefined => {
       const row = this.api().tryAsk<HostRow>(`/hosts/${this.id}`)
