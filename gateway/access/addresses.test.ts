@@ -15,7 +15,7 @@ describe('the parser of address lists', () => {
     ['0.0.0.0/0', ['0.0.0.0/0']],
     ['::/0', ['::/0']],
   ] as const)
-    it(`reads ${JSON.stringify(text)} as ${JSON.stringify(entries)}`, () =>
+    it(`reads ${JSON.stringify(text)} as the list ${JSON.stringify(entries)}`, () =>
       expect(parseAddressList('f', text)).to.deep.equal(entries))
 
   for (const text of [

@@ -98,7 +98,7 @@ describe('packets of a guest', function () {
 
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
-    it(`are not delivered to other guests: ${name}`, () => {
+    it(`are not delivered to other guests, here ${name}`, () => {
       if (!forHostOnly.has(name)) expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })

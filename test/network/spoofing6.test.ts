@@ -123,7 +123,7 @@ describe('IPv6 packets of a guest', function () {
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
     // A valid packet to guest B may reach the bridge, where the host sees it, but must not reach guest B.
-    it(`are not delivered to other guests: ${name}`, () => {
+    it(`are not delivered to other guests, here ${name}`, () => {
       if (name !== 'a valid packet to another guest') expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })

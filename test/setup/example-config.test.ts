@@ -37,7 +37,7 @@ for (const [name, schema, differing] of examples)
     })
 
     for (const key of listKeys(schema))
-      it(`shows the default of ${key}`, () => {
+      it(`shows the default value of the key ${key}`, () => {
         const shown = findValue(parse(text), key)
         if (differing.includes(key)) expect(shown).not.to.equal(undefined)
         else expect(shown).to.deep.equal(findValue(defaults, key))

@@ -49,7 +49,7 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
 /** Matches the advice that an error must contain: a command to run, or files to restore. */
 const advice = /restore .* from (a|the same) backup|let this host join again|run the command that POST/
 
-describe('after a power cut', function () {
+describe('after a power cut,', function () {
   describe('a start of the agent', () => {
     let pki: TestPki
     let agent: LabAgent

@@ -17,7 +17,7 @@ describe('processors of guests', () => {
     [4000, 4],
     [64_000, 4],
   ] as const)
-    it(`are ${count} of the host’s four processors for a guest with a limit of ${vcpuMilli / 1000} processors`, () =>
+    it(`are ${count} of the host’s four processors for a guest with the processor limit ${vcpuMilli / 1000}`, () =>
       expect(new ProcessorPlaces(() => four).cpusOf(guest('a', vcpuMilli))).to.have.length(count))
 
   it('are the processors with the lowest load', () => {

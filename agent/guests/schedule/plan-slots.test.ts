@@ -100,7 +100,7 @@ describe('times of a snapshot schedule', () => {
       ...(['2026-05-31T12:00Z', ['06-01T00:00', '06-01T00:00', '05-31T00:00']] as const),
     ],
   ] as const)
-    it(`are correct for a schedule that runs ${name}`, () =>
+    it(`are the expected local times for a schedule that runs ${name}`, () =>
       expect(runs(zone, schedule, from, expected.length)).to.deep.equal(expected))
 
   for (const [name, now, timeOfDay, expected] of [

@@ -47,8 +47,8 @@ const firewalld = [
   reject,
 ]
 
-describe('the functions that create warnings about firewall rules of other programs', () => {
-  it('find the chains of other programs at the forward hook', () => {
+describe('the check of firewall rules of other programs', () => {
+  it('finds the chains of other programs at the forward hook', () => {
     expect(parseForwardChains(chains, ['berth', 'berth_guard'])).to.deep.equal([
       { family: 'ip', table: 'filter', chain: 'FORWARD' },
       { family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' },
@@ -150,21 +150,21 @@ describe('the functions that create warnings about firewall rules of other progr
       false,
     ],
   ] as [string, string, string[], string[], boolean][])
-    it(`find that a chain ${expected ? 'drops' : 'does not drop'} the packets of guests ${name}`, () => {
+    it(`finds that a chain ${expected ? 'drops' : 'does not drop'} the packets of guests ${name}`, () => {
       const lines = (all: readonly string[]): string => all.map((line) => `\t\t${line}\n`).join('')
       const head = `type filter hook forward priority 0; policy ${policy};`
       const text = `table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n\n\tchain F {\n${lines([head, ...rules])}\t}\n\n\tchain X {\n${lines(more)}\t}\n}\n`
       expect(dropsGuests(text, 'F', 'berth0')).to.equal(expected)
     })
 
-  it('name the chain and recommend a fix', () => {
+  it('creates a warning that names the chain and recommends a fix', () => {
     const text = describeDropping({ family: 'inet', table: 'firewalld', chain: 'filter_FORWARD' }, 'berth0')
     expect(text).to.match(
       /inet firewalld, chain filter_FORWARD.*accept packets from and to the interface berth0.*DOCKER-USER.*firewalld/,
     )
   })
 
-  it('name legacy iptables tables, which nft does not list', () => {
+  it('creates a warning that names legacy iptables tables, which nft does not list', () => {
     expect(describeLegacy('iptables', '', 'berth0')).to.deep.equal([])
     expect(describeLegacy('ip6tables', 'filter\nnat\n', 'berth0')).to.have.lengthOf(1)
     expect(describeLegacy('ip6tables', 'filter\nnat\n', 'berth0')[0]).to.match(

@@ -167,7 +167,7 @@ describe('the API that existing clients use', () => {
   for (const line of endpoints.trim().split('\n')) {
     const [path = '', ...methods] = line.split(' ').reverse()
     for (const method of methods)
-      it(`has ${method} ${path}`, () => expect(find(method, path), 'a route').not.to.equal(undefined))
+      it(`has the route ${method} ${path}`, () => expect(find(method, path), 'a route').not.to.equal(undefined))
   }
 
   it('returns every field that clients read', () => {

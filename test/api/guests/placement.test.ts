@@ -72,7 +72,7 @@ describe('addresses from the pools of the hosts', function () {
     ['a given IPv4 address', { publicIpv4s: [ipv4] }],
     ['a given IPv6 address', { ipv6Addresses: ['2001:db8::1'] }],
   ] as const)
-    it(`are taken from the least loaded host whose pool has them: ${name}`, async () => {
+    it(`are taken from the least loaded host whose pool has them, here ${name}`, async () => {
       await setPools(2, { ipv4, prefix: '2001:db8::' })
       const { hostId, response } = await create(`wants-${name.replaceAll(' ', '-')}`, spec)
       expect(asked).to.deep.equal(['empty', 'fuller', 'fullest'])

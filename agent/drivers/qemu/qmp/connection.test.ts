@@ -119,7 +119,7 @@ describe('QmpConnection, which talks to QEMU or a guest agent,', () => {
     expect(await codeOf(open({ path: `${path}-none` }))).to.equal('machine_unreachable')
   })
 
-  describe('to a guest agent', () => {
+  describe('with a guest agent', () => {
     const ask = (): Promise<unknown> => withGuestAgent(path, (agent) => agent.ask('guest-ping'), 100)
 
     it('opens if the agent answers, even if the end of an earlier answer arrives first', async () => {
