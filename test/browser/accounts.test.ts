@@ -30,7 +30,7 @@ async function readQr(page: Page, picture: Locator): Promise<string> {
   return readCode(Uint8ClampedArray.from(data), width, height)?.data ?? ''
 }
 
-describe('accounts in the panel', () => {
+describe('users of the panel', () => {
   let lab: PanelLab
   before(async function () {
     lab = await openLab()

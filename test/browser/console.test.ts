@@ -123,7 +123,7 @@ describe('a terminal in the panel', function () {
     await eventually(async () => expect(await view.text()).to.equal(''))
   })
 
-  it('can be taken over by another window, and then shows this in the first window', async () => {
+  it('can be taken over by another window, and the first window then reports this', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)
@@ -344,7 +344,7 @@ describe('a terminal in the panel', function () {
       await askAboutWebLink() // clicks still have an effect, and no earlier click has opened another question
     })
 
-    it('shows the end of a flood of random output in time, with limited memory', async () => {
+    it('shows the end of a flood of random output, and needs limited memory', async () => {
       const { view, terminal, page } = await open()
       const session = await page.context().newCDPSession(page)
       await session.send('Performance.enable')

@@ -210,7 +210,7 @@ describe('customers in the panel', () => {
     ['en', 'light'],
     ['zh', 'dark'],
   ] as const)
-    it(`have pages that fit each screen, load nothing from other sites, obey the security policy, and are accessible and translated in the language ${language} and the ${theme} theme`, async function () {
+    it(`have pages that are safe, accessible, translated and fit each screen, in the language ${language} and the ${theme} theme`, async function () {
       const found: string[] = []
       const page = await enter({ language, theme })
       for (const path of ['/', ...paths()]) {

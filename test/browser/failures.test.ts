@@ -61,7 +61,7 @@ describe('the panel with missing scripts or data', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`shows the error of a request if the dialog “${script}” does not load, and loads the dialog again for the next request`, async () => {
+    it(`shows the error of a request if the script “${script}” of a dialog does not load, and loads it for the next request`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())
@@ -127,7 +127,7 @@ describe('the panel with missing scripts or data', function () {
     await unread.waitFor({ state: 'detached' })
   })
 
-  it('keeps showing earlier data, and reports that they could not be refreshed', async () => {
+  it('keeps earlier data on the page if they cannot be refreshed, and reports this', async () => {
     await lab.show(page, '/hosts')
     await page.route('**/api/v1/hosts', fails)
     await page.evaluate('window.dispatchEvent(new Event("focus"))')

@@ -34,7 +34,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
-  it('that cannot be created show a reason and the request id, and leave the form filled', async function () {
+  it('that cannot be created cause an error with the reason and the request id, and the form stays filled', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -120,7 +120,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('show no menu if the clicked row belongs to another guest by the time the menu has loaded', async function () {
+  it('show no menu if their row shows another guest when the menu has loaded', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')

@@ -85,7 +85,7 @@ describe('the pages of the panel', () => {
     ['en', 'all'],
     ['zh', 'all but contrast'],
   ] as const)
-    it(`fit each screen, load nothing from other sites, obey the security policy, and are accessible and translated in the language ${language}`, async function () {
+    it(`are safe, accessible and translated, and fit each screen, in the language ${language}`, async function () {
       const page = await lab.logIn({ language })
       const problems: string[] = []
       for (const [name, path] of pages) {

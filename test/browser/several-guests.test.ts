@@ -26,7 +26,7 @@ describe('several guests that are selected in the panel', function () {
   }
   const region = () => page.getByRole('region')
 
-  it('are started unless they run already, and a guest whose start fails is named and stays selected', async () => {
+  it('are started if they do not run yet, and a guest whose start fails is named and stays selected', async () => {
     const { fleet } = lab.gateway
     for (let at = 0; at < 50; at++)
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })
