@@ -65,26 +65,26 @@ describe('the plan of a drain', () => {
       'a active, b active, c waiting',
     ],
     [
-      'begins with the next container when another one has arrived',
+      'begins the next move when a container has arrived on its target host',
       [active('a'), active('b'), guest('c')],
       { a: at('other', task('done')) },
       'a done, b active, c active',
     ],
     [
-      'waits for the end of the task, also if the container is on the other host already',
+      'waits for the end of the task of a move even if the container is already on its target host',
       [active('a')],
       { a: at('other', task('running')) },
       'a active',
     ],
     [
-      'counts a container as moved if its target has not reported it yet',
+      'counts a container as moved after its task is done, even if the target host has not reported the container yet',
       [active('a')],
       { a: at(undefined, task('done')) },
       'a done',
     ],
     ['tries a failed move again', [active('a')], { a: at('host', task('failed', 'no space')) }, 'a waiting'],
     [
-      'gives up after the last attempt',
+      'gives a container up when the last attempt to move it has failed',
       [active('a', { attempts: maxAttempts })],
       { a: at('host', task('failed', 'no space')) },
       'a failed',
@@ -102,14 +102,14 @@ describe('the plan of a drain', () => {
       'a failed',
     ],
     ['skips a deleted container', [guest('a'), guest('b')], { a: at(undefined) }, 'a skipped, b active'],
-    ['counts a container that an operator has moved', [guest('a')], { a: at('other') }, 'a done'],
+    ['counts a container as moved if an operator has moved it', [guest('a')], { a: at('other') }, 'a done'],
     [
       'waits for a container that is being started',
       [guest('a'), guest('b')],
       { a: at('host', { isSettled: false }) },
       'a waiting, b active',
     ],
-    ['waits before the next attempt', [guest('a', { retryAtMs: 101 })], {}, 'a waiting'],
+    ['does not begin the next attempt before its time', [guest('a', { retryAtMs: 101 })], {}, 'a waiting'],
   ] satisfies [string, DrainedGuest[], Known, string][])
     it(name, () => {
       expect(states(plan(drain(given), known))).to.equal(after)
@@ -160,7 +160,7 @@ describe('the plan of a drain', () => {
     )
   })
 
-  it('ends when no container is left, and keeps the time of its end', () => {
+  it('ends when no container is left to move, and keeps the time of its end', () => {
     const ended = plan(drain([active('a'), guest('b', { state: 'failed' })]), { a: at('other', task('done')) })
     expect([ended.state, ended.endedAtMs]).to.deep.equal(['done', 100])
     expect(plan(ended, {}, { nowMs: 200 })).to.equal(ended)
