@@ -22,7 +22,7 @@ export interface AbuseWatchParts {
 export interface AbuseLogs {
   /** Connections that the guest has now. */
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
-  /** Earlier flows of the guest: those stored with alerts and those of the last minutes, newest first. */
+  /** Recorded flows of the guest, newest first: those stored with alerts, and those of the last minutes. */
   readonly rows: readonly FlowRow[]
 }
 

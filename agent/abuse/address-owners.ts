@@ -17,7 +17,10 @@ export class AddressOwners {
   #owners: ReadonlyMap<string, Owner> = new Map()
   #listed: readonly AddressHolder[] | undefined
 
-  /** Updates the owners of addresses. @param guests all guests; the same array as before if no guest has changed */
+  /**
+   * Updates the owners of addresses.
+   * @param guests all guests; must be the same array as in the last call if no guest has changed
+   */
   update(guests: readonly AddressHolder[], nowMs: number): void {
     if (guests === this.#listed) return
     this.#listed = guests

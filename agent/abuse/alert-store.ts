@@ -54,7 +54,7 @@ export class AlertStore {
     return this.#recent.all(nowMs - quietMs).map(recordOf)
   }
 
-  /** Returns the sampled flows of a guest's newest alerts. */
+  /** Returns the recorded flows that are stored with a guest's newest alerts. @param alerts maximum number of alerts */
   samplesOf(guestUuid: string, alerts: number): FlowRow[] {
     return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as FlowRow[])
   }

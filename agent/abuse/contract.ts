@@ -24,7 +24,7 @@ export interface Finding {
 /** Outcome of a guest's flow, as far as it was observed. */
 export type Outcome = 'opened' | 'refused' | 'unanswered' | 'answered'
 
-/** Similar flows of a guest that were observed within a few seconds. `count` is their number. */
+/** Recorded flow: similar flows of a guest that were observed within a few seconds. `count` is their number. */
 export interface FlowRow {
   readonly atMs: number
   readonly outcome: Outcome
@@ -37,7 +37,7 @@ export interface FlowRow {
   readonly replyBytes?: number
 }
 
-/** Mining or the use of a proxy, recognized in the first bytes of a guest's connection. */
+/** A guest's connection that mines or uses a proxy, as recognized in its first bytes. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'
@@ -53,7 +53,7 @@ export interface CountRow extends PacketCounts {
   readonly seconds: number
 }
 
-/** All data from which a guest is evaluated for abuse. Rows are in chronological order. */
+/** All observations from which a guest is evaluated for abuse. Each list is in chronological order. */
 export interface Evidence {
   readonly nowMs: number
   readonly rows: readonly FlowRow[]

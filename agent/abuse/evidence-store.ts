@@ -22,7 +22,7 @@ export class EvidenceStore {
     this.#byGuest.delete(uuid)
   }
 
-  /** Forgets old observations, and all observations of guests that no longer exist. */
+  /** Deletes old observations, and all observations of guests that no longer exist. */
   prune(nowMs: number, guests: readonly { readonly uuid: string }[]): void {
     this.#forgetRemoved(guests)
     let rows = 0
@@ -35,7 +35,7 @@ export class EvidenceStore {
     for (const evidence of this.#byGuest.values()) if (evidence.size > share) evidence.forget()
   }
 
-  /** Forgets guests that no longer exist. Observations may have arrived while a guest was being deleted. */
+  /** Deletes observations of guests that no longer exist. Some may have arrived while a guest was being deleted. */
   #forgetRemoved(guests: readonly { readonly uuid: string }[]): void {
     if (this.#byGuest.size <= guests.length) return
     const known = new Set(guests.map(({ uuid }) => uuid))

@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** Limits for the recorded flows (rows) of one guest: maximum age in ms and number. A row takes some 100 bytes. */
+/** Limits for the recorded flows of one guest: maximum age in ms, and number. A recorded flow takes some 100 bytes. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,
@@ -12,10 +12,10 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows in `#noted`. If there are more, the oldest ones are forgotten. */
+  /** Maximum number of flows in `#noted`. Beyond it, the oldest ones are removed. */
   noted: 20_000,
 } as const
-/** Time in ms after which a flow that still exists is recorded in another row. */
+/** Time in ms after which a flow that still exists is recorded once more. */
 const notedMs = 240_000
 /** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000
@@ -26,7 +26,7 @@ export class GuestEvidence {
   #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
-  /** For each flow: the time in ms at which it was last recorded as evidence of abuse. */
+  /** Time in ms at which each flow was last recorded, by the key of the flow. */
   readonly #noted = new Map<string, number>()
   /** Time in ms since 1970 at which the guest's flows were last read from the connection tracking table. */
   lookedAtMs = 0
@@ -61,9 +61,9 @@ export class GuestEvidence {
   }
 
   /**
-   * Adds the outcomes of flows from the connection tracking table, except flows that may still be answered. The row of
-   * an unanswered flow gets the time at which the flow began to count as unanswered. If all rows had the present time,
-   * flows that failed one after another would look like a burst.
+   * Records the outcomes of flows from the connection tracking table, except flows that may still be answered. An
+   * unanswered flow is recorded with the time at which it began to count as unanswered. With the present time for all
+   * of them, flows that failed one after another would look like a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {
@@ -80,7 +80,7 @@ export class GuestEvidence {
     this.#rows.sort((a, b) => a.atMs - b.atMs)
   }
 
-  /** Deletes rows and counts that are too old, and the oldest ones if there are too many. */
+  /** Deletes observations that are too old, and the oldest ones if there are too many. */
   prune(nowMs: number): void {
     this.#rows = newest(this.#rows, nowMs - kept.rowsMs, kept.rows)
     this.#mail = newest(this.#mail, nowMs - kept.mailMs, kept.mail)
@@ -89,7 +89,7 @@ export class GuestEvidence {
     for (const [key, atMs] of this.#noted) if (atMs <= nowMs - notedMs) this.#noted.delete(key)
   }
 
-  /** Forgets all observations except the last packet counters, so that earlier behaviour no longer counts. */
+  /** Deletes all observations except the last packet counters, so that earlier behaviour no longer counts. */
   forget(): void {
     this.#rows = []
     this.#mail = []
@@ -109,7 +109,7 @@ export class GuestEvidence {
     }
   }
 
-  /** Remembers that the flow was recorded as a row. If too many flows are remembered, forgets the oldest one. */
+  /** Remembers that the flow was recorded. If too many flows are remembered, forgets the oldest one. */
   #note(key: string, atMs: number): void {
     this.#noted.delete(key)
     this.#noted.set(key, atMs)

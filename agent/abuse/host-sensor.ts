@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table, or replaces it if its rules differ. An empty chain is named after a hash of the rules. */
+  /** Creates the nft table, or replaces it if its rules differ. The name of an empty chain contains the rules' hash. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

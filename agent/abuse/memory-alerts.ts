@@ -5,7 +5,7 @@ import { worse } from './contract.js'
 import { isOpen, type AlertState } from './plan-merge.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Minimum time in ms between two writes of an alert, since the kernel may kill many processes of a guest at once. */
+/** Minimum time in ms between two writes of an alert. The kernel may kill many processes of a guest at once. */
 const gatherMs = 60_000
 
 /** Report about processes that the kernel killed because a guest's memory ran out. */
@@ -48,7 +48,7 @@ export class MemoryAlerts {
     this.#flushes.close()
   }
 
-  /** Adds killed processes to alerts that do not contain them yet. After a failure (full disk), tries again later. */
+  /** Adds kills that are not stored yet to the guests' alerts. If a write fails (full disk), tries again later. */
   #flush(): void {
     try {
       for (const [uuid, { waiting }] of this.#guests) if (waiting > 0) this.#flushGuest(uuid, waiting)

@@ -22,8 +22,8 @@ const unrepliedEveryMs = 60_000
 /** Default seconds after which the kernel forgets a flow without an answer. The seconds left show the flow's age. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
- * Maximum time in ms from a sampled packet to its report. The sample is ignored if the packet's address may have
- * belonged to somebody else when the packet was sent.
+ * Maximum time in ms from a sampled packet to its report. Older samples are ignored: the packet's address may have
+ * belonged to another guest when the packet was sent.
  */
 const sampledMs = 6000
 
@@ -39,7 +39,7 @@ export interface CheckSummary {
   readonly alerts: number
 }
 
-/** Time in ms for which the result of a check is returned again, instead of a new check. */
+/** Time in ms after a check in which further requests get the result of this check. */
 const checkEveryMs = 5000
 
 /** Watches guests for abuse: collects the sensor's observations, evaluates them, and writes alerts. */
@@ -74,7 +74,7 @@ export class AbuseMonitor {
     await this.#looking.settled()
   }
 
-  /** Evaluates the evidence about all guests now. Failures are only logged: the next evaluation follows soon. */
+  /** Evaluates all guests now. Failures are only logged, because the next evaluation follows within seconds. */
   look(): Promise<CheckSummary> {
     return this.#looking.run(() => this.#look())
   }
@@ -129,7 +129,7 @@ export class AbuseMonitor {
     }
   }
 
-  /** Removes nft rules of the sensor that an earlier run of the agent may have left, when the watch was enabled. */
+  /** Removes nft rules of the sensor that remain from an earlier run of the agent in which the watch was enabled. */
   async #removeSensor(): Promise<void> {
     try {
       await this.parts.sensor.remove()
@@ -228,7 +228,7 @@ export class AbuseMonitor {
     return findings.length
   }
 
-  /** Adds a finding to the open alert about the same abuse and target, or creates an alert. */
+  /** Adds a finding to the guest's open alert about this type of abuse and target, or creates an alert. */
   #note(own: AlertRecord[], finding: Finding, { record, view }: { record: GuestRecord; view: Evidence }): void {
     const { alerts, context } = this.parts
     const { nowMs } = view

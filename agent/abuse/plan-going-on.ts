@@ -10,19 +10,19 @@ const freshSeconds = 15
 /**
  * Returns when a guest last sent packets that belong to a finding. This may be minutes ago, because evaluations cover
  * several minutes.
- * @returns ms since 1970; 0 if the rows do not show when the guest sent packets
+ * @returns ms since 1970; 0 if the recorded flows do not show when the guest sent packets
  */
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Only rows with these outcomes have the time of a packet. Other rows are from the connection tracking table.
+  // Only these outcomes are recorded with the time of a packet. Others are from the connection tracking table.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }
 
 /**
- * True if a finding must be reported. After a stop or a planned stop for the same abuse, only recent abuse counts: the
- * finding may be about the minutes before the stop.
+ * True if a finding must be reported. After a stop or a planned stop for this type of abuse, only recent packets count,
+ * because the finding may only concern the minutes before the stop.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

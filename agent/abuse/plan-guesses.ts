@@ -4,8 +4,8 @@ import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
 /*
  * Password guessing consists of many short connections to a login port. A refused or unanswered connection is not a
- * guess. A reply that is longer than the one to a wrong password means that the login succeeded. Only the connection
- * tracking table contains the number of reply bytes. Therefore only the answered flows in this table count.
+ * guess. A reply that is longer than the one to a wrong password means that the login succeeded. Only flows from the
+ * connection tracking table have a number of reply bytes, so only answered flows from this table count.
  */
 
 /** An SSH server sends more bytes than this before it refuses a password. With fewer bytes, no login was attempted. */

@@ -1,7 +1,7 @@
 import type { AlertAction, Severity } from '../../shared/abuse.js'
 import { worse, type Finding, type FlowRow } from './contract.js'
 
-/** An alert as stored in the state database, without its id and revision. */
+/** An alert as stored in the journal, without its id and revision. */
 export interface AlertState {
   readonly guestUuid: string
   readonly guestId: number
@@ -41,13 +41,13 @@ export interface AlertGuest {
 /** Time in ms for which an alert stays open after its last finding. Another finding in this time extends the alert. */
 export const quietMs = 15 * 60_000
 /**
- * Time in ms for which behaviour must continue before it counts as critical. A single burst ends earlier, although
- * several evaluations find it, because each covers several minutes.
+ * Time in ms for which behaviour must continue before it counts as critical. A single burst ends earlier. Several
+ * evaluations find this burst, because each of them covers several minutes.
  */
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */
 const pauseMs = 120_000
-/** Maximum number of open alerts of one type for a guest. All further findings share one more alert (target `*`). */
+/** Maximum number of open alerts of one type for a guest. Beyond it, findings share one more alert (target `*`). */
 const mostAtOnce = 5
 
 /** True if the alert is open, so that further findings extend it. */
@@ -138,7 +138,7 @@ function isSame(
 
 export const keptSamples = 50
 
-/** Returns the observed flows that an alert stores as evidence of a finding. */
+/** Returns the recorded flows that an alert stores as proof of a finding. */
 export function planSamples(rows: readonly FlowRow[], { target, port, type }: Finding): FlowRow[] {
   const about = rows.filter(
     (row) =>

@@ -17,7 +17,7 @@ export interface ShutdownParts {
 export interface SwitchedOff {
   /** Uuids of guests whose planned stop was canceled. */
   readonly canceledStops: readonly string[]
-  /** Uuids of guests that had been stopped because of abuse, and that this reason no longer blocks. */
+  /** Uuids of guests that had been suspended because of abuse, and whose suspension for this reason has ended. */
   readonly clearedBlocks: readonly string[]
 }
 

@@ -1,7 +1,9 @@
 import type { Severity } from '../../shared/abuse.js'
 import type { CountRow, FlowRow } from './contract.js'
 
-/* This file contains functions that several detectors of abuse use on a guest's recorded flows (rows). */
+/*
+ * This file contains functions that several detectors of abuse use on observations with a time, such as recorded flows.
+ */
 
 export function recentRows<Row extends { readonly atMs: number }>(
   rows: readonly Row[],
@@ -51,7 +53,7 @@ export function sum<Row>(rows: readonly Row[], valueOf: (row: Row) => number): n
   return rows.reduce((total, row) => total + valueOf(row), 0)
 }
 
-/** Returns the average of a value per second over the period that the rows cover. */
+/** Returns the average of a value per second over the period that the counts cover. */
 export function rateOf(counts: readonly CountRow[], valueOf: (row: CountRow) => number): number {
   const seconds = sum(counts, (row) => row.seconds)
   return seconds === 0 ? 0 : sum(counts, valueOf) / seconds
