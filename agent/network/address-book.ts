@@ -24,8 +24,8 @@ import { AddressPools } from './addresses/pools.js'
 import { readMappedAddresses, readPool, readPrefixes } from './addresses/address-tables.js'
 
 /**
- * Interval in ms at which the agent searches the host for addresses that an earlier agent left there. Only used while
- * no guest has an address.
+ * Interval in ms at which the agent searches the host for addresses that an earlier agent left there. The search only
+ * runs while no guest has an address.
  */
 const emptyMs = 20_000
 
@@ -90,7 +90,7 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Converges IPv4 and IPv6. A failure of one does not stop the other. @throws the first failure */
+  /** Converges IPv4 and IPv6. A failure of one does not affect the other. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
@@ -159,7 +159,7 @@ export class HostAddressBook implements AddressBook {
     await this.#ipv4.remove(guest.publicIpv4s)
   }
 
-  /** Returns a copy of the guest whose public IPv4 and IPv6 addresses are only those that it has just lost. */
+  /** Returns the guest with only those public IPv4 and IPv6 addresses that it has just lost. */
   #findLost(guest: GuestNetwork): GuestNetwork {
     const before = this.#known.find(guest.uuid)
     const without = (had: readonly string[] = [], has: readonly string[]): string[] =>
@@ -184,7 +184,7 @@ export class HostAddressBook implements AddressBook {
 
   #routesOf(guests: readonly GuestNetwork[]): GuestIpv6[] {
     if (guests.every(({ ipv6Addresses }) => ipv6Addresses.length === 0)) return []
-    if (!findIpv6Addresses()) return [] // IPv6 was switched off: guests start without IPv6 addresses
+    if (!findIpv6Addresses()) return [] // the kernel has no IPv6: guests start without IPv6 addresses
     const { sources } = this.readIpv6()
     return guests.flatMap(({ mac, ipv6Addresses }) =>
       ipv6Addresses.map((address) => {
@@ -204,7 +204,7 @@ function ipv6PlaceOf({ bridge, table, interface_prefix: prefix }: AgentConfig['n
   return { bridge, mark: markOf(table), isGuestDevice: (name) => pairs.test(name) || ifbs.test(name) }
 }
 
-/** Removes all addresses that bear this agent's mark from the host, without its database. For `down --purge`. */
+/** Removes all addresses with this agent's mark from the host. Does not need the journal. Used by `down --purge`. */
 export async function removeHostAddresses(config: AgentConfig['network'], log: Logger): Promise<void> {
   const ip = new Ip()
   const mark = markOf(config.table)

@@ -3,14 +3,14 @@ import type { Ipv6Prefix } from './addresses/pool.js'
 import type { AddressOrder } from './addresses/pools.js'
 import type { Firewall } from '../../shared/firewall-rules.js'
 
-/** A guest's network settings as stored in the agent's database. */
+/** A guest's network settings as stored in the journal. */
 export interface GuestNetwork {
   readonly uuid: string
   readonly device: string
   readonly mac: string
   readonly ipv4: string
   readonly portMappings: readonly NatMapping[]
-  /** Public addresses, mapped one-to-one. Traffic that the guest opens leaves from the first one. */
+  /** Public addresses, mapped one-to-one. Connections that the guest opens leave from the first address. */
   readonly publicIpv4s: readonly string[]
   /** IPv6 addresses in canonical form (RFC 5952). */
   readonly ipv6Addresses: readonly string[]
@@ -27,7 +27,7 @@ export interface NatMapping {
   /** Host address that the mapping answers on; empty: every local address. */
   readonly hostIp: string
   readonly hostPort: number
-  /** Last port of the range. For a single port it equals `hostPort`. */
+  /** Last port of the range. Equals `hostPort` if the range is a single port. */
   readonly hostPortEnd: number
   readonly containerPort: number
 }
@@ -50,27 +50,27 @@ export interface GuestRates {
 /** The desired state of the host's network for a guest. */
 export interface WantedNetwork extends GuestNetwork, GuestRates {}
 
-/** Parts of a guest's network. `rates` are skipped if the guest's interface does not exist. */
+/** Parts of a guest's network. `rates` is skipped if the guest's interface does not exist. */
 export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
- * The host's network for guests. Callers pass the desired state, and the network orders the steps: rules are added
- * before anything that delivers packets, and removed after it. Every call is idempotent. By default, a call concerns
- * all parts (`NetworkPart`).
+ * The host's network for guests. Callers pass the desired state. The network orders the steps: it adds rules before
+ * anything that delivers packets, and removes them after it. Every call is idempotent. By default, a call concerns all
+ * parts (`NetworkPart`).
  */
 export interface Network {
   /**
-   * Chooses as many addresses from the pools as the caller requests, or throws. Runs inside the caller's transaction.
-   * The caller stores the addresses.
+   * Chooses the requested number of addresses from the pools, inside the caller's transaction. The caller stores the
+   * addresses.
    * @throws {BerthError} `resource_exhausted`, `address_in_use`, `invalid_field`, `unsupported`
    */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /** Applies a guest's settings and removes its former addresses and mappings. @param parts the parts that changed */
+  /** Applies a guest's settings, and removes its former addresses and mappings. @param parts parts that have changed */
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Converges the bridge and the networks of all guests, and removes everything that belongs to no guest. A caller that
-   * passes the same array as in its previous call saves work: unchanged rules are not planned again.
+   * Converges the bridge and the networks of all guests, and removes everything that belongs to no guest. If the array
+   * is the same as in the previous call, unchanged rules are not planned again.
    * @returns the repairs, including those of earlier calls that failed
    * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
    */
@@ -80,15 +80,15 @@ export interface Network {
   /** Warnings about settings of the host or of other programs that harm guests or their addresses. */
   readonly warnings: readonly string[]
   /**
-   * Registers a listener that should run `ensure` early. It is called when another program has changed the rules, and
-   * when interfaces were added or removed: for example, a guest rebooted by itself, and its new interface has no rates
-   * yet.
+   * Registers a listener that should run `ensure` early. The listener is called when another program has changed the
+   * rules, and when interfaces were added or removed. For example, if a guest has rebooted by itself, its new interface
+   * has no rates yet.
    */
   onDisturbed(listener: (part: 'rules' | 'rates') => void): void
   /**
    * Plans the sources of guests' IPv6 addresses. If the host has no source, the plan contains the reason.
-   * @param configured prefixes set through the API; default: those in the agent's database
-   * @param held found prefixes that guests use (addresses/held-prefixes.ts); default: those in the agent's database
+   * @param configured prefixes set through the API; default: those in the journal
+   * @param held found prefixes that guests use (addresses/held-prefixes.ts); default: those in the journal
    */
   readIpv6(configured?: readonly Ipv6Prefix[], held?: readonly Ipv6Prefix[]): Ipv6Plan
   /** Ends processes and background work; the host keeps its configuration. */
@@ -105,16 +105,16 @@ export interface Rules {
   attach(guest: GuestNetwork): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Reads byte counters by the guest's uuid. Dropped packets do not count, and traffic between guests counts only if
-   * configured. Counters survive a restart of the agent, repairs and changes of addresses. A value below an earlier one
-   * means that counting started again. Guests that have no counters at the moment are missing.
+   * Reads byte counters by the guest's uuid. Dropped packets do not count. Traffic between guests counts only if this
+   * is configured. Counters survive a restart of the agent, repairs, and changes of addresses. If a value is lower than
+   * before, counting has started again. Guests without counters at the moment are missing.
    */
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
   /** Warnings about settings of other programs that harm guests, as of the last `ensure`. */
   readonly warnings: readonly string[]
   /** Registers a listener that should run `ensure` early. It is called after another program has changed the tables. */
   onForeignChange(listener: () => void): void
-  /** Removes the tables and the bridge, and ends the nft and ip processes. For `down --purge`. */
+  /** Removes the tables and the bridge, and ends the nft and ip processes. Used by `down --purge`. */
   remove(): Promise<void>
   /** Ends the nft and ip processes; the host keeps its rules. */
   close(): Promise<void>
@@ -140,7 +140,7 @@ export interface AddressBook {
 export interface Shaper {
   /** Converges the rates of existing interfaces, and removes rates that belong to no guest. @returns the repairs */
   ensure(guests: readonly GuestRates[]): Promise<string[]>
-  /** Sets one guest's rates. Does nothing if its device does not exist because the guest is stopped. */
+  /** Sets one guest's rates. Does nothing if the guest is stopped, because it then has no device. */
   apply(rates: GuestRates): Promise<void>
   remove(device: string): Promise<void>
   /** Registers a listener that is called when interfaces were added or removed. */

@@ -44,7 +44,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Converges rules first, then addresses and rates. A failure of addresses does not affect rates, or vice versa. */
+  /** Converges rules first, then addresses and rates. A failure of addresses does not affect rates, nor the reverse. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([
@@ -74,7 +74,7 @@ export class HostNetwork implements Network {
     return this.addresses.readIpv6(configured, held)
   }
 
-  /** Closes the parts one after another, so that no closed part is called. */
+  /** Closes the parts in an order in which no closed part is called. */
   async close(): Promise<void> {
     await this.addresses.close()
     await this.shaper.close()

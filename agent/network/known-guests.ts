@@ -1,6 +1,6 @@
 import type { GuestNetwork } from './contract.js'
 
-/** Guests whose networks must exist. A detached guest is left out, even while the agent's database still has it. */
+/** Guests whose networks must exist. A detached guest is left out, even while the journal still has it. */
 export class KnownGuests {
   #guests = new Map<string, GuestNetwork>()
   readonly #detached = new Set<string>()
@@ -29,7 +29,7 @@ export class KnownGuests {
     else this.#guests.delete(uuid)
   }
 
-  /** Replaces the list by the guests of the agent's database, except detached ones. @returns the new list */
+  /** Replaces the list by the guests in the journal, except detached guests. @returns the new list */
   replace(journaled: readonly GuestNetwork[]): readonly GuestNetwork[] {
     const uuids = new Set(journaled.map(({ uuid }) => uuid))
     for (const uuid of this.#detached) if (!uuids.has(uuid)) this.#detached.delete(uuid)

@@ -30,9 +30,9 @@ export interface PortRequest {
 const tries = 32
 
 /*
- * Finds a mapping that overlaps a span, by one index lookup per host address. It reads only the last mapping that
- * begins at or before the span's end: if an earlier one overlaps the span, so does the last one, because mappings of
- * one protocol and address never overlap each other.
+ * Finds a mapping that overlaps a span, by one index lookup per host address. Only the last mapping that begins at or
+ * before the span's end is read. This is enough, because mappings of one protocol and address never overlap: if an
+ * earlier mapping overlaps the span, the last one does, too.
  */
 const findOverlap = `
   WITH RECURSIVE addresses (ip) AS (
@@ -51,14 +51,14 @@ const findOverlap = `
 
 /**
  * Chooses host ports for one request inside the caller's transaction. A port is not free if it is mapped in the
- * database, if a program of the host listens on it, or if it was already chosen.
+ * journal, if a program of the host listens on it, or if it was already chosen.
  */
 export class PortChoice {
   readonly #chosen: PortSpan[] = []
   readonly #listening: Readonly<Record<'tcp' | 'udp', readonly number[]>>
   readonly #overlap: Statement<[PortSpan]>
 
-  /** @param listening ports on which the host's programs listen, as `readListeningPorts` returns them */
+  /** @param listening ports on which the host's programs listen, from `readListeningPorts` */
   constructor(
     private readonly db: Database,
     private readonly range: PortRange,
@@ -68,7 +68,7 @@ export class PortChoice {
     this.#overlap = db.prepare(findOverlap)
   }
 
-  /** Chooses exactly these ports. @throws {BerthError} `port_conflict` if one is out of range or not free */
+  /** Chooses exactly these ports. @throws {BerthError} `port_conflict` if a port is out of range or not free */
   take(span: PortSpan): void {
     const { start, end } = this.range
     if (span.first < start || span.last > end)
@@ -83,7 +83,7 @@ export class PortChoice {
     return this
   }
 
-  /** Chooses exactly these ports if all of them are free. @returns whether they were free */
+  /** Chooses exactly these ports if all of them are free. @returns true if they were free */
   tryTake(span: PortSpan): boolean {
     const free = span.first >= this.range.start && span.last <= this.range.end && this.#isFree(span)
     if (free) this.#chosen.push(span)
@@ -91,7 +91,7 @@ export class PortChoice {
   }
 
   /**
-   * Picks random free ports. For runs of adjacent ports it returns the first port of each run.
+   * Picks random free ports. For runs of adjacent ports, returns the first port of each run.
    * @throws {BerthError} `resource_exhausted` if too few ports are free
    */
   pick(request: PortRequest): number[] {
@@ -115,8 +115,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks runs of adjacent ports from all free ports. One run is found whenever it fits anywhere. If several runs are
-   * requested, one may take the only place in which another would fit. The call then fails.
+   * Picks runs of adjacent ports from all free ports. A single run is found if it fits anywhere. With several runs, a
+   * run may take the only place in which another run would fit. The call then fails.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })
@@ -159,7 +159,7 @@ export function countPorts(db: Database, { start, end }: PortRange): number {
   return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }
 
-/** Counts the ports of the range that mappings use. A port of several mappings counts only once. */
+/** Counts the ports of the range that are mapped. A port with several mappings counts only once. */
 const countCovered = `
   SELECT total(max(0, min(last, @end) - max(first, @start, reached + 1) + 1)) FROM (
     SELECT host_port AS first, host_port_end AS last, coalesce(max(host_port_end) OVER (

@@ -4,8 +4,8 @@ const fallback = ['9.9.9.9', '1.1.1.1']
 const most = 3
 
 /**
- * Chooses name servers for guests, from the first text that names a server which guests can reach. Loopback addresses
- * and link-local IPv6 addresses are left out.
+ * Chooses name servers for guests, from the first text that names a server which guests can reach. Omits loopback
+ * addresses and link-local IPv6 addresses.
  * @param resolvConfs texts in the form of resolv.conf(5)
  */
 export function chooseResolvers(resolvConfs: readonly string[]): string[] {

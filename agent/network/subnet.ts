@@ -2,12 +2,12 @@ import { BerthError } from '../../shared/errors.js'
 
 /** An IPv4 subnet, with its addresses as numbers. */
 export interface Subnet {
-  /** Canonical, e.g. `10.64.0.0/16`. */
+  /** Canonical form, for example `10.64.0.0/16`. */
   readonly cidr: string
   readonly prefixLength: number
   /** First host address of the subnet, as text. */
   readonly gateway: string
-  /** First and last address that a guest may have. */
+  /** First and last address that a guest may have, as numbers. */
   readonly first: number
   readonly last: number
 }

@@ -4,7 +4,7 @@ import type { PortRange, PortSpan } from '../ports.js'
 import { parseIpv4 } from '../subnet.js'
 import type { PoolAddress, Ipv6Prefix } from './pool.js'
 
-/* This module reads and writes pools and assignments in the database. Callers wrap writes in a transaction. */
+/* This module reads and writes pools and assignments in the journal. Callers wrap writes in a transaction. */
 
 export interface Assignment {
   readonly guestUuid: string
@@ -45,7 +45,7 @@ export function readMappedAddresses(db: Database): Set<string> {
 }
 
 export function isMapped(db: Database, address: string): boolean {
-  // Names both protocols, because the index begins with the protocol.
+  // The query names both protocols, because the index begins with the protocol.
   const named = db.prepare("SELECT 1 FROM port_mappings WHERE protocol IN ('tcp', 'udp') AND host_ip = ?")
   return named.get(address) !== undefined
 }

@@ -7,9 +7,8 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import { isMapped } from './address-tables.js'
 
 /*
- * Chooses addresses synchronously, inside a transaction: only the agent's database decides which addresses are free.
- * The caller stores the chosen addresses with the guest in the same transaction. An address is free again
- * once its row is deleted.
+ * Chooses addresses synchronously, inside a transaction. Only the journal decides which addresses are free. In the same
+ * transaction, the caller stores the chosen addresses with the guest. An address is free again once its row is deleted.
  */
 
 export interface AddressRequest {
@@ -89,13 +88,13 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
 }
 
 /**
- * Number of random tries. They find a free address unless the prefix is nearly full. If they fail and the prefix has at
- * most `largestListed` addresses, the choice is made from a list of all free ones.
+ * Number of random tries. They find a free address unless the prefix is nearly full. If all fail and the prefix has at
+ * most `largestListed` addresses, the address is chosen from a list of all free ones.
  */
 const tries = 32
 const largestListed = 1n << 16n
 
-/** Chooses addresses from the prefixes in order: from the next prefix once the one before is full. */
+/** Chooses addresses from the prefixes in their order. The next prefix is used when the previous one is full. */
 function chooseIpv6s(db: Database, request: Ipv6Request, explicit: ReadonlySet<string>): string[] {
   const taken = db.prepare('SELECT 1 FROM guest_addresses WHERE address = ?')
   const chosen = new Set(explicit)

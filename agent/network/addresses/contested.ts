@@ -5,9 +5,9 @@ import type { PlacedIpv4 } from './plan-host.js'
 
 export interface ContestedOptions {
   readonly log: Logger
-  /** @returns the MAC that answered, or '' if none did. Default: sends an ARP request. */
+  /** Returns the MAC that answered for the address, or '' if none did. Default: sends an ARP request. */
   readonly findOwner?: (device: string, address: string, signal: AbortSignal) => Promise<string>
-  /** Monotonic time in ms; default: performance.now. */
+  /** Returns monotonic time in ms. Default: performance.now. */
   readonly now?: () => number
 }
 
@@ -16,17 +16,17 @@ const againMs = 60_000
 const parallel = 8
 
 /**
- * Finds guests' public IPv4 addresses to which another machine on the segment answers. Runs in the background. Does not
- * check IPv6, because the filter drops outside packets with a guest's source address, even advertisements.
+ * Finds guests' public IPv4 addresses for which another computer on the segment answers. Runs in the background. Does
+ * not check IPv6, because the filter drops outside packets with a guest's source address, even advertisements.
  */
 export class ContestedAddresses {
   readonly #ended = new AbortController()
-  /** Last probe of each address: its time, its interface, and the MAC that answered ('' if no machine answered). */
+  /** Last probe of each address: its time, its interface, and the MAC that answered ('' if there was no answer). */
   readonly #asked = new Map<string, { atMs: number; device: string; mac: string }>()
 
   constructor(private readonly options: ContestedOptions) {}
 
-  /** Returns one warning for each address that another machine also uses. */
+  /** Returns one warning for each address that another computer also uses. */
   get warnings(): string[] {
     return [...this.#asked]
       .filter(([, { mac }]) => mac !== '')
@@ -47,7 +47,7 @@ export class ContestedAddresses {
     this.ask(items)
   }
 
-  /** Probes new addresses. Probes addresses that another machine uses again, at most once a minute. */
+  /** Probes new addresses. Also probes addresses again that another computer uses, at most once a minute. */
   ask(items: readonly PlacedIpv4[]): void {
     const { now = () => performance.now() } = this.options
     const atMs = now()

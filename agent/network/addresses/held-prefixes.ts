@@ -6,8 +6,9 @@ import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-
 
 /*
  * A held prefix is an IPv6 prefix that was found on an interface of the host and from which guests have addresses.
- * While the host has it, guests get new addresses from it, even if other interfaces and routes appear. If the host
- * loses it, guests keep their addresses. If an operator sets prefixes through the API, held prefixes end.
+ * While the host has the prefix, guests get new addresses from it, even if other interfaces and routes appear. If the
+ * host loses the prefix, guests keep their addresses. If an operator sets prefixes through the API, no prefix is held
+ * any more.
  */
 
 /** Records as held the found prefixes that contain one of `addresses`. Runs inside the caller's transaction. */

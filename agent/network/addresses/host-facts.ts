@@ -15,7 +15,7 @@ export interface HostFacts {
   /** Names of all interfaces, including the loopback and guests' interfaces. */
   listInterfaces(): readonly string[]
   listIpv4(): readonly InterfaceIpv4[]
-  /** Returns `undefined` if the kernel has no IPv6. */
+  /** Lists IPv6 addresses of all interfaces. Undefined: the kernel has no IPv6. */
   listIpv6(): readonly InterfaceIpv6[] | undefined
   /** Canonical addresses of all interfaces except the loopback; for IPv6 only global ones. */
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
@@ -49,7 +49,7 @@ export function readUplinks(
   return facts.readDefaultRoutes((device) => (uplinks.length > 0 ? uplinks.includes(device) : !facts.isVirtual(device)))
 }
 
-/** Returns the reason why the host cannot reach other machines over IPv6, or '' if its router answers. */
+/** Returns the reason why the host cannot reach others over IPv6, or '' if its router answers. */
 export async function findIpv6Hindrance(facts: Pick<HostFacts, 'readDefaultRoutes' | 'probe'>): Promise<string> {
   const route = facts.readDefaultRoutes().ipv6
   if (!route) return 'the host has no IPv6 default route'

@@ -51,8 +51,8 @@ export class HostIpv4 {
   }
 
   /**
-   * Adds these addresses and leaves all others unchanged. Addresses of a missing interface are skipped; `ensure` adds
-   * them once it exists.
+   * Adds these addresses and leaves all others unchanged. Skips addresses of a missing interface; `ensure` adds these
+   * once the interface exists.
    */
   async add(want: readonly PlacedIpv4[]): Promise<void> {
     if (want.length === 0) return
@@ -75,7 +75,7 @@ export class HostIpv4 {
     await this.ip.remove(ours.map(planAddressRemoval))
   }
 
-  /** Removes every address with this agent's mark, even if the agent's database does not contain it. */
+  /** Removes every address with this agent's mark, even if the journal does not contain it. */
   async removeAll(): Promise<void> {
     await this.remove(listCandidates().map(({ address }) => address))
   }
@@ -120,12 +120,12 @@ export class HostIpv4 {
   }
 }
 
-/** Lists addresses that the agent may have added. Leaves out the loopback, whose addresses ip.ts cannot read. */
+/** Lists addresses that the agent may have added. Omits those of the loopback, which ip.ts cannot read. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }
 
-/** Adds to `found` the addresses in `all` whose interfaces `found` lacks, marked as not added by this agent. */
+/** Adds addresses from `all` to `found` if `found` lacks their interfaces. Marks them as not added by this agent. */
 function merge(found: readonly ObservedIpv4[], all: readonly PlacedIpv4[]): ObservedIpv4[] {
   const read = new Set(found.map((item) => item.interface))
   const others = all.filter((item) => !read.has(item.interface))

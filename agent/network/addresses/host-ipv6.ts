@@ -33,7 +33,7 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * State for which `#release` last removed unneeded IPv6 settings: `none` if no guest had an address, otherwise `some`
+   * State in which `#release` last removed unneeded IPv6 settings: `none` if no guest had an address, otherwise `some`
    * and the proxied interfaces. Undefined: `#release` must search for unneeded settings again.
    */
   #released: string | undefined
@@ -44,8 +44,8 @@ export class HostIpv6 {
   ) {}
 
   /**
-   * Configures the host for exactly these addresses. Kernel settings are changed once a guest needs them, and restored
-   * once no guest needs them any more.
+   * Configures the host for exactly these addresses. Kernel settings are changed when the first guest needs them, and
+   * restored when no guest needs them any more.
    * @returns the changes
    */
   async ensure(want: readonly GuestIpv6[]): Promise<string[]> {
@@ -79,7 +79,7 @@ export class HostIpv6 {
     await this.ip.remove([...(await this.#readProxies())].map(planProxyRemoval))
   }
 
-  /** Makes the ip process read the bridge and the proxied interfaces again: it caches interfaces by name. */
+  /** Makes the ip process read the bridge and the proxied interfaces again, because it caches interfaces by name. */
   async #refreshDevices(of: readonly GuestIpv6[]): Promise<void> {
     const devices = new Set([this.place.bridge, ...of.map(({ proxyOn }) => proxyOn).filter(Boolean)])
     for (const device of devices) await this.ip.findInterface(device)
@@ -136,8 +136,8 @@ function proxiedOf(want: readonly GuestIpv6[]): string[] {
 }
 
 /**
- * Lists interfaces that would ignore router advertisements once the host forwards. Bridge ports and guests' interfaces
- * are left out, because they receive no router advertisements.
+ * Lists interfaces that would ignore router advertisements once the host forwards. Omits bridge ports and guests'
+ * interfaces, because they receive no router advertisements.
  */
 function listAdvertised(isGuestDevice: (name: string) => boolean): string[] {
   if (findSysctl('net/ipv6/conf/all/forwarding') !== 0) return []

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** Marks by which an agent recognizes the addresses and routes that it added to the host, even without its database. */
+/** Marks by which an agent recognizes the addresses and routes that it added to the host, even without the journal. */
 export interface HostMark {
   /** Route metric that marks IPv4 addresses. It has no effect on routing, because a /32 address creates no route. */
   readonly metric: number

@@ -8,13 +8,13 @@ interface ShownNeighbour {
   readonly state?: readonly string[]
 }
 
-/** The kernel gives up after three requests, one second apart (mcast_solicit and retrans_time_ms in arp(7)). */
+/** Time limit in ms. The kernel gives up after three requests, one second apart (mcast_solicit, arp(7)). */
 const timeoutMs = 4500
 const pollMs = 100
 
 /**
- * Finds the machines on a segment that have these addresses, by ARP or IPv6 neighbour solicitation. The kernel sends
- * the requests, all at once, so the agent needs neither a raw socket nor an address in that network.
+ * Finds the computers on a segment that have these addresses, by ARP or IPv6 neighbour solicitation. The kernel sends
+ * all requests at once. The agent therefore needs neither a raw socket nor an address in that network.
  * @param addresses canonical addresses of one segment; the size of the kernel's neighbour table limits their number
  * @returns the MAC that answered for each address, or '' if none did; an empty map if the interface is down
  */
@@ -25,7 +25,7 @@ export async function probeNeighbours(device: string, addresses: readonly string
     const isUp = ['UP', 'LOWER_UP'].every((flag) => shown?.flags.includes(flag))
     return isUp ? await ask(ip, device, addresses) : new Map()
   } catch (error) {
-    if (isGoneForIp(error) && readFlags(device) === undefined) return new Map() // the interface was deleted meanwhile
+    if (isGoneForIp(error) && readFlags(device) === undefined) return new Map() // the interface has been deleted
     throw error
   } finally {
     await ip.close()

@@ -31,7 +31,7 @@ export interface Ipv4HostPlan {
 
 /**
  * Plans public addresses on the host's interfaces, each as a /32 with the agent's mark. An address that another program
- * has added already stays as it is.
+ * has added stays unchanged.
  */
 export function planHostIpv4(want: readonly PlacedIpv4[], have: readonly ObservedIpv4[], mark: HostMark): Ipv4HostPlan {
   const wanted = new Map(want.map((item) => [item.address, item.interface]))
@@ -75,12 +75,12 @@ export interface Ipv6HostPlace {
 
 /**
  * Plans three entries for each address: a route to the bridge; a permanent neighbour entry with the guest's MAC, so
- * that the host never asks for it; and a proxy entry if `proxyOn` names an interface.
+ * that the host need not ask for it; and a proxy entry if `proxyOn` names an interface.
  */
 export function planHostIpv6(want: readonly GuestIpv6[], have: ObservedIpv6, place: Ipv6HostPlace): string[] {
   const wanted = new Map(want.map((item) => [item.address, item]))
   const proxies = new Set(want.map(({ address, proxyOn }) => `${address} ${proxyOn}`))
-  // Proxy entries are removed first and added last, so that the host never answers for addresses it cannot reach.
+  // Proxy entries are removed first and added last, so that the host never answers for unreachable addresses.
   return [
     ...[...have.proxies].filter((key) => !proxies.has(key)).map(planProxyRemoval),
     ...[...have.routes].filter((address) => !wanted.has(address)).map((at) => planRouteRemoval(at, place)),
@@ -123,7 +123,7 @@ function planRouteRemoval(address: string, { bridge, mark }: Ipv6HostPlace): str
   return `route delete ${address}/128 dev ${bridge} protocol ${mark.protocol}`
 }
 
-/** @param key `address interface` */
+/** @param key text of the form `address interface` */
 export function planProxyRemoval(key: string): string {
   const [address, device] = key.split(' ')
   return `neighbour delete proxy ${address} dev ${device}`
@@ -132,7 +132,7 @@ export function planProxyRemoval(key: string): string {
 /** Link-local address of the bridge: the guests' gateway. It is the same on all hosts, so that guests can move. */
 export const gateway6 = 'fe80::1'
 
-/** Plans the bridge's link-local address; [] if it exists. */
+/** Plans the bridge's link-local address. [] if the bridge already has it. */
 export function planGateway6(
   bridge: string,
   have: readonly { readonly local?: string; readonly prefixlen?: number }[],
@@ -150,8 +150,8 @@ export interface Ipv6Setting {
 }
 
 /**
- * Plans kernel settings, in the order in which they must be written. accept_ra = 2 comes before `forwarding`: without
- * it, a forwarding interface accepts no router advertisements and loses its default routes (addrconf.c).
+ * Plans kernel settings, in the order in which they must be written. accept_ra = 2 precedes `forwarding`, because a
+ * forwarding interface without it accepts no router advertisements and loses its default routes (addrconf.c).
  * @param advertised interfaces that have accept_ra = 1
  * @param proxied interfaces on which the host answers for guests
  */
@@ -168,7 +168,7 @@ export function planIpv6Settings(
     { path: at('all', 'forwarding'), value: 1 },
     ...proxied.flatMap((device) => [
       { path: at(device, 'proxy_ndp'), value: 1, optional: true as const },
-      // Answers at once. The default delay of 0.8 s lets other machines answer first, but no other serves these guests.
+      // Answers at once. The default delay of 0.8 s would let others answer first, but nobody else serves these guests.
       { path: `net/ipv6/neigh/${device}/proxy_delay`, value: 0, optional: true as const },
     ]),
   ]
@@ -180,7 +180,7 @@ export function planIpv6Settings(
  */
 export function isUnusedSetting(path: string, needed: readonly Ipv6Setting[]): boolean {
   if (!/^net\/ipv6\/(conf\/[^/]+\/(forwarding|accept_ra|proxy_ndp)|neigh\/[^/]+\/proxy_delay)$/.test(path)) return false
-  // accept_ra = 2 is needed while the host forwards for any guest: otherwise the host would lose its default routes.
+  // accept_ra = 2 is needed while the host forwards for any guest. Without it, the host would lose its default routes.
   if (path.endsWith('/accept_ra')) return needed.length === 0
   return needed.every((setting) => setting.path !== path)
 }

@@ -26,9 +26,9 @@ export interface Ipv6Source {
 }
 
 export interface Ipv6Facts {
-  /** Prefixes set through the API. They are used instead of those found on interfaces. */
+  /** Prefixes set through the API. If there are any, prefixes on interfaces are not used. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Prefixes found earlier and used by guests (held-prefixes.ts), oldest first. Preferred to newly found ones. */
+  /** Prefixes found earlier and used by guests (held-prefixes.ts), oldest first. Preferred to prefixes found now. */
   readonly held: readonly Ipv6Prefix[]
   /** True if a guest has an address from the prefix. Only called for prefixes in `held` that the host no longer has. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
@@ -46,7 +46,7 @@ export interface Ipv6Facts {
 export interface Ipv6Plan {
   /** Networks from which guests get addresses. Empty: guests cannot have IPv6. */
   readonly sources: readonly Ipv6Source[]
-  /** Reason why there are no sources, or why these sources were chosen; may be empty. */
+  /** Reason why there are no sources, or why these were chosen. May be empty. */
   readonly reason: string
 }
 
@@ -57,9 +57,8 @@ export interface Ipv6Plan {
 const longestFound = 112
 
 /**
- * Chooses the networks from which guests get IPv6 addresses. It uses the first of these that exist: prefixes set
- * through the API; prefixes that were found on interfaces earlier and that guests use (held-prefixes.ts); a prefix
- * found on an interface now; NAT66.
+ * Chooses the networks from which guests get IPv6 addresses. Uses the first that exists: prefixes set through the API;
+ * held prefixes (held-prefixes.ts); a prefix found on an interface now; NAT66.
  */
 export function planIpv6(facts: Ipv6Facts): Ipv6Plan {
   const { addresses, configured } = facts
@@ -123,9 +122,7 @@ function describePrefix({ prefix, prefixLen, interface: device }: Ipv6Prefix): s
   return `the IPv6 prefix ${prefix}/${prefixLen} of ${device}`
 }
 
-/**
- * Returns warnings if prefixes that were found on interfaces no longer match the host's addresses and default route.
- */
+/** Returns warnings if found prefixes no longer match the host's addresses and default route. */
 export function describeChanges({ sources }: Ipv6Plan, route: DefaultRoute | undefined): string[] {
   const found = sources.filter(({ isFound }) => isFound)
   const gone = describeGone(found)
@@ -223,7 +220,7 @@ function isUsable({ scope, temporary, deprecated, tentative }: InterfaceIpv6): b
   return scope === 'global' && !temporary && !deprecated && !tentative
 }
 
-/** Finds the network that contains a guest's address; `undefined` if none of `sources` contains it any more. */
+/** Finds the network that contains a guest's address. `undefined`: none of `sources` contains it any more. */
 export function findSource(sources: readonly Ipv6Source[], address: string): Ipv6Source | undefined {
   const value = parseIpv6(address)
   return sources.find(({ network }) => value !== undefined && holds(network, value))

@@ -4,7 +4,7 @@ import { findSource, type Ipv6Source } from './plan-ipv6.js'
 import type { Ipv6Prefix, PoolAddress } from './pool.js'
 
 /*
- * This module checks whether a change of pools is allowed: the change must neither remove guests' addresses nor add
+ * This module checks whether a change of pools is allowed. The change must not remove guests' addresses, or add
  * addresses that are in use for another purpose.
  */
 
@@ -36,7 +36,7 @@ export interface SourcesChange {
 
 /**
  * Checks that the change takes no IPv6 address from a guest. Ignores private addresses, which always work through
- * NAT66, and addresses that did not work before the change either.
+ * NAT66. Also ignores addresses that did not work before the change.
  * @param assigned IPv6 addresses of guests, canonical
  * @throws {BerthError} `address_in_use`
  */

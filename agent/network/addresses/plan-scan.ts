@@ -24,11 +24,11 @@ export interface ScanFacts {
   readonly assigned: ReadonlySet<string>
   /** Descriptions of the network and broadcast addresses of the host's segments, by address. */
   readonly edges: ReadonlyMap<string, string>
-  /** True if the address is in a network of the probed interface. Other addresses may be in use but not answer. */
+  /** True if the address is in a network of the probed interface. Others may be in use without answering. */
   readonly isOnLink: (address: string) => boolean
   /** MAC that answered for each probed address, or '' if none did. Addresses that were not probed are missing. */
   readonly answers: ReadonlyMap<string, string>
-  /** Text that the scan returns for addresses that did not answer. */
+  /** Text that the scan returns for addresses without an answer. */
   readonly silence: string
 }
 
@@ -37,7 +37,7 @@ export function listAddresses({ first, last }: Pick<AddressRange, 'first' | 'las
   return Array.from({ length: count }, (_, at) => formatIpv4(Number(first) + at))
 }
 
-/** Lists the addresses to probe: neither the host nor the agent's database shows whether these are in use. */
+/** Lists the addresses to probe: those about which neither the host nor the journal shows if they are in use. */
 export function listToProbe(addresses: readonly string[], facts: Omit<ScanFacts, 'answers'>): string[] {
   const { own, configured, assigned, edges, segment } = facts
   const known = (address: string): boolean =>
@@ -83,7 +83,7 @@ export function readEdges(has: readonly InterfaceIpv4[]): Map<string, string> {
   return new Map(has.flatMap((item) => listEdges(parseIpv4(item.address)!, item.prefixLength)))
 }
 
-/** Lists the network and broadcast address, which no machine can have. Networks of /0, /31 and /32 lack both. */
+/** Lists the network and broadcast address, which nobody can have. Networks of /0, /31 and /32 have neither. */
 export function listEdges(address: number, prefixLength: number): [address: string, what: string][] {
   if (prefixLength > 30 || prefixLength < 1) return []
   const size = 2 ** (32 - prefixLength)

@@ -10,7 +10,7 @@ export function planPoolWarnings(
   const absent = missing.map((device) => `public addresses are configured for ${device}, which does not exist`)
   if (pool.length > 0 && !route)
     return [...absent, 'public addresses cannot be used: the host has no IPv4 default route']
-  // The kernel routes guests' packets before SNAT, so all of them leave by the host's default route.
+  // The kernel routes guests' packets before SNAT, so they all leave by the host's default route.
   const elsewhere = pool.filter(
     (item) => item.interface !== route?.interface || (item.gateway !== '' && item.gateway !== route.gateway),
   )

@@ -30,7 +30,7 @@ export interface PoolRules {
   readonly interfaces: ReadonlySet<string>
   /** For each address family: the interface for pool items without one. Empty: the host has no default route. */
   readonly defaultInterfaces: { readonly ipv4: string; readonly ipv6: string }
-  /** The host's own addresses. A pool must not contain them: if a guest got one, the host would be unreachable. */
+  /** The host's own addresses. A pool must not contain them: a guest with such an address would cut off the host. */
   readonly ownAddresses: ReadonlySet<string>
   /** The host's default gateway. Empty: the host has no default gateway. */
   readonly gateway: string

@@ -24,7 +24,7 @@ export interface AddressPoolsOptions {
   readonly facts?: HostFacts
 }
 
-/** Chooses guests' addresses from the pools in the database and the host's current state. Starts no processes. */
+/** Chooses guests' addresses from the pools in the journal and the host's current state. Starts no processes. */
 export class AddressPools {
   readonly #subnet6: Ipv6Network
   readonly #facts: HostFacts

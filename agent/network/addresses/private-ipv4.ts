@@ -6,15 +6,15 @@ import { formatIpv4, parseIpv4, parseSubnet } from '../subnet.js'
 export { macOf } from '../subnet.js'
 
 /*
- * Chooses guests' private IPv4 addresses inside a transaction: only the agent's database decides which are free. A few
- * random tries find a free address unless the network is nearly full. In that case all taken addresses are read, and
- * the choice is made from the list of free ones.
+ * Chooses guests' private IPv4 addresses inside a transaction, in which only the journal decides which are free. A few
+ * random tries find a free address unless the network is nearly full. If they fail, all taken addresses are read, and
+ * the address is chosen from the list of free ones.
  */
 
 const tries = 32
 
 /**
- * Chooses a free address at random, so that an address is not assigned again soon after it was freed.
+ * Chooses a free address at random, so that a freed address is not assigned again soon.
  * @throws {BerthError} `resource_exhausted`
  */
 export function allocateIpv4(db: Database, cidr: string): string {

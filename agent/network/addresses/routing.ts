@@ -41,12 +41,12 @@ export interface RoutingState {
   readonly nat4PortsUsed: number
   readonly ipv4Pool: PoolAddress[]
   readonly ipv4Assignments: AddressAssignment[]
-  /** Prefixes set through the API. If no prefix is set there, those found on the host's interfaces. */
+  /** Prefixes set through the API. If none are set, those found on the host's interfaces. */
   readonly ipv6Prefixes: Ipv6Prefix[]
   readonly ipv6Assignments: AddressAssignment[]
 }
 
-/** A change of pools. A list that is undefined stays as it is. */
+/** A change of pools. A list that is undefined does not change. */
 export interface RoutingChange {
   readonly ipv4Pool?: readonly PoolAddress[] | undefined
   readonly ipv6Prefixes?: readonly Ipv6Prefix[] | undefined
@@ -77,7 +77,7 @@ export interface RoutingOptions {
   readonly changes: Changes
   readonly config: Pick<AgentConfig, 'network' | 'listen'>
   readonly book: Ipv6Reader
-  /** Changes the host's addresses to match the agent's database, for all guests. */
+  /** Changes the host's addresses to match the journal, for all guests. */
   readonly applyAddresses: () => Promise<unknown>
   readonly log: Logger
   /** Facts about the host. Default: read from the kernel. */
@@ -156,13 +156,13 @@ export class Routing {
     const { changes, applyAddresses } = this.options
     const wanted = this.#parse(change)
     const before = changes.transaction(() => this.#replace(wanted))
-    // The port range affects only future mappings, so it needs no change on the host.
+    // The port range affects only future mappings, so the host needs no change.
     if (!wanted.ipv4Pool && !wanted.ipv6Prefixes) return this.getRouting()
     try {
       await applyAddresses()
     } catch (error) {
       this.#takeBack(before)
-      await applyAddresses().catch(() => undefined) // if this fails, a later comparison with the database repairs it
+      await applyAddresses().catch(() => undefined) // a later comparison with the journal repairs a failure
       throw error
     }
     return this.getRouting()
@@ -205,7 +205,7 @@ export class Routing {
 
   /**
    * Restores the earlier lists of addresses and ports, each in its own transaction. A list is not restored if a guest
-   * has meanwhile got an address or port from the new list: the guest would lose it.
+   * has since got an address or port from the new list, because the guest would lose it.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options
@@ -228,7 +228,7 @@ export class Routing {
   #replacePrefixes(items: readonly Ipv6Prefix[], held: readonly Ipv6Prefix[] = []): void {
     const { changes, book } = this.options
     const assigned = readAssignments(changes.db, 6).map(({ address }) => address)
-    // Addresses of a prefix that the host has lost do not work anyway, so such a prefix may be replaced.
+    // A prefix that the host has lost may be replaced, because its addresses do not work anyway.
     const before = book.readIpv6().sources.filter(({ isFound, isMissing }) => !(isFound && isMissing))
     const after = book.readIpv6(items, held).sources
     checkSourcesChange({ before, after }, assigned)

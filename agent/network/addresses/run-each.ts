@@ -2,8 +2,8 @@ import { readFlags } from '../../host/net/interfaces.js'
 import { isGoneForIp, type Ip } from '../../host/net/ip.js'
 
 /**
- * Runs all commands, even if one of them fails. Ignores the failure of a command if its interface was deleted
- * meanwhile, or if it removes something that no longer exists.
+ * Runs all commands, even if one of them fails. Ignores failures if the interface of a command has been deleted, or if
+ * the command removes something that does not exist.
  * @throws {CommandError} the first failure, after all commands have run
  */
 export async function runEach(ip: Ip, commands: readonly string[]): Promise<void> {

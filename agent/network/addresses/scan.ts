@@ -9,17 +9,17 @@ import { listAddresses, listToProbe, planScan, readEdges, type ScanFacts, type S
 export interface ScanRequest {
   /** An address or a network of /24 or smaller. */
   readonly cidr: string
-  /** Interface to scan. Empty: the interface with an address in the network, otherwise that of the default route. */
+  /** Interface to scan. Empty: the interface with an address in the network, or else that of the default route. */
   readonly interface: string
-  /** Gateway of the addresses. Empty: the host's gateway, if it is in the network. */
+  /** Gateway of the addresses. Empty: the host's gateway, if the network contains it. */
   readonly gateway: string
-  /** True if the segment is probed for the addresses. */
+  /** True if the addresses are probed on the segment. */
   readonly verify: boolean
   /** Number of addresses to return; 0: all. */
   readonly limit: number
 }
 
-/** Facts from the agent's database, and functions that read further facts from the host. */
+/** Facts from the journal, and functions that read further facts from the host. */
 export interface KnownAddresses {
   readonly pool: ReadonlySet<string>
   readonly assigned: ReadonlySet<string>

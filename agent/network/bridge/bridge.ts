@@ -7,7 +7,7 @@ import type { Subnet } from '../subnet.js'
 
 /** Interval in ms at which `ensure` reads the bridge, even if the netlink watch has reported no change. */
 const fullReadMs = 60_000
-/** Time in ms within which changes of interfaces are handled together, because several guests may start at once. */
+/** Time in ms for which changes of interfaces are collected, because several guests may start at once. */
 const settleMs = 500
 
 export interface BridgeOptions {
@@ -15,9 +15,9 @@ export interface BridgeOptions {
   readonly subnet: Subnet
   /** Names of all guests' host-side interfaces, including those that do not exist at the moment. */
   readonly devices: () => readonly string[]
-  /** Reports changes of interfaces; undefined: each `ensure` reads everything. */
+  /** Reports changes of interfaces. Undefined: each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Called if a running guest is off the bridge, or the bridge is missing or down, so that `ensure` runs early. */
+  /** Called if a running guest is off the bridge, or if the bridge is missing or down. Should run `ensure` early. */
   readonly onBroken: () => void
 }
 
@@ -35,7 +35,7 @@ export class Bridge {
   }
 
   /**
-   * Converges the bridge. Each call also checks the kernel settings, before guests' interfaces are put on the bridge.
+   * Converges the bridge. Checks the kernel settings before guests' interfaces are put on the bridge.
    * @returns the repairs
    */
   async ensure(): Promise<string[]> {

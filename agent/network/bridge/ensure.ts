@@ -19,21 +19,21 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 }
 
 /**
- * Puts guests' interfaces that left the bridge back on it. An interface that cannot be moved back, such as one in Open
- * vSwitch, stays disconnected and does not affect the others.
+ * Puts guests' interfaces that left the bridge back on it. If an interface cannot be moved back (for example from Open
+ * vSwitch), it stays disconnected and the others are not affected.
  * @returns the repairs, and the interfaces that could not be moved
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
   const strays = findStrays(bridge, devices)
   if (strays.length === 0) return []
-  await ip.close() // a new ip process is needed: the old one may have cached other interfaces of these names
+  await ip.close() // a new ip process is needed: the old one may have cached former interfaces with these names
   const repairs: string[] = []
   for (const device of strays)
     try {
       await ip.run([`link set dev ${device} master ${bridge}`])
       repairs.push(`${device} returned to ${bridge}`)
     } catch (cause) {
-      if (readFlags(device) === undefined) continue // the guest has ended, and its interface with it
+      if (readFlags(device) === undefined) continue // the guest has ended, and its interface no longer exists
       repairs.push(`${device} could not be returned to ${bridge}: ${describeError(cause)}`)
     }
   return repairs
@@ -46,16 +46,16 @@ export function isBroken(bridge: string, devices: readonly string[]): boolean {
   return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
 }
 
-/** Finds interfaces that are up but not on the bridge. Skips interfaces that are down, which LXC has yet to add. */
+/** Finds interfaces that are up but not on the bridge. Skips interfaces that are down: LXC adds them later. */
 function findStrays(bridge: string, devices: readonly string[]): string[] {
   const ports = readPorts(bridge)
   return devices.filter((device) => !ports.has(device) && isUp(readFlags(device) ?? '0'))
 }
 
-/** Writes the bridge's kernel settings that differ. @returns the repairs */
+/** Writes those kernel settings of the bridge that differ. @returns the repairs */
 export async function ensureSysctls(bridge: string): Promise<string[]> {
   const repairs: string[] = []
-  // One setting after another, because writing some settings resets others.
+  // The settings are written one after another, because writing some of them resets others.
   for (const plan of planBridgeSysctls(bridge)) repairs.push(...(await ensureSysctl(plan)))
   return repairs
 }

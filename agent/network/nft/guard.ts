@@ -1,11 +1,11 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** Keeps nft tables that block guests while the agent's rules are missing. They disappear with the guard's process. */
+/** Owns nft tables that block guests while the agent's rules are missing. They disappear with the guard's process. */
 export class Guard {
   readonly #owner: Nft
 
-  /** @param onLost called when the process that owns the tables was killed: the kernel deletes them without notice */
+  /** @param onLost called when the process that owns the tables was killed, which deletes the tables */
   constructor(
     private readonly nft: Nft,
     private readonly plan: GuardPlan,
@@ -15,8 +15,8 @@ export class Guard {
   }
 
   /**
-   * Creates the guard's tables, unless they exist already, possibly from another agent. Call it after the agent's own
-   * tables were created: the guard drops all packets that lack the marks of those tables.
+   * Creates the guard's tables. Another agent may already have created them. Call this after the agent's own tables
+   * were created, because the guard drops all packets that lack the marks of those tables.
    */
   async ensure(): Promise<void> {
     const have = await this.nft.readTable('inet', guardTable(this.plan.table))

@@ -42,8 +42,8 @@ type Way = 'iifname' | 'oifname'
 type Verdict = 'accept' | 'drop' | 'none'
 
 /**
- * True if a base chain drops all packets from the bridge or all packets to it, by its policy or a rule. Rules that
- * match only some packets, such as established connections, are ignored.
+ * True if a base chain drops all packets from the bridge or all packets to the bridge, by its policy or by a rule.
+ * Ignores rules that match only some packets, such as those of established connections.
  * @param tableText the table as nft prints it
  */
 export function dropsGuests(tableText: string, chain: string, bridge: string): boolean {
@@ -72,7 +72,7 @@ function judge(chains: Chains, chain: string, packet: GuestPacket): Verdict {
 
 interface Rule {
   readonly conditions: string
-  /** Chain to which the rule jumps or goes; empty if it does neither. */
+  /** Chain to which the rule jumps or goes. Empty: the rule does neither. */
   readonly target: string
   readonly verdict: Verdict
   /** True if a matching packet skips the further rules of the chain. */
@@ -88,7 +88,7 @@ function parseRule(line: string): Rule | undefined {
 
 const verdicts: Readonly<Record<string, Verdict>> = { accept: 'accept', return: 'none' }
 
-/** Matches a rule that consists of matches of interface names (or of no match) and a verdict. */
+/** Matches a rule that has a verdict, and no matches except those of interface names. */
 const rulePattern =
   /^((?:[io]ifname (?:!= )?(?:"[^"]*"|\{[^}]*\}) )*)(accept|drop|reject\b.*|xt target "REJECT"|return|(?:jump|goto) (\S+))$/
 
@@ -131,7 +131,7 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 
 /**
  * Describes the effect of bridge-nf-call-iptables: bridged packets pass the IP hooks. A guest's packet to its own
- * mapped port then stays on the bridge, and would have to leave by the port on which it came. A bridge never does this.
+ * mapped port then stays on the bridge, and would have to leave by the port on which it arrived. Bridges never do this.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

@@ -22,7 +22,7 @@ import { parseClosed } from './ruleset/plan-closed.js'
 import { formatIpv4, parseSubnet, type Subnet } from '../subnet.js'
 import { Tables } from './tables/tables.js'
 
-/** Delay in ms of `onForeignChange` after a first change: programs often make several changes in a row. */
+/** Delay in ms of `onForeignChange` after the first change, because programs often make several changes in a row. */
 const settleMs = 500
 const lullMs = 100
 /** Interval in ms at which `ensure` reads the tables, even if the netlink watch has reported no change. */
@@ -60,15 +60,15 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** List that the last `ensure` got. `ensure` plans nothing for the same object. Undefined after other changes. */
+  /** List that the last `ensure` got. For the same object, `ensure` plans nothing. Undefined after other changes. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Deletes outdated connections from the kernel's table in the background, so that changes do not wait for it. Only an
-   * attach waits, if such a connection could lead to the wrong guest.
+   * Deletes outdated connections from the kernel's table in the background, so that changes do not wait for it. An
+   * attach waits only if such a connection could lead to the wrong guest.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
   readonly #mutex = new Mutex()
@@ -134,7 +134,7 @@ class HostRules implements Rules {
           const stale = await this.#change((index) => index.planAttach(guest))
           return isUrgent(stale) || this.#stale.leadsAstray(stale.newDatagrams) || !hasSameAddresses(guest, before)
         } catch (cause) {
-          // The attach failed, so the caller treats the guest as not attached. A later repair must not attach it.
+          // The attach failed, so a later repair must not attach the guest.
           this.#known.putBack(guest.uuid, before)
           throw cause
         }
@@ -207,7 +207,7 @@ class HostRules implements Rules {
     return done
   }
 
-  /** Finds flows to former addresses of guests. They are left if an earlier agent ended before it purged them. */
+  /** Finds flows to former addresses of guests. Such flows exist if an earlier agent ended before it purged them. */
   async #findAbandonedFlows(guests: readonly GuestNetwork[]): Promise<void> {
     if (this.#flowsChecked) return
     const { first, last } = this.subnet
@@ -218,14 +218,14 @@ class HostRules implements Rules {
   }
 
   /**
-   * Stores hashes of the changed firewalls in the background (observed.ts). Queues for the mutex at once, and so runs
-   * before any later call. After a failure, the next read of the tables treats these firewalls as changed.
+   * Stores hashes of the changed firewalls in the background (observed.ts). Queues for the mutex at once, so that it
+   * runs before any later call. After a failure, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)
   }
 
-  /** Purges the queued flows. Those that could not be purged stay queued for the next time. */
+  /** Purges the queued flows. After a failure, they stay queued for the next purge. */
   async #purge(): Promise<void> {
     try {
       await this.#stale.purge()
@@ -257,7 +257,7 @@ class HostRules implements Rules {
     this.#purging.close()
     this.#settling.close()
     this.#onForeignChange = undefined
-    await this.#tables.noteFirewalls().catch(() => undefined) // otherwise the next agent sets all firewalls again
+    await this.#tables.noteFirewalls().catch(() => undefined) // without these hashes, the next agent would set all firewalls again
     await this.#purge().catch(() => undefined)
     await Promise.all([this.#nft.close(), this.#bridge.close(), this.#guard.close()])
   }
@@ -265,8 +265,8 @@ class HostRules implements Rules {
 
 /**
  * True if stale flows could reach the wrong guest. They must then be purged before the change returns. Other stale
- * flows can wait: those of a removed mapping still reach its former guest for a moment, and UDP flows that are older
- * than a mapping of their port reach no guest.
+ * flows can wait: those of a removed mapping reach its former guest for a moment, and UDP flows that are older than a
+ * mapping of their port reach no guest.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0

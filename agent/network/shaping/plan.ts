@@ -3,9 +3,9 @@ import type { GuestRates } from '../contract.js'
 
 /*
  * Downloads pass an HTB at the root of the guest's host-side interface. Uploads are first redirected to the guest's own
- * intermediate device (IFB) and pass an HTB there. Then they return as if they had just arrived (ifb(8)): the bridge's
- * filters still see the guest's interface. Each guest has its own class in each direction, so guests cannot take
- * bandwidth from one another.
+ * intermediate device (IFB) and pass an HTB there. They then return as if they had just arrived (ifb(8)), so that the
+ * bridge's filters still see the guest's interface. Each guest has its own class in each direction, so guests cannot
+ * take bandwidth from one another.
  */
 const download = { handle: 'd0', class: 'd0:1' }
 const upload = { handle: 'd1', class: 'd1:1' }
@@ -42,7 +42,7 @@ export interface ShapingPlan {
   readonly unlinks: readonly string[]
 }
 
-/** Plans the change to a guest's rates; all lists are empty if nothing differs. An interrupted plan can be repeated. */
+/** Plans the change to a guest's rates. All lists are empty if nothing differs. An interrupted plan can be repeated. */
 export function planShaping({ device, downMbps, upMbps }: GuestRates, have: ObservedShaping): ShapingPlan {
   const ifb = ifbOf(device)
   const down = planDirection(device, download, { mbps: downMbps, haveKbit: have.downKbit })
@@ -57,7 +57,8 @@ export function planShaping({ device, downMbps, upMbps }: GuestRates, have: Obse
 }
 
 /**
- * Plans the state of a guest's host-side interface: down while the guest is cut off, which it cannot undo.
+ * Plans the state of a guest's host-side interface. It is down while the guest is cut off, and the guest cannot change
+ * this.
  * @returns commands of ip(8)
  */
 export function planLink({ device, cut = false }: GuestRates, isUp: boolean): string[] {
@@ -121,8 +122,8 @@ interface Direction {
 }
 
 /**
- * Plans the commands for one direction. A correct rate shows that all settings of the class are correct, because a
- * change of settings writes the rate last.
+ * Plans the commands for one direction. A change of settings writes the rate last, so a correct rate shows that all
+ * settings of the class are correct.
  */
 function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Direction): string[] {
   const kbit = kbitOf(mbps)
@@ -135,7 +136,7 @@ function planDirection(dev: string, at: typeof download, { mbps, haveKbit }: Dir
   const setClass = `class replace dev ${dev} parent ${at.handle}: classid ${at.class} htb ${rate}`
   const setQueue = `qdisc replace dev ${dev} parent ${at.class} handle ${leafHandle}: bfifo limit ${limit}b`
   if (haveKbit !== undefined && haveKbit !== other) return [setQueue, setClass]
-  // A qdisc `htb` cannot directly replace another `htb`. So a `pfifo` replaces the old one first.
+  // A qdisc `htb` cannot directly replace another `htb`. Therefore a `pfifo` replaces the old one first.
   return [
     `qdisc replace dev ${dev} root pfifo limit 1000`,
     `qdisc replace dev ${dev} root handle ${at.handle}: htb default 1`,

@@ -25,12 +25,12 @@ const gone = /No such device|Cannot find device|does not exist/
 /** Interval in ms at which `ensure` compares all rates in full, even if the netlink watch has reported no change. */
 const thoroughMs = 60_000
 
-/** Time in ms within which notifications about interfaces are handled together. */
+/** Time in ms for which notifications about interfaces are collected. */
 const settleMs = 100
 
 /** Limits rates of guests' interfaces. An interface exists only while its guest runs, and its rates end with it. */
 export interface HostShaper extends Shaper {
-  /** Removes the IFBs of all guests. Does not need the agent's database. Running guests keep their download rate. */
+  /** Removes the IFBs of all guests. Does not need the journal. Running guests keep their download rate. */
   removeAll(): Promise<void>
 }
 
@@ -87,7 +87,7 @@ class TcShaper implements HostShaper {
         try {
           await this.#converge(guest)
         } catch (error) {
-          this.#drift.note() // part of the change may have been applied before the failure
+          this.#drift.note() // part of the change may have been applied before this failure
           throw error
         }
       }),
@@ -155,7 +155,7 @@ class TcShaper implements HostShaper {
     return repairs
   }
 
-  /** Converges one guest. @returns whether anything was changed */
+  /** Converges one guest. @returns true if anything was changed */
   async #converge(guest: GuestRates): Promise<boolean> {
     this.#check(guest)
     try {
@@ -226,7 +226,7 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
   return downMbps > 0 || upMbps > 0 || cut
 }
 
-/** Plans commands that set a guest's interface up or down. [] if it is correct or does not exist. */
+/** Plans commands that set a guest's interface up or down. [] if its state is correct or it does not exist. */
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))

@@ -6,14 +6,15 @@ export interface FirewallChains {
   readonly device: string
   /** Rules for flows that others open to the guest. */
   readonly in: readonly string[]
-  /** Rules for flows that the guest opens. */
+  /** Rules for flows that the guest opens to others. */
   readonly out: readonly string[]
 }
 
 /*
- * Fields that a firewall rule compares, by the direction in which the flow was opened. They belong to the tracked flow,
- * so all its packets, and ICMP errors about it, match like its first packet. `address` is the remote side's, before any
- * mapping. `port` is the guest's port after the mapping (in), or the port to which the guest connected (out).
+ * Fields that a firewall rule compares, by the direction in which the flow was opened. They belong to the tracked flow.
+ * Therefore all its packets, and ICMP errors about it, match like its first packet. `address` is the remote side's,
+ * before any mapping. `port` is the guest's port after the mapping (in), or the port to which the guest connected
+ * (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },

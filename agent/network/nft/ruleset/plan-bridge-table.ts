@@ -12,7 +12,7 @@ export interface BridgeTablePlan {
  * types are dropped, and guests never reach one another on layer 2. A guest that was moved to another bridge reaches
  * nobody. `ether type` is the type of the frame; `meta protocol` would be the type inside a VLAN tag. Frames to the
  * bridge group addresses skip prerouting, so the hook `input` drops them. Not every kernel can match bridge names
- * (NFT_BRIDGE_META). So the rules recognize guests' devices by prefix and digit, and the bridge by its MAC.
+ * (NFT_BRIDGE_META). The rules therefore recognize guests' devices by prefix and digit, and the bridge by its MAC.
  */
 export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTablePlan): string[] {
   return inTable('bridge', table, [
@@ -35,7 +35,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
       'from_guest',
       'ether type vmap { arp : jump arp_from_guest, ip : jump ipv4_from_guest, ip6 : jump ipv6_from_guest }',
     ),
-    // Packets from a guest that has no address yet are dropped like forged ones, but not counted as forged.
+    // Packets from a guest without an address are dropped like forged ones, but not counted as forged.
     rule('from_guest', 'ip saddr != 0.0.0.0 update @forged { iifname } drop'),
     rule('from_guest', 'ip6 saddr != fe80::/10 update @forged { iifname } drop'),
     rule('from_guest', 'drop'),
@@ -46,7 +46,7 @@ export function planBridgeTable({ table, interfacePrefix, gateway }: BridgeTable
   ])
 }
 
-/** Returns the set `guest_devices`, which matches guests' interfaces. With prefix bt it matches bt1, but not btx1. */
+/** Returns the set `guest_devices`, which matches guests' interfaces: with the prefix bt, it matches bt1, not btx1. */
 export function guestDevices(interfacePrefix: string): Item {
   const devices = Array.from({ length: 10 }, (_, digit) => `"${interfacePrefix}${digit}*"`).join(', ')
   return set('guest_devices', `type ifname; flags interval; elements = { ${devices} };`)

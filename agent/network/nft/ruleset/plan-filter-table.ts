@@ -16,10 +16,10 @@ export interface FilterTablePlan extends ClosedPlan {
 }
 
 /**
- * Maximum number of tracked connections of one guest in each direction, over all its addresses. Without it, a guest
- * could fill the host's table of connections (262,144 by default). `ct count` takes milliseconds, because it walks all
- * connections that it counts. So only one of `sampling` new connections is counted. Once a guest exceeds the limit, all
- * its new connections are dropped for a second.
+ * Maximum number of tracked connections of one guest in each direction, over all its addresses. Without this limit, a
+ * guest could fill the host's table of connections (262,144 by default). `ct count` takes milliseconds, because it
+ * walks all connections that it counts. Therefore only one of `sampling` new connections is counted. Once a guest
+ * exceeds the limit, all its new connections are dropped for a second.
  */
 const connectionsPerGuest = 16_384
 const sampling = 16
@@ -77,7 +77,7 @@ export function planOffBridge(interfacePrefix: string): Item[] {
  * Drops packets from outside that have a guest's source address, because answers to them would pass that guest's
  * firewall. IPv6 has no reverse path filter, and on many hosts that of IPv4 (rp_filter) is off. The host routes guests'
  * IPv6 addresses to the bridge, so only the bridge may deliver packets from them. Guests' public IPv4 addresses need no
- * rule: they are addresses of the host, which the kernel accepts as a source from nobody else.
+ * rule: the host has these addresses, and the kernel accepts its own addresses as a source from nobody.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`
@@ -110,11 +110,10 @@ function planConnectionSets(name: Connections, type: 'ether_addr' | 'classid'): 
 }
 
 /*
- * Applies a guest's firewall to every packet, and not only to the first one of a flow. So a new rule also affects open
- * flows. Packets in both directions are matched by the direction in which the flow was opened. ICMP errors match like
- * the flow that they are about. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to
- * 137 and 143), so they bypass every firewall. They cannot harm: they are not routed, and pass only between guest and
- * host.
+ * Applies a guest's firewall to every packet of a flow. A new rule therefore also affects open flows. Packets in both
+ * directions are matched by the direction in which the flow was opened. ICMP errors match like the flow that they are
+ * about. The kernel does not track neighbour discovery and multicast listeners (ICMPv6 130 to 137 and 143), so they
+ * bypass every firewall. This is harmless: they are not routed, and pass only between guest and host.
  */
 function planFirewallDispatch(): Item[] {
   return addressFamilies.flatMap(({ ip, suffix }) => [
@@ -171,15 +170,15 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     // The kernel sends redirects for packets that leave by the interface on which they arrived, as between guests.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches addresses, not devices: if a mapping has redirected a packet, this hook still sees its former device.
+    // Matches addresses instead of devices: after a mapping redirects a packet, this hook still sees the former device.
     rule('output', 'jump firewall_to'),
   ]
 }
 
 /**
  * Matches TCP segments without SYN that would open a connection, which the kernel permits by default
- * (nf_conntrack_tcp_loose). Otherwise, after the removal of a mapping, the guest's next segment would continue the old
- * connection as if the guest had opened it.
+ * (nf_conntrack_tcp_loose). Without this rule, a guest's next segment after the removal of a mapping would continue the
+ * old connection as if the guest had opened it.
  */
 const opensMidway = 'ct state new tcp flags != syn / fin,syn,rst,ack drop'
 
@@ -231,7 +230,7 @@ type Connections = 'outbound' | 'inbound'
 interface Bound {
   /** Condition of an nft rule: the packet opens a connection. */
   readonly match: string
-  /** Field of the packet that identifies the guest. Connections are counted for each value of the field. */
+  /** Field of the packet that identifies the guest. Connections are counted separately for each value of the field. */
   readonly guest: string
 }
 

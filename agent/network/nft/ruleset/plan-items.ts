@@ -1,4 +1,4 @@
-/** A part of an nft table. nft needs the parts in the order of this list. */
+/** A part of an nft table. In a transaction, nft needs the parts in the order of this union type. */
 export type Item =
   | { readonly set: string; readonly body: string }
   | PacketSet
@@ -16,7 +16,7 @@ type Hook = 'prerouting' | 'input' | 'output' | 'forward' | 'postrouting'
 
 export const set = (name: string, body: string): Item => ({ set: name, body })
 
-/** A key of each type, for the temporary element that `packetSetCommands` adds to a new set. */
+/** A valid key for each type, used in the temporary element that `packetSetCommands` adds to a new set. */
 const zeroKeys = {
   ether_addr: '00:00:00:00:00:00',
   ifname: '"none"',
@@ -48,7 +48,8 @@ export const marks = {
   /**
    * Marks packets that the filter for routed packets has accepted from one guest to another, through a port mapping.
    * The bridge table must accept them, too. If net.bridge.bridge-nf-call-iptables is set, as by Docker and Kubernetes,
-   * the kernel runs IP hooks on bridged frames. It then forwards such a packet on the bridge, without routing it.
+   * the kernel runs IP hooks on bridged frames. It then forwards such a packet on the bridge without routing the
+   * packet.
    */
   hairpin: '0x8000000',
   /** Mark of packets that passed the bridge table or the filter table. The guard drops packets that lack it. */
@@ -80,8 +81,8 @@ export function inTable(family: string, table: string, items: readonly Item[]): 
 
 /**
  * Returns commands that create a set to which packets add elements. A new set takes 2 MB, for its maximum size, and the
- * kernel scans it every second (0.13 ms). These scans end when an element is first removed. So the commands add an
- * element and remove it at once.
+ * kernel scans it every second (0.13 ms). These scans end when an element is removed for the first time. The commands
+ * therefore add an element and remove it at once.
  */
 function packetSetCommands(at: string, { packetSet: name, body, key }: PacketSet): string[] {
   const element = `element ${at} ${name} { ${key} }`

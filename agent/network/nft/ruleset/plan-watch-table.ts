@@ -41,10 +41,10 @@ const families = [
 ] as const
 
 /*
- * Plans the table that counts and samples guests' traffic. It accepts every packet. It runs before any filter, so it
- * also counts connections that the connection limit or a firewall drops later. A guest's first packet adds the guest's
- * elements, which expire after an hour, so that the agent need not add them. A packet's source is always the guest's
- * own address, because anti-spoofing runs before this table.
+ * Plans the table that counts and samples guests' traffic. The table accepts every packet. It runs before any filter,
+ * so that it also counts connections that the connection limit or a firewall drops. A guest's first packet adds the
+ * guest's elements, which expire after an hour, so that the agent need not add them. A packet's source is always the
+ * guest's own address, because anti-spoofing runs before this table.
  */
 export function planWatchTable(plan: WatchTablePlan): string[] {
   return inTable('inet', watchTable(plan.table), [

@@ -1,7 +1,7 @@
 import type { ByteCounters, GuestNetwork } from '../../contract.js'
 import { countersOf, type ElementId } from './plan-guest.js'
 
-/** Returns the counters of guests by uuid. Leaves out guests of which a counter is missing. */
+/** Returns the counters of guests by uuid. Omits guests for which a counter is missing. */
 export function countersByGuest(
   guests: Iterable<GuestNetwork>,
   counted: ReadonlyMap<ElementId, number>,

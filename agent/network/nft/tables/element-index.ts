@@ -10,7 +10,7 @@ import type { GuestSet } from '../ruleset/guest-sets.js'
 export interface HeldFirewall {
   /** Hash of the rules from which the firewall was created. '' if other programs have changed the firewall's chains. */
   readonly planned: string
-  /** Name of the empty chain that identifies the firewall (see observed.ts). Undefined: not created yet. */
+  /** Name of the empty chain that identifies the firewall (see observed.ts). Undefined: it was not created yet. */
   readonly note: string | undefined
 }
 
@@ -92,7 +92,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Plans the removal of elements of a guest's device, and of its MAC and addresses if no other device has them. */
+  /** Plans the removal of a guest's elements. Elements of its MAC and addresses stay if another device has these. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])
@@ -133,7 +133,7 @@ export class ElementIndex {
     return { want: planGuest({ ...guest, portMappings: came }), mine: [...elements.keys()] }
   }
 
-  /** Returns the value of an element, e.g. `10.64.0.5 . 22`; undefined if the element does not exist. */
+  /** Returns the value of an element, for example `10.64.0.5 . 22`. Undefined: the element does not exist. */
   findValue(id: ElementId): string | undefined {
     return this.#elements.get(id)
   }
@@ -198,7 +198,7 @@ function tokensOfGuest({ device, mac, ipv4, ipv6Addresses }: GuestNetwork): stri
   return [device, mac, ipv4, ...ipv6Addresses]
 }
 
-/** Leaves out jumps to the guest's firewall: to add one is slow, because nft then reads the chains of all guests. */
+/** Omits jumps to the guest's firewall. Adding them is slow, because nft then reads the chains of all guests. */
 function listAgain(guest: GuestNetwork): (readonly [ElementId, string])[] {
   return [...planGuest(guest).elements].filter(([id]) => ownerIn[setOf(id)] !== 'verdict')
 }

@@ -1,10 +1,10 @@
 /** Flows that clients opened to the host ports of one mapping, or of several adjacent mappings. */
 export interface MappedFlows {
   readonly protocol: 'tcp' | 'udp'
-  /** Host address of the mapping. Empty: every local address. */
+  /** Host address of the mapping. Empty: every local address of the host. */
   readonly hostIp: string
   readonly hostPort: number
-  /** Last port of a range. For a single port it equals `hostPort`. */
+  /** Last port of a range. Equals `hostPort` if the range is a single port. */
   readonly hostPortEnd: number
   /** Address of the guest to which the mapping leads. If the flows are IPv6, it is the guest's IPv6 address. */
   readonly target: string
@@ -33,7 +33,7 @@ function joinRows(alike: readonly MappedFlows[]): MappedFlows[] {
   return joined
 }
 
-/** True if `flows` may contain flows to a host port of `mapping`, but with another guest than that of `mapping`. */
+/** True if `flows` may contain flows to a host port of `mapping` that lead to another guest than `mapping`. */
 export function leadsElsewhere(flows: MappedFlows, mapping: MappedFlows): boolean {
   return (
     isElsewhere(flows.target, mapping.target) &&

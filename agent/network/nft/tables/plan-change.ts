@@ -15,15 +15,15 @@ export interface TableChange {
 export const noChange: TableChange = { remove: [], add: new Map(), setFirewalls: [], dropFirewalls: [] }
 
 export interface CounterState {
-  /** Returns the name of the chain that identifies a device's firewall (see observed.ts); undefined without one. */
+  /** Returns the name of the chain that identifies a device's firewall (see observed.ts). Undefined: no firewall. */
   readonly noteOf: (device: string) => string | undefined
   /** Returns the bytes that an element had counted when it was last read. */
   readonly countedBy: (id: ElementId) => number
 }
 
 /**
- * Plans the commands of one transaction. Removals come first, because nft refuses another value for an existing key.
- * Elements are removed before the chains that they lead to, and added after these chains.
+ * Plans the commands of one transaction. Removals come first, because nft refuses a second value for an existing key.
+ * Elements are removed before the chains to which they lead, and added after these chains.
  */
 export function planTableChange(table: string, change: TableChange, { noteOf, countedBy }: CounterState): string[] {
   const { remove, add, setFirewalls, dropFirewalls } = change
@@ -76,7 +76,7 @@ function eachChain(device: string, plan: (name: string) => string[]): string[] {
   return [`in_${device}`, `out_${device}`].flatMap(plan)
 }
 
-/** Returns commands that remove the chain, and that also work if it does not exist. */
+/** Returns commands that remove the chain. They succeed even if the chain does not exist. */
 function removeChain(at: string, name: string): string[] {
   return [`add chain ${at} ${name}`, `flush chain ${at} ${name}`, `delete chain ${at} ${name}`]
 }

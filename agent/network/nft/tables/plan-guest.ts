@@ -5,10 +5,10 @@ import { planFirewall, type FirewallChains } from '../firewall/plan-firewall.js'
 import type { GuestSet } from '../ruleset/guest-sets.js'
 import { formatIpv4, parseIpv4 } from '../../subnet.js'
 
-/** Set and key of an element as `nft -n` prints them, e.g. `ports 6 . 20001`. */
+/** Set and key of an element as `nft -n` prints them, for example `ports 6 . 20001`. */
 export type ElementId = `${GuestSet} ${string}`
 
-/** Value of each element as nft prints it. In a set without values it is ''. */
+/** Value of each element as nft prints it. '' in a set without values. */
 export type Elements = ReadonlyMap<ElementId, string>
 
 export interface GuestPlan {
@@ -80,8 +80,8 @@ export function countersOf({ ipv4, mac }: Pick<GuestNetwork, 'ipv4' | 'mac'>): [
 }
 
 /**
- * Plans what a guest may send for neighbour discovery. If it has IPv6 addresses, it may also use its link-local address
- * as a source, and `::` before it has configured an address. Otherwise it may not send IPv6.
+ * Plans what a guest may send for neighbour discovery. A guest with IPv6 addresses may also use its link-local address
+ * as a source, and `::` until it has configured an address. A guest without IPv6 addresses may not send IPv6.
  */
 function planSolicitor({ device, mac, ipv6Addresses, cut = false }: GuestNetwork): Entry[] {
   if (cut || ipv6Addresses.length === 0) return []

@@ -7,7 +7,7 @@ import { keyOf, setOf, type TableChange } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 import { parseIpv4, type Subnet } from '../../subnet.js'
 
-/** Flows in the connection tracking table that are outdated after a change of nft elements, and must be purged. */
+/** Flows in the connection tracking table that a change of nft elements has made outdated. They must be purged. */
 export interface StaleFlows {
   /** Addresses that no longer belong to the guest that had them. */
   readonly addresses: readonly string[]
@@ -15,7 +15,7 @@ export interface StaleFlows {
   readonly publicAddresses: readonly string[]
   /** Removed or changed mappings with their former targets. */
   readonly mappings: readonly MappedFlows[]
-  /** New UDP mappings. A client's datagrams belong to one flow. An older flow would bypass the mapping. */
+  /** New UDP mappings. A client's datagrams belong to one flow. A flow older than the mapping would bypass it. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
@@ -99,7 +99,7 @@ const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)
 
 /**
  * True if clients of a new mapping could reach another guest, because conntrack may have stale flows on its host port.
- * Stale flows to an address that lost its guest may have any port, as its former mappings are unknown.
+ * Stale flows to an address that lost its guest may have any port, because its former mappings are not known.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

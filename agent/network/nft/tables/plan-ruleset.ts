@@ -17,7 +17,7 @@ export function planRuleset(plan: RulesetPlan): string[] {
   return [...planBridgeTable(plan), ...planFilterTable(plan), ...planNatTables(plan)]
 }
 
-/** Plans commands that remove the tables, and that also work if the tables do not exist. */
+/** Plans commands that remove the tables. They succeed even if the tables do not exist. */
 export function planTableRemoval({ table }: Pick<RulesetPlan, 'table'>): string[] {
   return families.flatMap((family) => [`add table ${family} ${table}`, `delete table ${family} ${table}`])
 }

@@ -10,7 +10,7 @@ function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
 
 /**
  * Maximum number of new port ranges whose flows are purged separately. If there are more, all UDP flows to the host are
- * purged. The next packet of a flow that is still in use creates the flow again.
+ * purged. A purged flow that is still in use is created again by its next packet.
  */
 const maxSingle = 16
 
@@ -52,8 +52,8 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
 }
 
 /**
- * A queue of outdated entries of the connection tracking table (stale flows). They stay until they are purged, even
- * after a failed purge. Purges run one at a time. Each purges all flows that were added before it began.
+ * A queue of outdated entries of the connection tracking table (stale flows). After a failed purge, they stay queued.
+ * Purges run one at a time. Each purges all flows that were added before it began.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()
@@ -71,8 +71,8 @@ export class StaleFlowQueue {
   }
 
   /**
-   * Purges all queued flows. Must be called after nft has deleted the elements: otherwise packets could recreate the
-   * flows.
+   * Purges all queued flows. Call it after nft has deleted the elements, because packets could recreate the flows
+   * before that.
    * @throws {CommandError} if a flow could not be purged; the next call tries again
    */
   purge(): Promise<void> {

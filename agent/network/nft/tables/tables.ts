@@ -14,7 +14,7 @@ interface EnsureResult {
   readonly stale: StaleFlows
 }
 
-/** Maximum time in ms between another program's change and the report of the netlink watch. */
+/** Maximum time in ms from another program's change to the report of the netlink watch. */
 const doubtMs = 1000
 
 /** Maintains the tables on the host and guests' elements in them. Callers must not call it concurrently. */
@@ -45,8 +45,8 @@ export class Tables {
   }
 
   /**
-   * Must be called when another program has changed the tables. If this was within `doubtMs` after they were created,
-   * their stored fingerprint may already include the change, so they are created again.
+   * Call this when another program has changed the tables. If this was within `doubtMs` after they were created, their
+   * stored fingerprint may already include the change. They are then created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
@@ -64,8 +64,8 @@ export class Tables {
   }
 
   /**
-   * Applies a change that is planned from the last known state. If nft refuses it, another program has changed the
-   * tables. Then this method repairs the tables with the `known` guests, and plans the change again.
+   * Applies a change that is planned from the last known state. If nft refuses the change, another program has changed
+   * the tables. This method then repairs the tables with the `known` guests, and plans the change again.
    * @returns flows of replaced or removed elements
    * @throws {CommandError} if nft refuses the change twice
    */
@@ -92,7 +92,7 @@ export class Tables {
     if (index) await this.#note(index, devices)
   }
 
-  /** @returns the bytes that each element has counted. Elements that other programs have removed are missing */
+  /** @returns the bytes that each element has counted, without elements that other programs have removed */
   async readCounted(): Promise<ReadonlyMap<ElementId, number>> {
     const counted = await readCounted(this.plan.table)
     this.#remember(counted)
