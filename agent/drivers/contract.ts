@@ -5,7 +5,7 @@ import type { CurrentLogin, Login, Machine, VolumeCopy } from './machine.js'
 
 export type ObservedState = 'running' | 'starting' | 'stopping' | 'stopped'
 
-/** A guest's state as found on the host, without using the agent's database. */
+/** A guest's state as found on the host, without the journal. */
 export interface ObservedGuest {
   readonly uuid: string
   readonly state: ObservedState
@@ -28,7 +28,7 @@ export interface UsageSample {
   readonly writeBytes?: number
   /** Number of the guest's processes that the kernel has killed since its start because memory ran out. */
   readonly memoryKills?: number
-  /** Bytes in use on the guest's file systems, as the guest reports. Undefined: the usage of the volume counts. */
+  /** Bytes in use on the guest's file systems, as the guest reports. Undefined: the caller uses the volume's usage. */
   readonly diskBytes?: number
 }
 
@@ -37,9 +37,9 @@ export type LiveResize = 'vcpu' | 'memory_up' | 'memory_down' | 'disk' | 'io'
 
 /** Abilities of a driver on this host, which are part of the host's description. */
 export interface DriverCapabilities {
-  /** Consoles that `findConsole` supports: `text` for the modes `shell` and `serial`, `vnc` for the mode `vnc`. */
+  /** Consoles that `findConsole` supports. `text`: modes `shell` and `serial`; `vnc`: mode `vnc`. */
   readonly consoles: readonly ('text' | 'vnc')[]
-  /** Limits that can change at run time; other limits change at the next start. */
+  /** Limits that can change at run time. Other limits change at the next start. */
   readonly liveResize: readonly LiveResize[]
   readonly freeze: boolean
   /** States in which `setPassword` works. */
@@ -74,7 +74,7 @@ export type ResizeResult =
 export type PasswordResult = 'applied' | 'at_next_start'
 /**
  * `unchanged`: the guest already has the addresses, or is stopped. `at_next_start`: the guest could not be reached. It
- * gets the addresses when it boots the next time, even if it reboots by itself.
+ * gets the addresses at its next boot, even if it reboots by itself.
  */
 export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
 /**
@@ -85,7 +85,7 @@ export type ConsoleMode = 'shell' | 'serial' | 'vnc'
 
 /**
  * The way to reach a console, for a process that outlives the agent: a program to run on a terminal of the host or the
- * guest, or a Unix socket. A program closes inherited file descriptors itself. A socket of mode `vnc` speaks RFB
+ * guest, or a Unix socket. The program must close inherited file descriptors itself. A socket of mode `vnc` speaks RFB
  * without a password and accepts any number of connections. Sockets of other modes are opened once and shared by all
  * users.
  */
@@ -127,7 +127,7 @@ export interface Driver {
   prepareLogin(login: Login): Promise<Login>
   /**
    * Sets the guest's size, host name and login in a new clone of an image.
-   * @param volume the guest's volume, or one that is about to replace it
+   * @param volume the guest's volume, or a volume that is about to replace it
    * @throws {BerthError} `guest_running` if the volume belongs to a running guest
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
@@ -138,30 +138,30 @@ export interface Driver {
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
   /** Prepares an empty volume for the files of a backup. */
   prepareEmpty(volume: string): Promise<void>
-  /** Checks the files that were restored from a backup, and frees space that they do not need. */
+  /** Checks the files that were restored from a backup. Frees space that the files do not need. */
   trimFetched(volume: string): Promise<void>
-  /** Writes everything that a start needs, and replaces the result of an earlier call. */
+  /** Writes everything that a start needs. Replaces the result of an earlier call. */
   configure(machine: Machine): Promise<void>
   /**
    * Starts the guest and returns once its first process runs. Does nothing for a running guest.
-   * @param connected called when the guest's interface exists, possibly before the guest runs. `start` awaits
-   * `connected`, and throws its error after the guest has started.
+   * @param connected called when the guest's interface exists, possibly before the guest runs. `start` awaits the
+   * returned promise. If it rejects, `start` throws its error after the guest has started.
    */
   start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void>
   /** Asks the guest to shut down, and kills it after `timeoutMs`. Does nothing for a stopped guest. */
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void>
   kill(machine: Machine): Promise<void>
-  /** Removes configuration and run-time files; the guest must be stopped. */
+  /** Removes configuration and run-time files. The guest must be stopped. */
   delete(machine: Machine): Promise<void>
 
-  /** Lists every guest of this driver that has a process on the host. It changes nothing. */
+  /** Lists every guest of this driver that has a process on the host. Changes nothing. */
   observe(): Promise<ObservedGuest[]>
   /** Returns the host's processors that each running guest may use, by the guest's uuid. */
   readProcessors(): Promise<ReadonlyMap<string, readonly number[]>>
-  /** Lists the uuids of all guests with a configuration on the host, even if the agent's database lacks them. */
+  /** Lists the uuids of all guests with a configuration on the host, even if they are not in the journal. */
   listTraces(): Promise<string[]>
   /**
-   * Removes the configuration of a guest that the agent's database does not contain.
+   * Removes the configuration of a guest that is not in the journal.
    * @returns false if nothing was removed, because the guest runs, or a process may belong to the guest
    */
   removeTraces(uuid: string): Promise<boolean>
@@ -169,15 +169,15 @@ export interface Driver {
   onStopped(listener: (uuid: string, cause: StopCause) => void): void
 
   /**
-   * Registers a listener for events inside guests. A guest may cause any number of events. The method is missing if the
-   * driver's guests report no events.
+   * Registers a listener for events inside guests. A guest may cause any number of events. Undefined if the driver's
+   * guests report no events.
    */
   onEvent?(listener: (uuid: string, event: GuestEvent) => void): void
 
   usage(machine: Machine, pid: number): Promise<UsageSample>
   /**
    * Returns `UsageSample.diskBytes` of a running guest, at most a few seconds old. Each call takes a fraction of a
-   * second, even if the guest does not answer. The method is missing if the driver's samples have no such figure.
+   * second, even if the guest does not answer. Undefined if the driver's samples have no such figure.
    */
   readDiskUse?(machine: Machine): Promise<number | undefined>
   /** Sets all limits except the volume's, in the running guest and for its next start. Cheap if nothing changes. */
@@ -190,7 +190,7 @@ export interface Driver {
   assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult>
   /**
    * Creates a running guest's interface again if the host lost it. Does nothing for a stopped guest.
-   * @returns whether the interface was missing
+   * @returns true if the interface was missing
    */
   connect(machine: Machine): Promise<boolean>
 
@@ -200,7 +200,8 @@ export interface Driver {
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>
   /**
-   * Writes root's password to the guest's files, for a guest whose chpasswd failed. Missing if the driver cannot do it.
+   * Writes root's password to the guest's files, for a guest whose chpasswd failed. Undefined if the driver cannot do
+   * this.
    * @throws {BerthError} `guest_refused` with the guest's reason, also while the guest is changing its own accounts
    */
   overridePassword?(machine: Machine, password: string): Promise<PasswordResult>
@@ -211,12 +212,12 @@ export interface Driver {
   readLogin(machine: Machine): Promise<CurrentLogin | undefined>
   /**
    * Suspends all processes of the guest, or all its writes, until `thaw` is called. Does nothing for a stopped guest.
-   * @returns false if the guest could not be frozen within `timeoutMs`; the caller must call `thaw` in this case, too
+   * @returns false if the guest could not be frozen within `timeoutMs`; even then, the caller must call `thaw`
    */
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
   /**
    * Thaws a guest that is, or may be, frozen. Does nothing for other guests.
-   * @throws if the guest may still be frozen; the driver may retry the thaw in the background
+   * @throws if the guest may still be frozen; the driver may then retry in the background
    */
   thaw(machine: Machine): Promise<void>
 

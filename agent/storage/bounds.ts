@@ -2,15 +2,15 @@ import { listSubvolumes, syncFilesystem } from '../host/disk/btrfs.js'
 import { joinGroup, readSubvolumeId, removeEmptyGroups, setLimit, type BoundedGroup } from '../host/disk/btrfs-ioctl.js'
 import type { Pool } from './pool.js'
 
-/** Level of the agent's quota groups. Programs may use any level above 0; hardly any uses one this high. */
+/** Level of the agent's quota groups. Programs may use any level above 0. Hardly any program uses one this high. */
 const groupLevel = 190
 const levelShift = 48n
 const volumePath = /(?:^|\/)guests\/([0-9a-f-]{36})$/
 
 /**
  * Limits the space of each guest in the pool (docs/design/storage.md). With simple quotas, each guest has a quota
- * group. It counts the data that the guest's volumes wrote, until no subvolume uses the data any more. With classic
- * quotas, the limit applies to all data that the guest's present volume references.
+ * group. The group counts the data that the guest's volumes wrote, until no subvolume uses the data any more. With
+ * classic quotas, the limit applies to all data that the guest's present volume references.
  */
 export class Bounds {
   readonly #pool: Pool
@@ -28,13 +28,13 @@ export class Bounds {
     return limitBytes === undefined ? { id } : { id, limitBytes }
   }
 
-  /** Sets the guest's limit. @param path path of the guest's volume @param limitBytes 0 means unlimited */
+  /** Sets the guest's limit. @param path path of the guest's volume @param limitBytes limit in bytes; 0: unlimited */
   async set(guest: string, path: string, limitBytes: number): Promise<void> {
     const group = this.findGroup(guest, limitBytes)
     await (group ? joinGroup(path, group) : setLimit(path, limitBytes))
   }
 
-  /** Returns the bytes that count towards each guest's limit. Guests without a quota group are left out. */
+  /** Returns the bytes that count towards each guest's limit. Omits guests without a quota group. */
   async usage(guests: readonly string[]): Promise<Map<string, number>> {
     return this.#figures(guests, (group) => this.#pool.view.countedBytes(group))
   }
@@ -45,9 +45,9 @@ export class Bounds {
   }
 
   /**
-   * Returns an upper bound of the bytes that all snapshots of the guest could retain if another one were taken now.
-   * With simple quotas, this is all data that counts towards the guest's limit. With classic quotas, it is what the
-   * existing snapshots retain, plus the exclusive bytes of the volume.
+   * Returns an upper bound of the bytes that all snapshots of the guest could retain if another snapshot were taken
+   * now. With simple quotas, this is all data that counts towards the guest's limit. With classic quotas, this is what
+   * the existing snapshots retain, plus the exclusive bytes of the volume.
    * @param retainedBytes bytes that the existing snapshots retain
    * @param options `sync`: with classic quotas, also counts data that is not on the disk yet
    */
@@ -78,7 +78,7 @@ export class Bounds {
     return (await this.#pool.view.referencedBytes(`0/${await readSubvolumeId(path)}`)) ?? 0
   }
 
-  /** Returns the limit of each guest in bytes; 0 means unlimited. */
+  /** Returns the limit of each guest in bytes. 0: unlimited. */
   async limits(guests: readonly string[]): Promise<Map<string, number>> {
     return this.#figures(guests, (group) => this.#pool.view.limitBytes(group))
   }
@@ -108,7 +108,7 @@ export class Bounds {
         const name = this.#nameOf(guest)
         const figure = name === undefined ? undefined : await read(name)
         if (figure !== undefined) figures.set(guest, figure)
-        else this.forget(guest) // the volume was removed or replaced: the next call reads the id of the new one
+        else this.forget(guest) // the volume was removed or replaced, so the next call must read the id of the new volume
       }),
     )
     return figures
@@ -131,7 +131,7 @@ export class Bounds {
   }
 }
 
-/** Takes the group's id from the first 48 bits of the uuid, which are all random, so that it need not be stored. */
+/** Takes the group's id from the first 48 bits of the uuid, so that it need not be stored. These bits are random. */
 function lowBitsOf(guest: string): bigint {
   return BigInt(`0x${guest.replaceAll('-', '').slice(0, 12)}`)
 }

@@ -24,7 +24,7 @@ export class Deletions {
   }
 
   /**
-   * Returns whether the kernel has freed the space of the guest's deleted subvolumes. If not, makes the kernel start to
+   * Returns true if the kernel has freed the space of the guest's deleted subvolumes. If not, makes the kernel start to
    * free it. Deleted subvolumes do not show their guest, so the first call after a deletion checks all of the pool.
    */
   async areFreed(guest: string): Promise<boolean> {

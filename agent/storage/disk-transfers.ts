@@ -23,7 +23,7 @@ export class DiskTransfers {
     this.#bounds = new Bounds(pool)
   }
 
-  /** Reads a snapshot as a stream. @param parent snapshot that the receiver has; only the difference is sent */
+  /** Reads a snapshot as a stream. @param parent snapshot that the receiver has; then only the difference is sent */
   send(guest: string, id: string, parent?: string): SendProcess {
     const { places } = this
     const from = parent === undefined ? undefined : places.snapshotPathOf(guest, parent)

@@ -3,13 +3,13 @@ import { lstat, readdir, rename } from 'node:fs/promises'
 
 /** Inode number of each subvolume's root directory. No other directory has it (BTRFS_FIRST_FREE_OBJECTID). */
 const subvolumeInode = 256
-/** Longest path at which a directory is searched. It leaves room for one more name below PATH_MAX. */
+/** Longest path of a directory that is searched. It leaves room for one more name below PATH_MAX. */
 const maxPathBytes = 3000
 
 /**
- * Finds the topmost subvolumes inside the subvolume at `root`. No process may write to it meanwhile. The function walks
- * the tree, because btrfs(8) prints lists as text, in which a name with a line break could look like another subvolume.
- * Directories whose path would be too long are moved up to the root.
+ * Finds the topmost subvolumes inside the subvolume at `root`. No process may write to the subvolume at this time. The
+ * function walks the tree, because btrfs(8) prints lists as text, in which a name with a line break could look like
+ * another subvolume. Directories whose path would be too long are moved up to the root.
  */
 export async function findNestedSubvolumes(root: string): Promise<Buffer[]> {
   const found: Buffer[] = []

@@ -12,11 +12,11 @@ export interface PoolWant {
 export interface PoolHave {
   /** The mount at the pool's path. */
   readonly mount: Mount | undefined
-  /** The loop file behind the mount, if the mount's source is a loop device. */
+  /** The loop file behind the mount. Undefined: the mount's source is not a loop device. */
   readonly mountBackingFile: string | undefined
   /** True if the configured device belongs to the mounted filesystem. */
   readonly mountHasDevice: boolean
-  /** True if the directory at the pool's path has content while nothing is mounted there. */
+  /** True if the directory at the pool's path has content although nothing is mounted there. */
   readonly directoryUsed: boolean
   readonly loopFileExists: boolean
   /** Filesystem and partition signatures on the device, or on the loop file if no device is configured. */

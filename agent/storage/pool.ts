@@ -37,8 +37,8 @@ const minLoopBytes = 1024 ** 3
 const mountOptions = ['noatime', 'discard=async'] // discard: space freed in the pool is also freed in the loop file
 
 /**
- * Creates the pool if it does not exist, and mounts it if it is not mounted. Safe to repeat after an interruption at
- * any point.
+ * Creates the pool if it does not exist, and mounts it if it is not mounted. May be interrupted at any point and
+ * repeated.
  * @throws {BerthError} `storage_unusable` if something else is mounted or stored at the pool's path
  */
 export async function openPool(config: StorageConfig): Promise<Pool> {
@@ -58,7 +58,7 @@ export async function readCapacity(pool: Pool, config: StorageConfig): Promise<P
   return { totalBytes, usedBytes: Math.max(0, totalBytes - freeBytes) }
 }
 
-/** Returns how many bytes of a sparse file's holes fit on its disk. Infinity if all fit, or without such a file. */
+/** Returns how many bytes of a sparse file's holes fit on its disk. Infinity: all fit, or the file does not exist. */
 async function growableBytes(file: string): Promise<number> {
   try {
     const [{ size, blocks }, outer] = await Promise.all([stat(file), statfs(dirname(file))])
@@ -103,7 +103,7 @@ async function applyStep(step: PoolStep, loopSizeGb: number): Promise<void> {
   }
 }
 
-/** Creates the file under a temporary name, so that an existing loop file is always complete. */
+/** Creates the file under a temporary name and renames it, so that a loop file is always complete. */
 async function createLoopFile(file: string, sizeGb: number): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o711 })
   const temporary = unfinished(file)
@@ -155,7 +155,7 @@ async function preparePool(path: string): Promise<Pool> {
   return pool
 }
 
-/** Creates a folder that only root may enter, since setuid files of guests would take effect on the host. */
+/** Creates a folder that only root may enter, because setuid files of guests would take effect on the host. */
 async function ensureFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   await chmod(path, 0o700)

@@ -12,8 +12,8 @@ export const poolLabel = 'berth-pool'
 
 /**
  * Enables quotas unless they are enabled. The agent's own filesystems get simple quotas (Linux 6.7). With classic
- * quotas, deleting a clone makes the kernel walk all references of every shared extent: 100 clones take 112 s of one
- * core instead of 0.6 s.
+ * quotas, the deletion of a clone makes the kernel walk all references of every shared extent: 100 clones take 112 s of
+ * one core instead of 0.6 s.
  */
 export async function ensureQuota(path: string, view: BtrfsView): Promise<Quota> {
   if ((await view.quotaMode()) === 'off') {

@@ -4,8 +4,8 @@ import type { PoolCapacity } from './pool.js'
 const gib = 1024 ** 3
 
 /**
- * Checks whether a new disk of this size fits. The sizes of all disks together may exceed the pool, but one disk may
- * not. A nearly full pool takes no new disk, since existing guests need the remaining space.
+ * Checks if a new disk of this size fits. The sizes of all disks together may exceed the pool, but a single disk may
+ * not. A nearly full pool takes no new disk, because existing guests need the remaining space.
  * @throws {BerthError} `resource_exhausted` with the field `disk_gb`
  */
 export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: number): void {
@@ -14,12 +14,12 @@ export function checkRoom({ totalBytes, usedBytes }: PoolCapacity, diskBytes: nu
   checkFree({ totalBytes, usedBytes }, { field: 'disk_gb' })
 }
 
-/** Checks whether the pool has space for new data. @throws {BerthError} `resource_exhausted` */
+/** Checks if the pool has space for new data. @throws {BerthError} `resource_exhausted` */
 export function checkFree(pool: PoolCapacity, options: { readonly field?: string } = {}): void {
   if (isFull(pool)) throw exhausted(`the storage pool of the host is full: ${describeFree(pool)}`, options)
 }
 
-/** Checks that the pool is not full, for data of unknown size. @throws {BerthError} `storage_full` */
+/** Checks that the pool is not full. For data of unknown size. @throws {BerthError} `storage_full` */
 export function refuseFull(pool: PoolCapacity): void {
   if (isFull(pool))
     throw new BerthError('exhausted', 'storage_full', `the storage pool of the host is full: ${describeFree(pool)}`)
@@ -30,7 +30,7 @@ export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** The operator gets a warning if more than this fraction of the pool is used, or if free space nears the reserve. */
+/** Fraction of the pool above which the operator gets a warning. A warning also appears when the reserve is near. */
 const warnedAt = 0.9
 
 /** Warnings for the operator about a pool that is nearly full or full. */

@@ -16,9 +16,9 @@ const lullMs = 100
 
 /**
  * The directory of subvolumes that wait for their deletion. A subvolume is removed atomically by its rename into this
- * directory. After a crash, the next sweep deletes the subvolumes that are still in it. The rename is not synced: after
- * a power loss, a subvolume may be back at its old path. For this case the state database remembers removed guests, and
- * `findStrays` removes their subvolumes again.
+ * directory. After a crash, the next sweep deletes the subvolumes that are still in the directory. The rename is not
+ * synced: after a power loss, a subvolume may be back at its old path. For this case, the journal remembers removed
+ * guests, and `findStrays` removes their subvolumes again.
  */
 export class Trash {
   readonly #pool: Pool
@@ -42,7 +42,7 @@ export class Trash {
   /** Moves a subvolume to the trash and deletes it later. A failed deletion is logged; the next sweep repeats it. */
   async discard(path: string): Promise<void> {
     const name = `${basename(path)}.${randomBytes(6).toString('hex')}`
-    // reserves the name before the subvolume is in the trash, so that no sweep deletes the subvolume, too
+    // reserves the name before the subvolume is in the trash, so that no sweep deletes the subvolume as well
     this.#inWork.add(name)
     try {
       await moveSubvolume(path, join(this.#pool.trash, name))
@@ -76,10 +76,10 @@ export class Trash {
 
   /** Deletes what a crash left in the trash, and qgroups of deleted subvolumes. Called at starts and at intervals. */
   async sweep(): Promise<void> {
-    const before = new Set(this.#inWork) // `#inWork` may change during `readdir`, so it is read before and after
+    const before = new Set(this.#inWork) // `#inWork` may change during `readdir`, so it is read before and after it
     const names = await readdir(this.#pool.trash)
     const left = names.filter((name) => !before.has(name) && !this.#inWork.has(name))
-    // Claims all these subvolumes before the first deletion, so that another sweep skips them.
+    // All these subvolumes are claimed before the first deletion, so that another sweep skips them.
     for (const name of left) this.#inWork.add(name)
     for (const name of left) await this.#empty(name)
     if (this.#cleared === this.#deletions) return
@@ -120,7 +120,7 @@ export class Trash {
     try {
       await deleteSubvolume(path)
     } catch (error) {
-      // Root in a guest can create nested subvolumes, and btrfs does not delete a subvolume that contains others.
+      // Root in a guest can create nested subvolumes. btrfs does not delete a subvolume that contains others.
       if (!(error instanceof CommandError) || !error.stderr.includes('Directory not empty')) throw error
       await this.#hoistNested(path)
       await deleteSubvolume(path)
@@ -150,7 +150,7 @@ async function moveSubvolume(path: string | Buffer, target: string): Promise<voi
   }
 }
 
-/** Opens the directory to name it by its descriptor, since guests can choose names that no argument can contain. */
+/** Opens the directory and names it by its descriptor, because guests can choose names that no argument can contain. */
 async function makeWritable(path: string | Buffer): Promise<void> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
   const directory: FileHandle = await open(path, flags)

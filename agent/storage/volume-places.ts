@@ -14,7 +14,7 @@ const rescueSuffix = '.rescue'
 export class VolumePlaces {
   constructor(protected readonly pool: Pool) {}
 
-  /** Path of the guest's volume, whether it exists or not. @throws {BerthError} `invalid_field` */
+  /** Path of the guest's volume, even if it does not exist. @throws {BerthError} `invalid_field` */
   pathOf(guest: string): string {
     return join(this.pool.guests, checkUuid(guest))
   }
@@ -28,13 +28,13 @@ export class VolumePlaces {
     return `${this.pathOf(guest)}${rescueSuffix}`
   }
 
-  /** Path of the image, whether it exists or not. @throws {BerthError} `invalid_field` */
+  /** Path of the image, even if it does not exist. @throws {BerthError} `invalid_field` */
   imagePathOf(templateId: string): string {
     if (!isTemplateId(templateId)) throw new BerthError('invalid', 'invalid_field', `not a template id: ${templateId}`)
     return join(this.pool.images, templateId)
   }
 
-  /** Path of the guest's snapshot, whether it exists or not. @throws {BerthError} `invalid_field` */
+  /** Path of the guest's snapshot, even if it does not exist. @throws {BerthError} `invalid_field` */
   snapshotPathOf(guest: string, id: string): string {
     if (!snapshotId.test(id)) throw new BerthError('invalid', 'invalid_field', `not a snapshot id: ${id}`)
     return join(this.snapshotsOf(guest), id)
@@ -56,7 +56,7 @@ export class VolumePlaces {
     return (await namesIn(this.snapshotsOf(guest))).filter((name) => snapshotId.test(name))
   }
 
-  /** Directory of the guest's snapshots, whether it exists or not. */
+  /** Directory of the guest's snapshots, even if it does not exist. */
   snapshotsOf(guest: string): string {
     return join(this.pool.snapshots, checkUuid(guest))
   }

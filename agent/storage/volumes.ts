@@ -24,9 +24,7 @@ type ClonedSource = { readonly templateId: string } | { readonly snapshot: strin
 export interface SnapshotTaken {
   /** False if the snapshot already existed. */
   readonly made: boolean
-  /**
-   * Bytes that counted towards the guest's limit right after the snapshot; undefined if quotas do not report them.
-   */
+  /** Bytes that counted towards the guest's limit right after the snapshot. Undefined: quotas do not report them. */
   readonly sizeBytes: number | undefined
   /** Upper bound of the bytes that all snapshots of the guest retain. */
   readonly retainedBytes: number
@@ -35,14 +33,14 @@ export interface SnapshotTaken {
 export interface SnapshotOptions {
   /** Upper bound of the bytes that all earlier snapshots of the guest retain. */
   readonly retainedBytes?: number
-  /** New disk limit of the guest, set together with the snapshot; undefined: unchanged. Only for simple quotas. */
+  /** New disk limit of the guest, set together with the snapshot. Undefined: unchanged. Only for simple quotas. */
   readonly limitBytes?: number
 }
 
 /**
  * Manages guests' volumes. Each volume is a subvolume that the driver uses as a root filesystem or as the place of a
- * disk image. Every method can be repeated, even after a kill at any point. The caller decides whether the guest may
- * run meanwhile. Limits are in bytes; 0 means unlimited.
+ * disk image. Every method can be repeated, even after a kill at any point. Each caller decides if the guest may run
+ * during the call. Limits are in bytes; 0 means unlimited.
  */
 export class Volumes extends VolumePlaces {
   readonly #trash: Trash
@@ -58,7 +56,7 @@ export class Volumes extends VolumePlaces {
     this.#deletions = new Deletions(pool)
   }
 
-  /** Clones the guest's volume from a template's image. An existing volume stays, and only its limit is set. */
+  /** Clones the guest's volume from a template's image. If the volume exists, only its limit is set. */
   async clone(guest: string, templateId: string, limitBytes: number): Promise<void> {
     const path = this.pathOf(guest)
     await this.#working(
@@ -72,7 +70,7 @@ export class Volumes extends VolumePlaces {
     )
   }
 
-  /** Creates a volume next to the guest's, for `exchange`. A volume that was prepared before is replaced. */
+  /** Creates a volume next to the guest's volume, for `exchange`. Replaces a volume that was prepared before. */
   async prepare(guest: string, source: VolumeSource, limitBytes: number): Promise<void> {
     await this.#working(guest, `prepare a new disk for the guest ${guest}`, async () => {
       do await this.discardNext(guest)
@@ -93,14 +91,14 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Discards the volume that was prepared for `exchange`. @returns whether it existed */
+  /** Discards the volume that was prepared for `exchange`. @returns true if it existed */
   async discardNext(guest: string): Promise<boolean> {
     const found = await this.#discard(this.nextPathOf(guest))
     if (found) this.#deletions.note(guest)
     return found
   }
 
-  /** Discards the guest's rescue system. @returns whether it existed */
+  /** Discards the guest's rescue system. @returns true if it existed */
   discardRescue(guest: string): Promise<boolean> {
     return this.#discard(this.rescuePathOf(guest))
   }
@@ -126,7 +124,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Restores the guest's volume from the snapshot; a failure leaves it unchanged. The guest must be stopped. */
+  /** Restores the guest's volume from the snapshot. The guest must be stopped. A failure leaves it unchanged. */
   async restore(guest: string, snapshot: string, limitBytes: number): Promise<void> {
     await this.prepare(guest, { snapshot }, limitBytes)
     await this.exchange(guest)
@@ -165,14 +163,15 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Returns an upper bound of the bytes that all snapshots of the guest could retain if another one were taken now.
+   * Returns an upper bound of the bytes that all snapshots of the guest could retain if another snapshot were taken
+   * now.
    * @param retainedBytes bytes that the existing snapshots retain
    */
   expectedRetained(guest: string, retainedBytes: number): Promise<number> {
     return this.#bounds.expectedRetained(guest, retainedBytes)
   }
 
-  /** Returns the bytes that the deletion of this snapshot would free; 0 if the quotas do not report them. */
+  /** Returns the bytes that the deletion of this snapshot would free. 0: the quotas do not report them. */
   exclusiveBytes(guest: string, id: string): Promise<number> {
     const path = relative(this.pool.path, this.snapshotPathOf(guest, id))
     return this.#bounds.exclusiveBytes(path)
@@ -183,7 +182,7 @@ export class Volumes extends VolumePlaces {
     return !this.snapshotsCount || this.#deletions.areFreed(guest)
   }
 
-  /** Deletes a snapshot. Volumes that were restored from it keep the shared data. @returns whether it existed */
+  /** Deletes a snapshot. Volumes that were restored from it keep the shared data. @returns true if it existed */
   async deleteSnapshot(guest: string, id: string): Promise<boolean> {
     const found = await exists(this.snapshotPathOf(guest, id))
     if (found) await this.#destroySnapshots(guest, [id])
@@ -195,8 +194,8 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Removes the guest's volumes and snapshots from the pool. The guest's volume is removed last: until then, `list`
-   * still finds the guest.
+   * Removes the guest's volumes and snapshots from the pool. The guest's volume is removed last, so that until then
+   * `list` still finds the guest.
    */
   async remove(guest: string): Promise<void> {
     const path = this.pathOf(guest)
@@ -213,14 +212,14 @@ export class Volumes extends VolumePlaces {
     return this.#bounds.measure(this.nextPathOf(guest))
   }
 
-  /** Returns the bytes that count towards each guest's limit. @param guests default: all with a volume */
+  /** Returns the bytes that count towards each guest's limit. @param guests default: all guests with a volume */
   async usage(guests?: readonly string[]): Promise<Map<string, number>> {
     return this.#bounds.usage(guests ?? (await this.listVolumes()))
   }
 
   /**
-   * Sets every limit on the host that differs from `limits`: a power loss may have undone the last change of a limit.
-   * Starts no process if no limit differs.
+   * Sets every limit on the host that differs from `limits`, because a power loss may have undone the last change of a
+   * limit. Starts no process if no limit differs.
    * @param inTurn must lock the guest's mutex, and then call `set` with the limit that the guest has at that time
    * @returns the guests whose limit was wrong
    */
@@ -236,10 +235,10 @@ export class Volumes extends VolumePlaces {
     return wrong
   }
 
-  /** Empties the trash and removes quota groups of deleted guests; call it at starts and at intervals. */
+  /** Empties the trash, and removes quota groups of deleted guests. Call it at the start and at intervals. */
   async sweep(): Promise<void> {
     await this.#trash.sweep()
-    const inWork = [...this.#inWork.keys()] // `#inWork` may change during `list`, so it is read before and after
+    const inWork = [...this.#inWork.keys()] // `#inWork` may change during `list`, so it is read before and after it
     await this.#bounds.sweep([...(await this.list()), ...inWork, ...this.#inWork.keys()])
   }
 
@@ -258,7 +257,7 @@ export class Volumes extends VolumePlaces {
       if (error instanceof CommandError && error.stderr === 'File exists\n') return false
       throw error
     }
-    // With classic quotas a snapshot always gets the limits of its source (btrfs_qgroup_inherit()).
+    // With classic quotas, a snapshot always gets the limits of its source (btrfs_qgroup_inherit()).
     if (!group) await this.#bounds.set(guest, join(this.pool.guests, name), limitBytes)
     return true
   }
@@ -283,7 +282,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Runs `work` and protects the guest's quota group from `sweep` meanwhile. @throws the result of `storageError` */
+  /** Runs `work`. Protects the guest's quota group from `sweep` in this time. @throws the result of `storageError` */
   async #working<T>(guest: string, what: string, work: () => Promise<T>): Promise<T> {
     this.#inWork.set(guest, (this.#inWork.get(guest) ?? 0) + 1)
     try {

@@ -22,8 +22,8 @@ export function readGroupFacts(): GroupFacts {
 }
 
 /**
- * Finds the disk that holds the file system of `path`. For a partition, this is the whole disk: partitions cannot be
- * throttled.
+ * Finds the disk that holds the file system of `path`. For a partition, this is the whole disk, because partitions
+ * cannot be throttled.
  * @returns `major:minor`, or undefined if the file system is not on exactly one block device
  */
 export function findDiskNumbers(path: string): string | undefined {

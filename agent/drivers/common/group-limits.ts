@@ -13,9 +13,9 @@ interface DesiredGroups {
 
 /**
  * Writes a running guest's limits to its cgroups where they differ. Memory comes last, because only this limit can be
- * refused. The other limits are in force then.
+ * refused. The other limits are then already in force.
  * @param group name of the cgroup, the same in every hierarchy
- * @returns whether any limit differed
+ * @returns true if any limit differed
  * @throws {BerthError} `memory_in_use` if the guest uses more than the new limit, even after reclaim
  */
 export function resizeGroups(
@@ -67,8 +67,8 @@ function writeMemoryV1(group: string, values: readonly GroupValue[]): void {
 }
 
 /**
- * Writes limits of cgroup v2. A lower memory.max kills processes. This function therefore first reclaims memory by
- * memory.high, which kills no process, and checks whether that was enough.
+ * Writes limits of cgroup v2. A lower memory.max kills processes. Therefore this function first reclaims memory by
+ * memory.high, which kills no process, and checks if that was enough.
  */
 function writeMemoryV2(group: string, values: readonly GroupValue[], memoryBytes: number): void {
   writeGroupFile(group, 'memory.high', `${memoryBytes}`)

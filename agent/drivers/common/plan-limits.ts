@@ -15,7 +15,7 @@ export interface LimitFacts {
   readonly swapAccounting: boolean
   /** True if cgroup v1 can limit socket memory (TCP, UDP), which it counts only for cgroups with this limit. */
   readonly socketAccounting: boolean
-  /** `major:minor` of the disk that holds the pool, if known. */
+  /** `major:minor` of the disk that holds the pool. Undefined: not known. */
   readonly poolDevice?: string
   /** True if cgroups can be pinned to processors. */
   readonly cpusets: boolean
@@ -28,7 +28,7 @@ export interface GroupValue {
   readonly value: string
 }
 
-/** CFS period in µs, the kernel's default. The smallest quota that the kernel accepts is 1 ms. */
+/** CFS period in µs (the kernel's default). */
 const periodUsec = 100_000
 const minimumQuotaUsec = 1000
 
@@ -68,8 +68,8 @@ function planV1(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
 const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
 
 /**
- * Returns the limit for socket memory, an eighth of the memory. This is enough for thousands of connections, or for
- * tens of fast ones with a long round trip.
+ * Returns the limit for socket memory in bytes: an eighth of the memory. This is enough for thousands of connections,
+ * or for tens of fast ones with a long round trip.
  */
 function socketBytes(memoryBytes: number): number {
   const pageBytes = 4096

@@ -5,7 +5,7 @@ import { findDiskNumbers } from './group-facts.js'
 export class PoolDisks {
   readonly #byFolder = new Map<string, string | undefined>()
 
-  /** Returns `major:minor` of the disk that holds the volume, or undefined if it is not known. */
+  /** Returns `major:minor` of the disk that holds the volume. Undefined: not known. */
   find(volume: string): string | undefined {
     const folder = dirname(volume)
     if (!this.#byFolder.has(folder)) this.#byFolder.set(folder, findDiskNumbers(volume))

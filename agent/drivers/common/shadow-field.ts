@@ -14,7 +14,7 @@ export function keysOf({ publicKey, authorizedKeys }: Login): readonly string[] 
 const mostKeys = 1000
 const keyLine = /^[^\p{Cc}\u2028\u2029]{1,16384}$/u
 
-/** Parses the login found on a guest's disk, which is untrusted. Lines that sshd would skip are left out. */
+/** Parses the login found on a guest's disk, which is untrusted. Omits lines that sshd would skip. */
 export function parseCurrentLogin(shadowField: string, authorizedKeys: string): CurrentLogin {
   const lines = authorizedKeys.split('\n').map((line) => line.trim())
   return {

@@ -10,16 +10,16 @@ interface LastCpu {
 
 const interfacesKeptMs = 500
 /**
- * Maximum numbers of cgroups and processes that are read for a guest, since a guest can create any number. Reading one
- * takes about 10 µs. A guest with systemd has about 50 cgroups, and no guest has nearly 256 processors.
+ * Maximum numbers of cgroups and processes that are read for a guest, because a guest can create any number. Reading
+ * one takes about 10 µs. A guest with systemd has about 50 cgroups. No guest has nearly 256 processors.
  */
 const bounds = { groups: 256, pids: 256 }
 
 /**
- * Reads a guest's counters from five to seven small kernel files. Unless the guest is idle, it also reads one stat file
+ * Reads a guest's counters from five to seven small kernel files. Unless the guest is idle, also reads one stat file
  * per task. A guest that used less than 2 ms of processor time per second since the last sample counts as idle, with 0
- * runnable tasks. A runnable task would have used more, since the smallest quota is 1 %. Tasks that only wait for a
- * disk are missed.
+ * runnable tasks. A runnable task would have used more, because the smallest quota is 1 %. Tasks that only wait for a
+ * disk are not found.
  */
 export class UsageReader {
   readonly #last = new Map<string, LastCpu>()
@@ -33,7 +33,7 @@ export class UsageReader {
   ) {}
 
   /**
-   * Reads a sample. @param disk `major:minor` of the disk that holds the volume; undefined if there is not exactly one
+   * Reads a sample. @param disk `major:minor` of the disk that holds the volume; undefined: there is not exactly one
    */
   read(name: string, device: string, pid: number, disk?: string): UsageSample {
     const cpuUsec = this.#readCpuUsec(name)
@@ -96,7 +96,7 @@ export class UsageReader {
     const last = this.#last.get(name)
     const atMs = performance.now()
     this.#last.set(name, { pid, cpuUsec, atMs })
-    if (last?.pid !== pid) return false // no earlier sample of this process to compare with
+    if (last?.pid !== pid) return false // without an earlier sample of this process, idleness is not known
     return (cpuUsec - last.cpuUsec) / Math.max(1, atMs - last.atMs) >= 2
   }
 

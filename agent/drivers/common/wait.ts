@@ -12,8 +12,8 @@ const firstPauseMs = 2
 const longestPauseMs = 25
 
 /**
- * Waits until `isSo` returns true. It polls every 2 ms at first and every 25 ms later, because each call reads some
- * files in /proc.
+ * Waits until `isSo` returns true. Polls every 2 ms at first and every 25 ms later, because each call reads some files
+ * in /proc.
  * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntil(isSo: () => boolean | Promise<boolean>, options: WaitOptions): Promise<void> {
@@ -22,7 +22,7 @@ export async function waitUntil(isSo: () => boolean | Promise<boolean>, options:
 }
 
 /**
- * Waits until `count` returns 0. Gives up after `timeoutMs`, or after `stillMs` without a new lowest count.
+ * Waits until `count` returns 0. Gives up after `timeoutMs`, or if there was no new lowest count for `stillMs`.
  * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntilNone(

@@ -5,13 +5,13 @@ import { isSameProcess, type ProcessStat } from '../../host/process/proc.js'
 import type { MachineNic } from '../machine.js'
 import { planAssign, type GuestInterface } from './plan-assign.js'
 
-/** Error output of ip(8) if the guest already has a default route, which is harmless. */
+/** Error output of ip(8) if the guest already has a default route. This is harmless. */
 const routeThere = /^RTNETLINK answers: File exists\nCommand failed -:\d+\n$/
 
 /**
  * Gives a running guest its IPv6 addresses. The host's ip(8) sets them in the guest's network namespace, so that no
  * file of the guest is opened or run. Addresses on other interfaces of the guest stay unchanged.
- * @returns whether any address was missing or had to be removed
+ * @returns true if any address was missing or had to be removed
  * @throws {CommandError} if the guest's kernel settings refuse the change (`disable_ipv6`)
  */
 export async function assignLxcAddresses(

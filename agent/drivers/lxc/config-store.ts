@@ -28,7 +28,7 @@ export class LxcConfigStore {
 
   /**
    * Writes the configuration if it differs. The guest reads it at its next start or reboot.
-   * @returns whether it was written
+   * @returns true if it was written
    */
   async ensure(name: string, uuid: string, lines: readonly string[]): Promise<boolean> {
     const text = lines.map((line) => `${line}\n`).join('')
@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Removes the configuration. Other methods ignore it from now on. A later `write` waits until it is removed. */
+  /** Removes the configuration. Other methods ignore it immediately. A later `write` waits until it is removed. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)
@@ -46,7 +46,7 @@ export class LxcConfigStore {
     })
   }
 
-  /** Returns the guest's uuid. It is cached, since only this agent writes configurations. */
+  /** Returns the guest's uuid. It is cached, because only this agent writes configurations. */
   findUuid(name: string): string | undefined {
     if (this.#removals.has(name)) return undefined
     const known = this.#uuids.get(name)

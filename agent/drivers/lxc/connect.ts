@@ -7,7 +7,7 @@ import { planConnect, unfinishedDevice } from './plan-connect.js'
 
 /**
  * Creates the interface of a running guest again. The kernel deletes both ends of a veth pair if one is deleted.
- * @returns whether it was missing
+ * @returns true if the interface was missing
  * @throws {CommandError} for example if the guest's root has given the name to another interface
  */
 export async function connectGuest(init: ProcessStat, nic: MachineNic): Promise<boolean> {

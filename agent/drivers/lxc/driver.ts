@@ -61,7 +61,7 @@ export interface LxcDriverOptions {
   /** Time in ms that a guest may take to shut down. */
   readonly stopTimeoutMs: number
   readonly log: Logger
-  /** Knows which processes were killed because memory ran out. If omitted, such a kill is reported as a shutdown. */
+  /** Records which processes were killed because memory ran out. If omitted, such a kill is reported as a shutdown. */
   readonly memoryKills?: MemoryKills
   /** System calls that this host allows to guests although they are closed by default. Default: no such calls. */
   readonly allow?: readonly OpenCalls[]
@@ -285,16 +285,14 @@ export class LxcDriver implements Driver {
     this.#context.events.close()
   }
 
-  /**
-   * Shuts down every guest with the driver's prefix, even one without a configuration file. Kills guests that are slow.
-   */
+  /** Shuts down every guest with the driver's prefix, even without a configuration file. Kills guests that are slow. */
   stopAll(): Promise<void> {
     return this.#power.stopAll(this.options.stopTimeoutMs)
   }
 
   /**
-   * Kills every guest with the driver's prefix, even one without a configuration file, and removes everything that the
-   * driver has created on the host. The driver is unusable afterwards.
+   * Kills every guest with the driver's prefix, even without a configuration file. Removes everything that the driver
+   * has created on the host. The driver is unusable afterwards.
    */
   async removeAll(): Promise<void> {
     this.close()

@@ -19,7 +19,7 @@ export function ensureFairDisk(numbers: string | undefined, ownFile: string): st
 }
 
 /**
- * Decides whether to change the disk's scheduler. Stacked devices and other programs' loop devices keep their
+ * Decides if the disk's scheduler must be changed. Stacked devices and other programs' loop devices keep their
  * scheduler, because only the scheduler of the disk below them matters.
  */
 export function planFairDisk(

@@ -42,7 +42,7 @@ async function readMajor(): Promise<number> {
 /** Kernel parameters with which a host uses only cgroup v2. */
 const unifiedParameters = 'systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all'
 
-/** Returns the reason why guests cannot run on this host, or undefined if they can. */
+/** Returns the reason why guests cannot run on this host. Undefined: guests can run. */
 export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | undefined {
   try {
     accessSync(lxcStartProgram, constants.X_OK)
@@ -93,7 +93,7 @@ const lxcfsEntries = [...lxcfsFiles.map((name) => `proc/${name}`), 'sys/devices/
 
 /** Returns the files that lxcfs offers now; [] if lxcfs is not running. */
 export function listLxcfsEntries(lxcfsDir: string): string[] {
-  // If lxcfs has died, its mount fails with ENOTCONN, for which existsSync() returns false.
+  // If lxcfs has died, its mount fails with ENOTCONN. existsSync() then returns false.
   return lxcfsEntries.filter((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 

@@ -20,7 +20,7 @@ export async function initializeGuest(root: string, machine: Machine, login: Log
 }
 
 /**
- * Gives a copy of another guest's root filesystem an identity of its own, so that both guests can run together.
+ * Gives a copy of another guest's root filesystem its own identity, so that both guests can run at the same time.
  * @throws {BerthError} `guest_initialize_failed` if the copy is not a usual Linux file system
  */
 export async function adoptGuest(

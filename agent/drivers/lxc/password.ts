@@ -8,7 +8,7 @@ import { checkPassword } from './plan-login.js'
 
 /** Limits for a program inside the guest, which is untrusted. */
 const bounds = { timeoutMs: 10_000, maxOutputBytes: 65_536 }
-/** Exit codes of lxc-attach if the program cannot be run (126) or does not exist (127), as in env(1). */
+/** Exit codes of lxc-attach if the program cannot be run (126) or does not exist (127), like those of env(1). */
 const noProgramCodes = [126, 127]
 
 /**
@@ -39,8 +39,8 @@ export async function setRootPassword(
 const accountPrograms = /^(passwd|chpasswd|vipw|vigr|chage|chfn|chsh|pwck|(user|group)(add|del|mod)|newusers)$/
 
 /**
- * Sets root's password in the guest's files, unless a program that changes accounts is running in the guest. Lock files
- * are ignored, since a killed program leaves them behind.
+ * Sets root's password in the guest's files, unless a program that changes accounts is running in the guest. Ignores
+ * lock files, because a killed program leaves them behind.
  * @param pids pids of the guest's processes
  * @throws {BerthError} `guest_refused`
  */

@@ -17,7 +17,7 @@ export interface LxcPaths {
   readonly devices: string
   readonly marks: string
   readonly pivotGroup: string
-  /** A guest's name in lxc. It includes the agent's prefix, because agents on one host must not share names. */
+  /** Returns a guest's name in lxc. It includes the agent's prefix, because agents on one host must not share names. */
   readonly nameOf: (id: number) => string
   readonly directoryOf: (name: string) => string
   readonly configOf: (name: string) => string

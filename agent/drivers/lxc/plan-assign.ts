@@ -49,7 +49,7 @@ export function planGuestAddresses(
   // Deprecates all addresses but the first: the kernel then uses the first as source (RFC 6724, 5, rule 3).
   const lifetime = (address: string): string => (address === ipv6Addresses[0] ? '' : ' preferred_lft 0')
   return [
-    // nodad: only the host answers for the address, so duplicate address detection would find nothing.
+    // nodad turns off duplicate address detection, because only the host answers for the address.
     ...added.map((address) => `address add ${address}/128 ${at} nodad${lifetime(address)}`),
     `route add default via ${gateway6} ${at}`,
   ]

@@ -55,7 +55,7 @@ const patterns = {
   name: /^[a-z]{1,8}-\d{1,10}$/,
   uuid: /^[0-9a-f-]{36}$/,
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
-  // Special characters are refused: lxc passes hook lines to a shell and splits mount lines at spaces.
+  // Special characters are refused, because lxc passes hook lines to a shell and splits mount lines at spaces.
   path: /^(\/[A-Za-z0-9_.-]+)+$/,
   device: /^[A-Za-z0-9._-]{1,15}$/,
   mac: /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i,
@@ -112,8 +112,8 @@ function planVolume(machine: Machine, { mountPoint }: ConfigFacts): string[] {
 }
 
 /**
- * Makes the guest's own volume available at /mnt of its rescue system. A hook on the host mounts it, because the guest
- * cannot reach the directory of the volumes.
+ * Mounts the guest's own volume at /mnt of its rescue system. A hook on the host does this, because the guest cannot
+ * reach the directory of the volumes.
  */
 function planMendedVolume({ boot, volume }: Machine, { mendHook }: ConfigFacts): string[] {
   if (boot?.mode === 'cdrom') throw new Error('only virtual machines have a CD drive')
@@ -132,7 +132,7 @@ function planConfinement(facts: ConfigFacts): string[] {
     'lxc.seccomp.allow_nesting = 1',
     ...(facts.apparmor ? ['lxc.apparmor.profile = generated', 'lxc.apparmor.allow_nesting = 0'] : []),
     `lxc.prlimit.nofile = 1024:${integer('openFilesMax', facts.openFilesMax, 1024, 2 ** 30)}`,
-    // The agent may be protected from the OOM killer, but its guests must not inherit this protection.
+    // The agent may be protected from the OOM killer. Its guests must not inherit this protection.
     'lxc.proc.oom_score_adj = 0',
     'lxc.mount.auto = proc:mixed sys:mixed',
     // Mounts only the tree of cgroup v2. Without this mount, the guest's init would mount all hierarchies.
@@ -148,8 +148,8 @@ function planLxcfsMount(directory: string, entry: string): string {
 }
 
 /**
- * Plans mounts of device nodes, since the guest cannot create nodes. They are `optional`, so that the guest starts even
- * if the kernel module was unloaded.
+ * Plans mounts of device nodes, because the guest cannot create nodes. They are `optional`, so that the guest starts
+ * even if the kernel module was unloaded.
  */
 function planDeviceMounts({ devices = [] }: Machine, { apparmor, devicesDir }: ConfigFacts): string[] {
   const mounts = devices.map((device) => {
@@ -171,7 +171,7 @@ function planNic({ nic }: Machine): string[] {
     `lxc.net.0.veth.pair = ${check('device', nic.device)}`,
     `lxc.net.0.link = ${check('device', nic.bridge)}`,
     `lxc.net.0.hwaddr = ${check('mac', nic.mac)}`,
-    // Without the broadcast address, lxc 5.0.2 sets a wrong one: 0.0.255.255.
+    // Without an explicit broadcast address, lxc 5.0.2 sets a wrong one: 0.0.255.255.
     `lxc.net.0.ipv4.address = ${check('ipv4', nic.ipv4)}/${prefix} ${broadcastOf(nic.ipv4, prefix)}`,
     `lxc.net.0.ipv4.gateway = ${check('ipv4', nic.gateway)}`,
   ]
@@ -191,7 +191,7 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
     ({ controller }) => (controller !== 'blkio' && controller !== 'io') || limitsIo(machine.limits),
   )
   return [
-    // Puts the guest's cgroups at the root of each hierarchy, not into the agent's own.
+    // Puts the guest's cgroups at the root of each hierarchy, instead of into the agent's cgroup.
     'lxc.cgroup.relative = 0',
     `lxc.cgroup.dir.monitor = lxc.monitor.${name}`,
     `lxc.cgroup.dir.container = lxc.payload.${name}`,
@@ -205,8 +205,8 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 
 /**
  * Plans the hook that takes away the write access to the guest's v1 cgroups, which lxc gives to the guest's root. The
- * kernel cannot limit how many v1 cgroups a guest creates. The hook runs before the guest's first process. Afterwards
- * only the host can create cgroups in these cgroups, or move processes.
+ * kernel cannot limit how many v1 cgroups a guest creates. The hook runs before the guest's first process. From then
+ * on, only the host can create cgroups in these cgroups, or move processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)
@@ -228,7 +228,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Plans the hook for the guest's end. Its command contains the guest's name, by which runtime.ts finds the hook. */
+/** Plans the hook for the guest's end. Its command contains the guest's name, by which runtime.ts finds the process. */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

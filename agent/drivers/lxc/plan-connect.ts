@@ -2,7 +2,7 @@ import type { MachineNic } from '../machine.js'
 import { planGuestAddresses } from './plan-assign.js'
 import { broadcastOf } from './plan-config.js'
 
-/** Commands of ip(8) that run in this order. The agent may crash after any command. */
+/** Commands of ip(8), which run in this order. The agent may crash after any of them. */
 export interface ConnectPlan {
   /** Commands on the host that create a pair with one end in the guest. The host's end has a temporary name. */
   readonly create: readonly string[]

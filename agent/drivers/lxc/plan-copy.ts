@@ -8,14 +8,14 @@ export interface NewIdentity {
   /** New machine id, in the format of machine-id(5). */
   readonly machineId: string
   readonly hostKeys: HostKeys
-  /** Name servers that the host assigned to the copied guest; undefined if they are not known. */
+  /** Name servers that the host assigned to the copied guest. Undefined: not known. */
   readonly resolvers?: readonly string[]
 }
 
 /**
- * Plans the changes that turn a copy of another guest's files into this guest's: name, login, machine id and SSH host
- * keys. The other guest's login stops working in the copy, unless this guest has no login. Other lines of /etc/hosts
- * stay, and so do name servers that the other guest's owner has set.
+ * Plans the changes that turn a copy of another guest's files into this guest's files: name, login, machine id and SSH
+ * host keys. The other guest's login stops working in the copy, unless this guest has no login. Other lines of
+ * /etc/hosts stay unchanged, like name servers that the other guest's owner has set.
  * @throws {Error} if a value is invalid
  */
 export function planCopy(machine: NameSettings, login: HashedLogin, identity: NewIdentity): RootChange[] {

@@ -67,7 +67,7 @@ function planKeys(keys: readonly string[]): RootChange[] {
 
 /**
  * Plans root's password. If the login has only a key, the image's own password must stop working. `!` would lock the
- * account, and an sshd without PAM then refuses keys, too.
+ * account, so that an sshd without PAM would also refuse keys.
  */
 function planPassword({ passwordHash, keys }: HashedLogin): RootChange[] {
   const hash = passwordHash ?? (keys.length > 0 ? noPassword : undefined)

@@ -38,9 +38,9 @@ const [callNumber, architecture, arguments_] = [0, 4, 16]
 const argument = (index: number): Instruction => load(arguments_ + index * 8)
 
 /**
- * Builds a seccomp program as bytes of struct sock_filter. It allows only sockets of `openFamilies` and netlink sockets
- * of `openProtocols`, in every calling convention of the processor. lxc's own profiles cannot do that: they skip
- * multiplexed calls, such as the 32-bit socket calls.
+ * Builds a seccomp program as bytes of struct sock_filter. The program allows only sockets of `openFamilies` and
+ * netlink sockets of `openProtocols`, in every calling convention of the processor. lxc's own profiles cannot do this,
+ * because they skip multiplexed calls, such as the 32-bit socket calls.
  */
 export function planSocketFilter(allowed: readonly OpenCalls[]): Buffer {
   const isAllowed = (call: OpenCalls): boolean => allowed.includes(call)

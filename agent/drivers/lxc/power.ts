@@ -64,17 +64,17 @@ export class LxcPower {
     return true
   }
 
-  /** Shuts down every guest of this agent, even one without a configuration file. Kills guests that take too long. */
+  /** Shuts down every guest of this agent, even without a configuration file. Kills guests that take too long. */
   stopAll(timeoutMs: number): Promise<void> {
     return stopAll({ ...this.context, clearMark: (name) => this.context.events.clearMark(name) }, timeoutMs)
   }
 
-  /** Kills every guest, even one without a configuration file, and removes what the driver created, except volumes. */
+  /** Kills every guest, even without a configuration file. Removes what the driver has created, except volumes. */
   removeAll(): Promise<void> {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }
 
-  /** Calls `act`, which ends the guest. If another guest has its name, the guest is not on the host: does nothing. */
+  /** Calls `act`, which ends the guest. Does nothing if another guest has its name: it is not on the host then. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const { names, events, runtime, usage } = this.context
     if (names.isForeign(machine)) return
@@ -88,8 +88,8 @@ export class LxcPower {
   }
 
   /**
-   * Removes the configuration in the background, since this takes tens of milliseconds. If the agent crashes before the
-   * removal, the reconciler removes the configuration later as the trace of a deleted guest.
+   * Removes the configuration in the background, because this takes tens of milliseconds. If the agent crashes first,
+   * the reconciler removes the configuration later, as the trace of a deleted guest.
    */
   #discardConfig(name: string): void {
     const { configs, log } = this.context

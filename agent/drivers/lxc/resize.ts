@@ -25,7 +25,7 @@ export async function resizeContainer(
   const { cgroups } = place.facts
   const name = names.nameOf(machine)
   const facts = configFacts(place, machine, name)
-  const lines = planConfig(machine, facts) // checks every value before anything is written
+  const lines = planConfig(machine, facts) // all values must be checked before any file is written
   const { init } = runtime.read(name)
   try {
     const bounded = init ? boundGroups(cgroups, name) : false

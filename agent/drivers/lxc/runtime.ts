@@ -31,11 +31,9 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/**
- * Maximum number of times that `#listPassing` reads its cgroup. A reboot runs up to five processes there, in sequence.
- */
+/** Maximum number of times that `#listPassing` reads its cgroup. A reboot runs up to five processes there in turn. */
 const mostLooks = 5
-/** Maximum wait for a process to execute a program. This usually takes less than 1 ms, on a busy host a few ms. */
+/** Maximum wait in ms for a process to execute a program. Usually less than 1 ms, on a busy host a few ms. */
 const executingMs = 10
 
 const youngTicks = 1000 // 10 s, in the unit of start times (1/100 s)
@@ -57,8 +55,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Lists the names of all guests that have a cgroup or are rebooting. A rebooting guest has no cgroup for a while. The
-   * cgroups are therefore listed both before and after the search for rebooting guests.
+   * Lists the names of all guests that have a cgroup or are rebooting. A rebooting guest has no cgroup for a while.
+   * Therefore the cgroups are listed before and after the search for rebooting guests.
    */
   listNames(prefix: string): string[] {
     const group = new RegExp(`^lxc\\.(?:monitor|payload)\\.(${prefix}-\\d+)$`)
@@ -92,7 +90,7 @@ export class LxcRuntimeReader {
     const restarters = passing.flatMap(({ title, stat }) => (title[0] === '[lxc' ? [] : [stat]))
     if (restarters.length > 0) return { state: 'starting', ...(ending && { monitor: ending }), restarters }
     if (ending) return { state: 'stopping', monitor: ending, restarters }
-    // Searches for the monitor again. A guest that is rebooting may have got a new monitor since the first search.
+    // A rebooting guest may have a new monitor since the first search.
     const back = this.#findMonitor(name)
     if (back) return this.#readMonitored(back)
     return { state: this.payloadPids(name).length > 0 ? 'stopping' : 'stopped', restarters }
@@ -157,8 +155,8 @@ function readPassing(pid: number): ProcessInfo[] {
 }
 
 /**
- * True if the child has executed the guest's init and is no longer lxc-start. The program's file decides, since the
- * guest can choose the process's name. If there is no such file, the child is ending, and the function returns false.
+ * True if the child has executed the guest's init and is no longer lxc-start. The program's file decides, because the
+ * guest can choose the process's name. Without such a file, the child is ending, and the result is false.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true

@@ -20,7 +20,7 @@ const settleTimeoutMs = 30_000
 
 /**
  * Starts the guest and returns once its first process runs. Does nothing for a running guest. If another lxc-start is
- * starting it, for example that of a killed agent, the function waits for that one.
+ * already starting the guest, for example that of a killed agent, waits for that process.
  * @throws {BerthError} `guest_start_failed` with lxc's own reasons
  */
 export async function startGuest(context: LxcStartContext, machine: Machine, signal: AbortSignal): Promise<LxcRuntime> {
@@ -33,7 +33,7 @@ export async function startGuest(context: LxcStartContext, machine: Machine, sig
   return launch(context, name, signal)
 }
 
-/** Waits until the guest neither starts nor stops. Returns its state; a guest without a monitor counts as stopped. */
+/** Waits until the guest neither starts nor stops. Returns its state. A guest without a monitor counts as stopped. */
 async function settle(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
   const { paths, runtime } = context
   const settled = (): boolean => {
@@ -51,7 +51,7 @@ async function launch(context: LxcStartContext, name: string, signal: AbortSigna
   try {
     await lxcStart({ lxcPath, name }, { logFile: logOf(name), namespace })
   } catch (error) {
-    cause = error // not yet a failure: another lxc-start may have started the guest
+    cause = error // this is not a failure yet: another lxc-start may have started the guest
   }
   const result = await settle(context, name, signal)
   if (result.state === 'running') return result

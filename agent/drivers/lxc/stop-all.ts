@@ -6,13 +6,13 @@ import { stopGuest, type LxcStopContext } from './stop.js'
 export interface StopAllContext extends LxcStopContext {
   readonly configs: LxcConfigStore
   readonly namePrefix: string
-  /** Removes the mark file of an ended guest, with which the agent would report that the guest ended by itself. */
+  /** Removes the mark file of an ended guest. Because of this file, the agent would report that it ended by itself. */
   readonly clearMark: (name: string) => void
 }
 
 /**
- * Shuts down every guest of this agent, even one without a configuration file, all at once. A guest that takes longer
- * than `timeoutMs` is killed.
+ * Shuts down all guests of this agent at the same time, even without a configuration file. Kills a guest that takes
+ * longer than `timeoutMs`.
  * @throws the first error, after all guests were handled
  */
 export async function stopAll(context: StopAllContext, timeoutMs: number): Promise<void> {

@@ -20,11 +20,11 @@ export interface LxcStopContext {
 const systemdHalt = 34 + 3
 /** SIGPWR makes BusyBox init, OpenRC and sysvinit power off. */
 const sigPwr = 30
-/** Time in ms after which a halt signal is sent again, since it may be lost. A repetition is harmless to systemd. */
+/** Time in ms after which a halt signal is sent again, because it may be lost. systemd ignores a repetition. */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 
-/** Asks the guest to power off, waits up to `timeoutMs`, then kills it. Removes what a stopped guest left behind. */
+/** Asks the guest to power off, and kills it after `timeoutMs`. Removes what a stopped guest left behind. */
 export async function stopGuest(
   context: LxcStopContext,
   target: StopTarget,
@@ -38,9 +38,9 @@ export async function stopGuest(
 }
 
 /**
- * Returns a function that reports whether the guest has ended. It also sends a halt signal to the first process when
- * one is due. The signal is repeated, because the kernel drops signals that an init does not handle yet, and because a
- * guest may have rebooted meanwhile.
+ * Returns a function that reports if the guest has ended. The function also sends a halt signal to the first process
+ * when a signal is due. The signal is repeated, because the kernel drops signals that an init does not handle yet, and
+ * because the guest may have rebooted.
  */
 function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
@@ -54,7 +54,7 @@ function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'en
     const due = asked.startTime !== init.startTime || performance.now() - asked.atMs > repeatMs
     if (!due) return 'asked'
     const signal = findHaltSignal(init.pid)
-    // An init may wait for signals with sigwait(2), as BusyBox's does. /proc does not show these signals. Such an init
+    // An init may wait for signals with sigwait(2), like BusyBox's. /proc does not show these signals. Such an init
     // gets SIGPWR at each call of this function, until the init has ended.
     signalExactly(init.pid, init.startTime, signal ?? sigPwr)
     if (signal !== undefined) asked = { startTime: init.startTime, atMs: performance.now() }
