@@ -7,7 +7,7 @@ import { securitySchema } from './config/security.js'
 /** Schema of agent.yaml. Every setting has a default, and `systemd/agent.example.yaml` explains each of them. */
 export const AgentConfigSchema = Type.Object(
   {
-    /** Directory of the agent's database, private keys and guests' configurations. */
+    /** Directory of the journal, private keys and guests' configurations. */
     state_dir: absolutePath('/var/lib/berth/agent'),
     /** Directory of sockets and other files that may be lost at a reboot. */
     run_dir: absolutePath('/run/berth/agent'),
@@ -137,7 +137,7 @@ export const AgentConfigSchema = Type.Object(
       },
       section,
     ),
-    /** Seconds between two full comparisons of the host with the agent's database. */
+    /** Seconds between two full comparisons of the host with the journal. */
     reconcile_interval_seconds: Type.Integer({ minimum: 1, maximum: 3600, default: 30 }),
   },
   { additionalProperties: false },

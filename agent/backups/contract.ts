@@ -24,7 +24,7 @@ export interface WorkContext {
   report(fraction: number, stage?: string): void
 }
 
-/** Information about a backup that users see. The backup target stores this information with the backup. */
+/** Backup information for users. The backup target stores it with the backup. */
 export interface BackupNote {
   readonly createdBy: string
   readonly description: string
@@ -32,9 +32,9 @@ export interface BackupNote {
   readonly scheduled: boolean
   /** Bytes that counted towards the size of the guest's disk. Undefined in backups of older versions. */
   readonly usedBytes?: number
-  /** Bytes by which the length of the large files exceeds the space that they take. Default: 0. */
+  /** Difference in bytes between the length of the large files and the space that they take. Default: 0. */
   readonly savedBytes?: number
-  /** Bytes that a restore needs temporarily to make files share data again. Undefined in backups of older versions. */
+  /** Bytes that a restore needs temporarily so that files share data again. Undefined in backups of older versions. */
   readonly movedBytes?: number
   /** Kind of the guest. Undefined in backups of older versions. */
   readonly virtualization?: 'lxc' | 'kvm'
@@ -69,11 +69,11 @@ export interface SentBackup {
  * throws a BerthError whose code describes the cause (`plan-failure.ts`), and leaves nothing on the host.
  */
 export interface BackupRepositories {
-  /** Backs up a tree, which must not change meanwhile. Does nothing if a backup with this id already exists. */
+  /** Backs up a tree, which must not change during the backup. Does nothing if a backup with this id already exists. */
   send(at: Repository, sent: { id: string; tree: string; note: BackupNote }, watch: WorkContext): Promise<SentBackup>
   /**
    * Checks that all data of the guest's backups exists, and compares a sample of the data with the checksums.
-   * @param percent size of the sample
+   * @param percent size of the sample in percent of the data
    * @throws {BerthError} `backup_damaged`
    */
   verify(at: Repository, percent: number, watch: WorkContext): Promise<void>
@@ -91,6 +91,6 @@ export interface BackupRepositories {
   list(at: Repository, watch: WorkContext): Promise<StoredBackup[]>
   /** Writes a small test backup, reads it back and deletes it. */
   probe(target: BackupTarget, watch: WorkContext): Promise<void>
-  /** Removes the working directories of killed agents from the host. Must not be called while another method runs. */
+  /** Removes the working directories of killed agents from the host. No other method may run at the same time. */
   sweep(): Promise<void>
 }

@@ -26,8 +26,8 @@ interface Layout {
 }
 
 /**
- * Restores a backup into a tree. Large files are fetched one by one. The holes and shared data of each are restored
- * before the next one is written, to save space.
+ * Restores a backup into a tree. Large files are fetched one by one. To save space, the holes and shared data of each
+ * file are restored before the next file is written.
  */
 export async function fetchTree(fetching: FetchContext): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching
@@ -71,12 +71,12 @@ async function fetchLayout({ restic, snapshot }: FetchContext): Promise<Layout |
   return { path, large }
 }
 
-/** Reads the layout file of a backup; undefined if the target has lost it. A tree can be restored without it. */
+/** Reads the layout file of a backup. Undefined: the target has lost the file. The tree can be restored without it. */
 async function readBackedUp(restic: Restic, snapshotId: string): Promise<string | undefined> {
   try {
     const args = ['dump', '--no-lock', snapshotId, `/${layoutName}`]
     const { stdout } = await restic.run({ args, timeoutMs: transferMs, binaryBytes: mostLayoutBytes })
-    return stdout // the output may be cut off at `mostLayoutBytes`; it counts as valid if the cut is between fields
+    return stdout // the output may be cut off at `mostLayoutBytes`; a cut between two fields is not noticed
   } catch (error) {
     if (error instanceof BerthError && unreadable.has(error.code)) return undefined
     throw error
@@ -85,7 +85,7 @@ async function readBackedUp(restic: Restic, snapshotId: string): Promise<string 
 
 const unreadable: ReadonlySet<string> = new Set(['backup_damaged', 'backup_missing', 'backup_target_failed'])
 
-/** Replaces "target full" by "host full": a restore only reads from the target, so the full disk must be the host's. */
+/** Changes the error "target full" to "host full": a restore only reads from the target, so the host's disk is full. */
 function blameHost(error: unknown): never {
   if (error instanceof BerthError && error.code === 'backup_target_full')
     throw new BerthError('exhausted', 'storage_full', 'not enough space for the backup')

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { mostLargeFiles, mostLargePathBytes } from '../host/disk/file-layout.js'
 
-/** A file that takes far less space than its length. A normal restore by restic would write its whole length. */
+/** A file that takes far less space than its length. restic would restore it at its full length. */
 export interface LargeFile {
   /** Index of the file among all files that read-layout.pl lists. */
   readonly index: number
@@ -50,7 +50,7 @@ class FoundFiles {
   readonly files: LargeFile[] = []
   #pathBytes = 0
 
-  /** Adds a file. Leaves it out if there are too many files, or if its name cannot be passed to a program. */
+  /** Adds a file. Skips it if there are too many files, or if its name cannot be passed to a program. */
   add(bytes: string, file: Omit<LargeFile, 'path'>): void {
     const path = decodeName(bytes)
     const pathBytes = this.#pathBytes + escapePattern(bytes).length
@@ -64,7 +64,7 @@ class FoundFiles {
 class Fields {
   /** Offset of the next field in the text. */
   at = 0
-  /** False if a field was missing. */
+  /** False after a field was missing. */
   isWhole = true
 
   constructor(private readonly text: string) {}
@@ -92,7 +92,7 @@ function skipDescription(fields: Fields): void {
 /** Number of fields of a range in a layout, by its letter: hole (H), compressed data (C) or shared data (S). */
 const rangeLengths: Readonly<Record<string, number>> = { H: 2, C: 2, S: 4 }
 
-/** Decodes a name. Returns undefined if it is not valid UTF-8, because it then cannot be passed to a program. */
+/** Decodes a name. Returns undefined if it is not valid UTF-8, because it could not be passed to a program. */
 function decodeName(bytes: string): string | undefined {
   const text = Buffer.from(bytes, 'latin1').toString()
   return Buffer.from(text).toString('latin1') === bytes ? text : undefined
@@ -108,7 +108,7 @@ export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path
   return patterns.flatMap((pattern) => ['--exclude', pattern])
 }
 
-/** Returns patterns that match every name except `tree`: shorter, longer, or different in at least one character. */
+/** Returns patterns that match every name except `tree`: shorter and longer names, and names with another character. */
 function besideTree(tree: string): string[] {
   const letters = [...tree]
   const shorter = letters.slice(1).map((_letter, index) => `/${'?'.repeat(index + 1)}`)

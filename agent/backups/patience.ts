@@ -4,8 +4,8 @@ import { readComplaint } from './plan-failure.js'
 const breakMs = 60_000
 
 /**
- * Limits how long a target may fail. restic itself retries for 15 minutes after any failure, and reports each failure
- * in a line.
+ * Limits the time for which a target may fail. restic itself would retry for 15 minutes after a failure. It reports
+ * each failure in a line of its output.
  */
 export class Patience {
   #sinceMs: number | undefined
@@ -16,12 +16,12 @@ export class Patience {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Forgets earlier failures. Must be called after each success. */
+  /** Forgets earlier failures. Call this after each success. */
   reset(): void {
     this.#sinceMs = undefined
   }
 
-  /** Reads a line of restic's output. @returns whether the run should be ended */
+  /** Reads a line of restic's output. @returns true if the run should be ended */
   isOver(line: string): boolean {
     const complaint = readComplaint(line)
     if (!complaint) return false

@@ -12,7 +12,7 @@ interface Rule {
   readonly final?: boolean
 }
 
-/** Rules for failures. The first rule that matches is used, so rules for causes come before rules for their effects. */
+/** Rules for failures. The first rule that matches is used, so that causes must precede their effects. */
 const rules: readonly Rule[] = [
   {
     says: ['out of memory', 'cannot allocate memory', 'failed to create new os thread'],
@@ -139,10 +139,10 @@ export function planFailure(said: string, before = ''): BerthError {
   return conflict(code, message)
 }
 
-/** Matches a failure that restic reports while it retries. */
+/** Matches a failure that restic reports before it retries. */
 const complaint = /returned error|retrying|error loading|failed for|unable to/i
 
-/** Parses a line of output. Returns undefined if it reports no failure. `final`: a retry is useless. */
+/** Parses a line of output. Returns undefined if the line reports no failure. `final`: a retry is useless. */
 export function readComplaint(line: string): { readonly final: boolean } | undefined {
   const final = findRule(line)?.final ?? false
   return final || complaint.test(line) ? { final } : undefined

@@ -27,7 +27,7 @@ export interface ResticRepositoriesOptions extends ResticOptions {
   readonly parallel: number
 }
 
-/** Stores backups in a restic repository for each guest, in the target's folder (docs/design/backups.md). */
+/** Stores the backups of each guest in a separate restic repository in the target's folder (docs/design/backups.md). */
 export class ResticRepositories implements BackupRepositories {
   readonly #options: ResticRepositoriesOptions
   readonly #slots: Semaphore
@@ -52,7 +52,7 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  /** Writes the layout file (holes and shared data). A failure is only logged: a restore then takes more space. */
+  /** Writes the layout file (holes and shared data). A failure is only logged: a restore then only needs more space. */
   async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace | undefined> {
     try {
       return await readLayout(tree, layout, signal)
@@ -136,7 +136,7 @@ async function checkFolder({ place }: BackupTarget): Promise<void> {
     throw conflict('backup_target_unreachable', `the folder ${place.value.path} does not exist on this host`)
 }
 
-/** Returns undefined if the repository does not exist. */
+/** Returns the snapshots; undefined if the repository does not exist. */
 async function findSnapshots(restic: Restic): Promise<ResticSnapshot[] | undefined> {
   try {
     const { stdout } = await restic.run({ args: ['snapshots', '--json', '--no-lock'] })
@@ -173,7 +173,7 @@ interface BackupSource {
   readonly note: BackupNote
   readonly hasLayout: boolean
   readonly guest: string
-  /** Snapshot with which restic compares files, so that it does not read unchanged files. */
+  /** Earlier snapshot with which restic compares files, so that it does not read unchanged files. */
   readonly parent: string | undefined
 }
 

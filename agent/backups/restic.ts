@@ -17,21 +17,21 @@ export interface ResticCommand {
   readonly tree?: string
   readonly okCodes?: readonly number[]
   readonly timeoutMs?: number
-  /** Called with each line of output. @returns whether the line shows that data was transferred */
+  /** Called with each line of output. @returns true if the line shows that data was transferred */
   readonly onStdoutLine?: (line: string) => boolean
   readonly stdin?: Buffer
-  /** New file (`path` in `tree`) that receives the output. */
+  /** New file (`path` in `tree`) to which the output is written. */
   readonly into?: { readonly tree: string; readonly path: string; readonly sizeBytes: number }
-  /** Maximum length of binary output. Undefined: the output is text. */
+  /** Maximum bytes of binary output. Undefined: the output is text. */
   readonly binaryBytes?: number
 }
 
 export interface ResticOptions {
-  /** Directory in which each command gets a working directory, which contains keys. */
+  /** Directory in which each command gets a working directory. Working directories contain keys. */
   readonly directory: string
   /** Time in ms for which a target may fail before the run is ended. */
   readonly patienceMs: number
-  /** Memory limit of a run, because a malicious target may send data without end. */
+  /** Memory limit of a run in bytes, because a malicious target may send data without end. */
   readonly memoryBytes: number
   readonly log: Logger
 }
@@ -39,7 +39,7 @@ export interface ResticOptions {
 /** Timeout in ms of commands that transfer little data. */
 const askTimeoutMs = 180_000
 
-/** Runs a command with low priority. If memory runs out, the kernel kills it before any guest (choom(1), nice(1)). */
+/** Runs a command with low priority. If memory runs out, the kernel kills it first, not guests (choom(1), nice(1)). */
 const modestly = ['choom', '-n', '1000', '--', 'nice', '-n', '10']
 
 interface At {
@@ -69,7 +69,7 @@ export class Restic {
     }
   }
 
-  /** @throws {BerthError} the reason why the target failed (`plan-failure.ts`), or the signal's reason when aborted */
+  /** @throws {BerthError} the reason why the target failed (`plan-failure.ts`), or the reason of the aborted signal */
   async run(command: ResticCommand): Promise<RunResult> {
     const { signal } = this.at.watch
     signal.throwIfAborted()

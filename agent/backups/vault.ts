@@ -1,11 +1,11 @@
 import type { BackupTarget } from '../../proto/gen/berth/agent/v1/backup.js'
 import { open, seal } from '../../shared/sealing.js'
 
-/** Encrypts backup targets before they are stored. Decryption needs the same `context`, such as a guest's uuid. */
+/** Encrypts backup targets for storage. To decrypt one, the same `context` is needed, for example a guest's uuid. */
 export class TargetVault {
   constructor(private readonly key: Buffer) {}
 
-  /** @param context id for which the target is stored, such as a guest's uuid; `open` requires the same id */
+  /** @param context id for which the target is stored, for example a guest's uuid; `open` needs the same id */
   seal(context: string, target: BackupTarget): string {
     return seal(this.key, JSON.stringify(target), aboutOf(context))
   }

@@ -8,7 +8,7 @@ export const networkSchema = Type.Object(
     bridge: Type.String({ default: 'berth0', pattern: '^[a-z][a-z0-9-]{0,14}$' }),
     /** Name of Berth's nft table, which exists once for each address family. */
     table: Type.String({ default: 'berth', pattern: '^[a-z][a-z0-9_]{0,30}$' }),
-    /** Prefix of guests' host-side interfaces. The guest's id follows it. */
+    /** Prefix of the names of guests' host-side interfaces. The guest's id follows the prefix. */
     interface_prefix: Type.String({ default: 'bt', pattern: '^[a-z]{1,4}$' }),
     /** Private network of guests. Its first host address belongs to the bridge, the guests' default gateway. */
     subnet: Type.String({ default: '10.64.0.0/16', pattern: ipv4Cidr }),

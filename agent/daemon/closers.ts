@@ -6,7 +6,7 @@ export class Closers {
     this.#list.push(close)
   }
 
-  /** @throws {AggregateError} that contains all failures */
+  /** @throws {AggregateError} with all failures */
   async run(): Promise<void> {
     const failures: unknown[] = []
     for (const close of this.#list.splice(0).reverse()) {

@@ -75,8 +75,8 @@ export interface Daemon {
 }
 
 /**
- * Starts the agent in this order: the host (pool and network), operations that an earlier run left unfinished, all guests
- * that should be running, and the gRPC server.
+ * Starts the agent: prepares the host (pool and network), resumes unfinished operations, starts all guests that should
+ * be running, and then the gRPC server.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)
@@ -145,7 +145,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   reconciler.listen()
   engine.recover()
   if (!engine.busy(swapSubject)) await ensureSwap(host.swap, context.log)
-  await policy.look() // before guests start, because some may have expired
+  await policy.look() // guests that have expired must not be started
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
   policy.start(config.traffic.interval_seconds * 1000)
@@ -154,14 +154,14 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   for (const templateId of config.images.prefetch) prefetch(domain, templateId)
 }
 
-/** Finds out on which processors running guests run, so that the guests stay on these processors. */
+/** Finds out which processors each running guest uses, so that guests stay on their processors. */
 async function adoptProcessors({ machines, store }: Pick<GuestContext, 'machines' | 'store'>): Promise<void> {
   for (const driver of machines.drivers) machines.processors.adopt(await driver.readProcessors(), store.list())
 }
 
 /**
- * Returns periodic tasks. Some limit the size of the agent's database. Others retry work that failed at the start for a
- * temporary reason, such as a missing network.
+ * Returns periodic tasks. Some limit the size of the journal. Others retry work that failed at the start for a
+ * temporary reason, for example a missing network.
  */
 function upkeepOf(host: Host, domain: Domain, config: AgentConfig): PeriodicTaskTable {
   const { abuse, context, engine, changes } = domain

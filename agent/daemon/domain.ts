@@ -43,7 +43,7 @@ import { TrafficStore } from '../traffic/traffic-store.js'
 import type { Closers } from './closers.js'
 import type { Host } from './host.js'
 
-/** The agent's database and all parts of the agent that work on it. */
+/** The journal and all parts of the agent that use it. */
 export interface Domain {
   readonly abuse: AbuseWatch
   readonly arrivals: Arrivals
@@ -142,7 +142,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     engine,
     onObserved: (observed) => sampler.observed(observed),
     repairStorage: (limitBytes) => {
-      // Runs in the background: subvolumes are deleted one by one, and a guest may have created many.
+      // Runs in the background, because subvolumes are deleted one by one, and a guest may have created many.
       void host.volumes
         .sweep()
         .catch((err: unknown) => log.warn({ err }, 'emptying the trash of the storage pool failed'))

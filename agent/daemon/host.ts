@@ -42,13 +42,13 @@ import { recordKernelSettings } from './kernel-record.js'
 const mib = 1024 * 1024
 const gib = 1024 * mib
 
-/** The parts of the agent's database that the network needs. */
+/** The parts of the journal that the network needs. */
 export type NetworkParts = Pick<AddressBookOptions, 'db' | 'assignInside'>
 
 /** The methods of `Volumes` (agent/storage/volumes.ts) that the agent's logic (`Domain`) needs. */
 export type HostVolumes = GuestVolumes & Pick<Volumes, 'sweep' | 'ensureLimits'>
 
-/** A host that is prepared for guests. No part of it uses the agent's database. */
+/** A host that is prepared for guests. No part of it uses the journal. */
 export interface Host {
   readonly volumes: HostVolumes
   readonly transfers: GuestTransfers
@@ -157,8 +157,8 @@ function openImages(config: AgentConfig, pool: Pool, trash: Trash): PoolImages {
 }
 
 /**
- * Checks that only guests' interfaces have the interface prefix, because packets that bypass the bridge are dropped on
- * all interfaces with this prefix.
+ * Checks that only guests' interfaces have the interface prefix. Packets that bypass the bridge are dropped on all
+ * interfaces with this prefix.
  * @throws {BerthError} `invalid_field` if the bridge or a hardware interface has such a name
  */
 export function checkInterfacePrefix({ interface_prefix: prefix, bridge }: AgentConfig['network']): void {

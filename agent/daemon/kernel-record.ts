@@ -19,12 +19,13 @@ import {
   type KernelUser,
 } from './plan-kernel-record.js'
 
-/** File with the record of all agents on a machine, in all network namespaces, because they share the kernel. */
+/** File with the record of all agents on a host, in all network namespaces, because they share the kernel. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records the values that kernel settings have before the agent changes them: now for limits that `ensureHostLimits`
- * will raise, later for each network setting. Settings of the bridge are not recorded: they disappear with it.
+ * Records the values of kernel settings before the agent changes them: now those of limits that `ensureHostLimits` will
+ * raise, later those of network settings. Settings of the bridge are not recorded, because they disappear with the
+ * bridge.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()
@@ -55,7 +56,7 @@ async function release(file: string, user: KernelUser, isUnused: (path: string) 
   return done
 }
 
-/** Restores one value, unless another program has changed it. @returns whether it was restored */
+/** Restores one value, unless another program has changed it. @returns true if it was restored */
 async function putBack({ path, before, value }: SysctlChange): Promise<boolean> {
   if (findSysctl(path) !== value || before === value) return false
   try {
@@ -67,7 +68,7 @@ async function putBack({ path, before, value }: SysctlChange): Promise<boolean> 
   return true
 }
 
-/** Restores original values of kernel settings. Leaves out those that other programs changed or other agents need. */
+/** Restores original values of kernel settings. Skips settings that other programs changed or other agents need. */
 export async function restoreKernelSettings(stateDir: string, log: Logger, file = kernelRecordFile): Promise<void> {
   const user = { stateDir, netns: readNetworkNamespace() }
   const { record, restore } = planLeave(await readRecord(file), user, existsSync)
@@ -92,7 +93,7 @@ function writeRecord(file: string, record: KernelRecord): Promise<void> {
   return writeFileAtomic(file, `${JSON.stringify(record, null, 2)}\n`, 0o644)
 }
 
-/** Reads the record. An unreadable one counts as missing, because it must not prevent the agent's start. */
+/** Reads the record. A damaged record counts as missing, because it must not prevent the agent's start. */
 async function readRecord(file: string): Promise<KernelRecord> {
   const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
   try {

@@ -1,9 +1,9 @@
 import { planSysctls } from '../drivers/drivers.js'
 import type { SysctlChange } from '../host/kernel/sysctl-change.js'
 
-/** Kernel settings that the agents of this machine have changed, so that the last removed agent can restore them. */
+/** Kernel settings that the agents of this host have changed. The last agent that is removed restores them. */
 export interface KernelRecord {
-  /** The kernel's boot id: after a reboot, the record's values are outdated, since the kernel reset the settings. */
+  /** The kernel's boot id. After a reboot, the record's values are outdated: the kernel has reset the settings. */
   readonly boot: string
   /** Network namespaces of the agents that need the settings, by state directory. 0: not known after a reboot. */
   readonly users: Readonly<Record<string, number>>
@@ -38,7 +38,7 @@ export function planSettingChange(
   }
 }
 
-/** After a reboot, keeps only the list of agents: the kernel reset all settings, and namespaces have new numbers. */
+/** Removes everything except the list of agents after a reboot: settings are reset, and namespaces have new numbers. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {
@@ -53,7 +53,7 @@ export function planUser(record: KernelRecord, { stateDir, netns }: KernelUser):
   return { ...record, users: { ...record.users, [stateDir]: netns } }
 }
 
-/** Plans the changes that raise the host's limits, including limits that are missing in `has`. */
+/** Plans the changes that raise the host's limits. Limits that are missing in `has` are also raised. */
 export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[] {
   const dotted = new Map([...has].map(([path, value]) => [path.replaceAll('/', '.'), value]))
   return planSysctls(dotted).map(({ name, value }) => {
@@ -65,17 +65,15 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 interface Leave {
   /** The remaining record. Undefined: no agent is left. */
   readonly record: KernelRecord | undefined
-  /**
-   * Settings to restore, the last change first. Callers skip those that another program has changed after the agent.
-   */
+  /** Settings to restore, the last change first. Callers skip settings that another program has changed since. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
  * Plans which settings an agent restores when it is removed: network settings if no other agent uses its network
- * namespace, and host-wide settings if the machine has no other agent. Changes are undone in reverse order, so that
+ * namespace, and host-wide settings if the host has no other agent. Changes are undone in reverse order, so that
  * `accept_ra` stays 2 until forwarding is off (see `planIpv6Settings`).
- * @param isThere whether another agent's state directory still exists
+ * @param isThere true if the state directory of another agent still exists
  */
 export function planLeave(
   record: KernelRecord,
@@ -105,8 +103,8 @@ interface Release {
 }
 
 /**
- * Plans which settings a running agent restores: those of its network namespace that it no longer needs. It restores
- * nothing if another agent may use the namespace, since the record does not show which settings that agent needs.
+ * Plans which settings a running agent restores: those of its network namespace that it no longer needs. Restores
+ * nothing if another agent may use the namespace, because the record does not show which settings that agent needs.
  */
 export function planRelease(
   record: KernelRecord,

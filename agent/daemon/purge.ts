@@ -16,10 +16,10 @@ import { restoreKernelSettings } from './kernel-record.js'
 
 /**
  * Removes everything that an agent with this configuration has created: guests, rules, bridge, pool, swap file and
- * database. It does not need the database, so it also works after a crash. After a failure it continues, but it leaves
- * rules, pool and files if a guest may still exist.
+ * journal. Does not need the journal, so that it also works after a crash. Continues after a failure, but keeps rules,
+ * pool and files as long as a guest may exist.
  * @throws {BerthError} `already_running` while the agent runs
- * @throws {AggregateError} that contains all failures
+ * @throws {AggregateError} with all failures
  */
 export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   const unlock = lockState(join(config.state_dir, 'lock.db'))
@@ -43,7 +43,7 @@ export async function purge(config: AgentConfig, log: Logger): Promise<void> {
   throw new AggregateError(failures, failures.map(describeError).join('; '))
 }
 
-/** Runs one part of the purge and collects its failure. @returns whether the part succeeded */
+/** Runs one part of the purge and collects its failure. @returns true if the part succeeded */
 async function attempt(failures: unknown[], what: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work()

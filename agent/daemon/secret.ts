@@ -19,7 +19,7 @@ export async function openSecret(path: string, store: GuestStore): Promise<Buffe
   return key
 }
 
-/** Compares the key with its digest in the database, because a damaged key can look like a valid one. */
+/** Compares the key with its digest in the journal, because a damaged key can look like a valid one. */
 function checkSameSecret(db: Database, path: string, key: Buffer): void {
   const setting = 'secret_digest'
   const digest = createHash('sha256').update(key).digest('hex')

@@ -6,9 +6,10 @@ import { isMachineStopping } from '../host/process/init-system.js'
 import { lockState } from '../state/lock.js'
 
 /**
- * Shuts down all running guests, each within its driver's `stop_timeout_seconds`. Does not change the database, so that
+ * Shuts down all running guests, each within its driver's `stop_timeout_seconds`. Does not change the journal, so that
  * the agent starts the same guests after the boot.
- * @throws {BerthError} `already_running` while the agent runs, which would report that the guests ended by themselves
+ * @throws {BerthError} `already_running` while the agent runs, because it would report that the guests ended by
+ * themselves
  * @throws the first failure of a guest, after all others have ended
  */
 export async function stopGuests(config: AgentConfig, log: Logger): Promise<void> {
@@ -21,7 +22,7 @@ export async function stopGuests(config: AgentConfig, log: Logger): Promise<void
   log.info('guests are shut down')
 }
 
-/** Runs `stopGuests` only if the machine is shutting down, because systemd may stop a unit for other reasons, too. */
+/** Runs `stopGuests` only if the host is shutting down, because systemd may also stop the unit for other reasons. */
 export async function stopGuestsWithMachine(config: AgentConfig, log: Logger): Promise<void> {
   if (await isMachineStopping()) return stopGuests(config, log)
   log.info('the machine keeps running, and so do its guests')

@@ -3,7 +3,7 @@ import { BerthError } from '../../shared/errors.js'
 import { fingerprintOf } from '../../shared/identity.js'
 import { getIdentity, replaceIdentity, type AgentIdentity } from './identity.js'
 
-/** During a rotation there are two. More are possible if rotations were canceled while the host was offline. */
+/** Maximum number of trusted CAs. A rotation needs two; canceled rotations while the host is offline may add more. */
 const mostAuthorities = 4
 
 /**

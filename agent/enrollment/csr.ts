@@ -2,9 +2,7 @@ import 'reflect-metadata'
 import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509'
 import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
 
-/*
- * This module is loaded only when a certificate is requested, once in several weeks: its libraries take 5 MB of memory.
- */
+/* This module needs libraries of 5 MB. It is loaded only to request a certificate, once in several weeks. */
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 

@@ -7,8 +7,8 @@ import { writeFileAtomic } from '../../shared/files.js'
 import { readCertificateIdentity } from '../../shared/identity.js'
 
 /*
- * The agent's identity consists of private key (PKCS #8), certificate and CA certificates, in PEM. They are in one file,
- * so that one rename changes all of them. The first CA has issued the certificate. Further ones are trusted, too, while
+ * The agent's identity consists of private key (PKCS #8), certificate and CA certificates, in PEM. They are in one
+ * file, so that one rename changes all of them. The first CA has issued the certificate. Further CAs are trusted while
  * the fleet changes to another CA. Earlier versions of the agent read only the first CA.
  */
 
@@ -110,14 +110,14 @@ export interface IdentityParts {
   readonly otherAuthorities?: readonly string[]
 }
 
-/** Writes an identity whose parts belong together. @throws {BerthError} `bad_identity` if they do not */
+/** Writes an identity. @throws {BerthError} `bad_identity` if its parts do not belong together */
 export async function writeIdentity(identityDir: string, parts: IdentityParts): Promise<AgentIdentity> {
   const identity = await replaceIdentity(identityDir, parts)
   await rm(identityPaths(identityDir).pendingKey, { force: true })
   return identity
 }
 
-/** Like `writeIdentity`, but does not end a renewal in progress. */
+/** Like `writeIdentity`, but keeps the key of a renewal in progress. */
 export async function replaceIdentity(identityDir: string, parts: IdentityParts): Promise<AgentIdentity> {
   const { privateKeyPem, certificatePem, caPem, otherAuthorities = [] } = parts
   const lines = [privateKeyPem, certificatePem, caPem, ...otherAuthorities].map((part) => `${part.trim()}\n`)

@@ -5,7 +5,7 @@ import { askJoinEndpoint } from '../../shared/join-client.js'
 import { joinPath, parseJoinToken, type JoinRequest } from '../../shared/join-token.js'
 import { writeIdentity, type AgentIdentity } from './identity.js'
 
-/** Returns the token. If the argument is `-`, reads it from the stream: arguments are visible in process lists. */
+/** Returns the token. `-`: reads it from the stream instead, because process lists show arguments to all users. */
 export async function readJoinToken(argument: string, input: Readable): Promise<string> {
   return argument === '-' ? (await text(input)).trim() : argument
 }
@@ -28,12 +28,12 @@ export async function joinGateway(token: string, identityDir: string, port?: num
   const { host_id: hostId, certificate, authorities } = fields
   if (typeof certificate !== 'string' || hostId !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another host')
-  // The CA of the certificate is the one whose fingerprint was checked. The one from the answer is not used.
+  // The CA whose fingerprint was checked is stored. The CA in the answer is not used.
   const parts = { privateKeyPem, certificatePem: certificate, caPem }
   return writeIdentity(identityDir, { ...parts, otherAuthorities: otherAuthorities(authorities, caPem) })
 }
 
-/** CAs that gateways and hosts of the fleet have besides the checked one, while the fleet changes to another CA. */
+/** Returns other CAs of the fleet's gateways and hosts. They exist while the fleet changes to another CA. */
 function otherAuthorities(answer: unknown, caPem: string): string[] {
   const list: readonly unknown[] = Array.isArray(answer) ? answer : []
   return list.filter((pem): pem is string => typeof pem === 'string' && pem !== caPem)

@@ -43,7 +43,7 @@ export async function installCertificate(identityDir: string, certificatePem: st
   })
 }
 
-/** Returns the trusted CA that has issued the certificate. */
+/** Returns the trusted CA, in PEM, that has issued the certificate. */
 function issuerOf(certificate: X509Certificate, { authorities }: AgentIdentity): string {
   const issuer = authorities.find((pem) => certificate.verify(new X509Certificate(pem).publicKey))
   if (issuer !== undefined) return issuer
@@ -64,7 +64,7 @@ function parseCertificate(pem: string): X509Certificate {
   }
 }
 
-/** Reads the pending key. Ignores a damaged one, because no certificate was installed for it. */
+/** Reads the pending key. Ignores a damaged key, because no certificate was installed for it. */
 async function findPendingKey(path: string): Promise<string | undefined> {
   try {
     const pem = await readFile(path, 'utf8')

@@ -32,7 +32,7 @@ export interface HistoryParts {
   readonly sampleGuest: (uuid: string) => HistorySample
   readonly sampleHost: () => HistorySample
   readonly hostProcessors: number
-  /** Time in ms after which collected minutes are written. A crash loses the minutes that are not written yet. */
+  /** Time in ms between two writes of recorded minutes. A crash loses the minutes that are not written yet. */
   readonly writeEveryMs: number
   readonly log: Logger
   readonly now: () => number
@@ -41,7 +41,7 @@ export interface HistoryParts {
 export type HistoryReader = Pick<UsageHistory, 'readGuest' | 'readHost'>
 
 const minuteMs = 60_000
-/** Maximum number of minutes of a series that wait in memory while the disk is full. */
+/** Maximum number of minutes of a series that are kept in memory while the disk is full. */
 const mostPending = 120
 /** Number of series that are read or written in one turn of the event loop. */
 const seriesInTurn = 5
@@ -53,7 +53,7 @@ const seriesInTurn = 5
 export class UsageHistory {
   readonly #before = new Map<string, Reading>()
   readonly #pending = new Map<string, Point[]>()
-  /** For each series: number of the hour (since 1970) in which its ended hours and days were last aggregated. */
+  /** For each series: number of the hour (since 1970) up to which hours and days were aggregated. */
   readonly #rolled = new Map<string, number>()
   readonly #unlisten: () => void
   #recorded = 0
@@ -94,7 +94,7 @@ export class UsageHistory {
     await this.#write(this.parts.now())
   }
 
-  /** Reads the counters at the start of recording. The first recorded minute is the difference to these readings. */
+  /** Reads the counters at the start. The first recorded minute is the difference to these readings. */
   look(): void {
     const { store, sampleGuest, sampleHost } = this.parts
     this.#note(hostSeries, sampleHost())
@@ -137,7 +137,7 @@ export class UsageHistory {
     const { store, sampleGuest, sampleHost, hostProcessors, writeEveryMs } = this.parts
     const nowMs = this.parts.now()
     const index = indexAt(tiers.day, nowMs) - 1
-    // A timer may fire slightly early. Without this check, two readings could be only milliseconds apart.
+    // A timer may fire slightly early. This check prevents two readings within milliseconds.
     if (index === this.#recorded) return
     this.#recorded = index
     this.#gather(hostSeries, index, sampleHost(), hostProcessors)
@@ -164,7 +164,7 @@ export class UsageHistory {
     const failures: unknown[] = []
     for (const [count, [key, points]] of [...this.#pending].entries()) {
       if (count % seriesInTurn === 0) await nextTurn()
-      if (key !== hostSeries && !this.parts.store.find(key)) continue // the guest was deleted meanwhile
+      if (key !== hostSeries && !this.parts.store.find(key)) continue // the guest has been deleted
       try {
         this.#writeSeries(key, points, nowMs)
         this.#pending.delete(key)

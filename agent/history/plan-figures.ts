@@ -15,7 +15,7 @@ export interface Reading {
 }
 
 /**
- * Minimum and maximum time in ms between two readings. Outside this range, the figures would not represent a minute,
+ * Minimum and maximum time in ms between two readings. With other times, the figures would not represent a minute,
  * because counters advance in steps.
  */
 const [shortestMs, longestMs] = [1000, 120_000]
@@ -23,7 +23,7 @@ const [shortestMs, longestMs] = [1000, 120_000]
 /**
  * Computes the usage between two readings.
  * @param of.processors number of processors of the guest or the host
- * @param of.diskBytes undefined: unknown
+ * @param of.diskBytes disk usage in bytes; undefined: unknown
  */
 export function planFigures(
   before: Reading | undefined,

@@ -18,7 +18,7 @@ export interface Tier {
   readonly stepSeconds: number
   /** Number of minutes, hours or days that the ring stores. A new one replaces the oldest one. */
   readonly size: number
-  /** Offset in bytes of this ring of records in the series file. */
+  /** Offset in bytes of this ring in the series file. */
   readonly offset: number
 }
 
@@ -124,10 +124,10 @@ function rollUp(series: Buffer, range: Coarse, index: number): Figures | undefin
 }
 
 /**
- * Aggregates the hours or days that are missing in the file, if it still has the minutes or hours for them. Call this
+ * Aggregates the hours or days that are missing in the file, if the file still has their minutes or hours. Call this
  * for hours first, because days are aggregated from hours.
  * @param steps.from index of the first hour or day to check; the file has all earlier ones
- * @param steps.end index after the last one to check
+ * @param steps.end index after the last hour or day to check
  */
 export function planRollUp(series: Buffer, range: Coarse, { from, end }: { from: number; end: number }): Point[] {
   const back = Math.floor(tiers[finer[range]].size / partsOf(range))
@@ -154,7 +154,7 @@ export interface History {
 
 const unknown = figuresOf({})
 
-/** Returns the history from the first step with data to the present hour or day, or to the last ended minute. */
+/** Returns the history from the first step with data to the present hour or day, or to the last complete minute. */
 export function planHistory(series: Buffer, range: Range, nowMs: number): History {
   const tier = tiers[range]
   const end = indexAt(tier, nowMs) + (range === 'day' ? 0 : 1)
@@ -170,8 +170,8 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Completes a copy of the series file: adds hours and days that have ended but are not written yet, and the present
- * hour and day. Each added hour or day replaces the oldest one in its ring, which no longer belongs to the range.
+ * Adds hours and days to a copy of the series file: those that have ended but are not written yet, and the present
+ * ones. Each replaces the oldest one in its ring, which no longer belongs to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {

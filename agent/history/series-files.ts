@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { seriesBytes, type SeriesWrite } from './plan-series.js'
 
 /*
- * This module reads and writes the series files of guests and the host. Calls are synchronous: the page cache serves
- * them in about 10 µs, and the thread pool would take several times as long.
+ * This module reads and writes the series files of guests and the host. Calls are synchronous, because the page cache
+ * serves them in about 10 µs. The thread pool would take several times as long.
  */
 
 /** Key of the host's own series. The key of a guest's series is its uuid. */

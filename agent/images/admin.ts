@@ -20,7 +20,7 @@ export class ImageAdmin {
   }
 
   /**
-   * Cancels a queued or running download, and removes what was downloaded.
+   * Cancels a queued or running download, and removes the downloaded data.
    * @returns the id of the download's operation
    * @throws {BerthError} `not_found`; `image_in_use` if a guest waits for the image; `invalid_state` without a download
    */
@@ -35,8 +35,8 @@ export class ImageAdmin {
   }
 
   /**
-   * Deletes an image. Its template stays, and guests that were created from it are not affected.
-   * @returns whether the image existed
+   * Deletes an image, but not its template. Guests that were created from the image are not affected.
+   * @returns true if the image existed
    * @throws {BerthError} `not_found`, `task_running`, `image_in_use`
    */
   async delete(id: string): Promise<boolean> {
@@ -71,7 +71,7 @@ export class ImageAdmin {
   async removeCustom(id: string): Promise<void> {
     if (!this.#images.get(id).custom) throw conflict('invalid_state', 'only custom images can be removed')
     this.#checkIdle(id)
-    this.#images.store.forget(id) // deletes the record first: after a crash, the agent's next start removes the files
+    this.#images.store.forget(id) // deletes the record first, so that after a crash, the agent's next start removes the files
     await this.#images.removeFiles(id)
   }
 

@@ -2,7 +2,7 @@ import { chmod, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ContentStep } from './content.js'
 
-/** Applies steps to a tree, which must be built from signed packages in a directory that only root can enter. */
+/** Applies steps to a tree. The tree must consist of signed packages, in a directory that only root can enter. */
 export async function applyContent(root: string, steps: readonly ContentStep[]): Promise<void> {
   for (const step of steps) await applyStep(root, step)
 }
@@ -25,7 +25,7 @@ async function applyStep(root: string, step: ContentStep): Promise<void> {
   }
 }
 
-/** Creates a directory with mode 0755, regardless of the agent's umask. An existing one stays unchanged. */
+/** Creates a directory with mode 0755, regardless of the agent's umask. Does not change an existing directory. */
 async function ensureDirectory(path: string): Promise<void> {
   const made = await mkdir(path, { recursive: true })
   if (made !== undefined) await chmod(made, 0o755)

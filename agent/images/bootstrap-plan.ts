@@ -5,7 +5,7 @@ import type { SourceLines } from './mirror.js'
 
 /**
  * Plans the command that installs Debian in `target`. It runs in a separate process namespace whose first process dies
- * with unshare(1). So a kill of the started process also ends mmdebstrap, apt and dpkg.
+ * with unshare(1). If the started process is killed, mmdebstrap, apt and dpkg therefore end, too.
  */
 export function planBootstrap(entry: Recipe, target: string, sources: SourceLines): string[] {
   return [
@@ -22,7 +22,7 @@ export function planBootstrap(entry: Recipe, target: string, sources: SourceLine
     `--architectures=${entry.arch}`,
     `--include=${packagesOf(entry).join(',')}`,
     ...hooksOf(entry),
-    // Trusts only Debian's keys, and not the further keys that the host's own apt trusts.
+    // Trusts only Debian's keys. The host's own apt may trust further keys.
     '--keyring=/usr/share/keyrings/debian-archive-keyring.gpg',
     '--dpkgopt=force-unsafe-io', // safe, because an unfinished tree is deleted after a power loss
     entry.suite,
@@ -45,7 +45,7 @@ function hooksOf({ virtualization }: Recipe): string[] {
   ])
 }
 
-/** Lines of mmdebstrap's output in their order. Each has the fraction of the total time that has passed then. */
+/** Lines of mmdebstrap's output in their order, each with the fraction of the total time that has passed by then. */
 const stages: readonly (readonly [pattern: RegExp, fraction: number, stage: string])[] = [
   [/^I: running apt-get update/, 0.02, 'reading package lists'],
   [/^I: downloading packages/, 0.12, 'downloading packages'],

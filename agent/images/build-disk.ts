@@ -17,8 +17,8 @@ import { writeDisk } from './disks/write-disk.js'
 const modulesOf = (tree: string): string => join(tree, 'usr/lib/grub/i386-pc')
 
 /**
- * Builds the disk of a virtual machine from Debian's packages, with a boot loader. It needs neither a loop device nor a
- * mount. On failure no image exists.
+ * Builds the disk of a virtual machine from Debian's packages, with a boot loader. Needs neither a loop device nor a
+ * mount. After a failure, no image exists.
  * @throws {BerthError} like `buildImage`, and `unsupported` on a host that is not amd64
  */
 export async function buildDisk(parts: BuildParts, recipe: Recipe, making: BuildContext): Promise<void> {
@@ -26,7 +26,7 @@ export async function buildDisk(parts: BuildParts, recipe: Recipe, making: Build
   making.report(0, 'asking the mirror')
   const sources = await findSources(recipe, parts.mirror, making.signal)
   await makeImage(parts, recipe.id, making, async (work) => {
-    // The tree is not part of the published image, so it is built in a separate directory. If building fails, this
+    // The tree is not part of the published image, so it is built in a separate directory. After a failure, this
     // directory is removed together with the image's directory.
     const place = join(scratchOf(work), 'build')
     const tree = join(place, 'tree')

@@ -15,7 +15,7 @@ export interface BuildParts extends PublishParts {
 const timeoutMs = 30 * 60_000
 
 /**
- * Builds a template's image from Debian's packages and publishes it, complete and read-only. On failure no image
+ * Builds a template's image from Debian's packages and publishes it, complete and read-only. After a failure, no image
  * exists.
  * @throws {BerthError} `mirror_unreachable`, `release_missing`, `image_signature`, `storage_full`,
  * `image_build_failed`; the signal's reason when aborted
@@ -29,7 +29,7 @@ export async function buildImage(parts: BuildParts, recipe: Recipe, making: Buil
   })
 }
 
-/** Runs the command that fills the tree. @param work path of the tree; temporary files are next to it */
+/** Runs the command that fills the tree. @param work path of the tree; temporary files are in a directory next to it */
 export async function bootstrap(
   work: string,
   command: readonly string[],

@@ -4,7 +4,7 @@ import type { FirmwareWish } from '../host/guest/firmware.js'
 export type ImageSource =
   /** Image that this host builds from packages of a Debian mirror. `suite` is Debian's name of the release. */
   | { readonly kind: 'built'; readonly suite: string }
-  /** Newest version of an image on the configured image server. All names are the server's. */
+  /** Newest version of an image on the configured image server. All names are those of the server. */
   | {
       readonly kind: 'simplestreams'
       readonly distro: string
@@ -16,7 +16,7 @@ export type ImageSource =
   /** An image file at any URL. `sha256` is hexadecimal. */
   | { readonly kind: 'url'; readonly url: string; readonly sha256: string }
 
-/** `iso`: a CD; `rescue`: a rescue system for virtual machines. Guests are created only from the other types. */
+/** `iso`: a CD; `rescue`: a rescue system for virtual machines. Guests are created only from `lxc` and `kvm`. */
 export type ImageType = 'lxc' | 'kvm' | 'iso' | 'rescue'
 
 /** A template for guests, and the source of its image. */
@@ -45,7 +45,7 @@ const debianArchitectures: Readonly<Record<string, string>> = {
 /** Debian's name of this host's architecture. */
 export const hostArch = debianArchitectures[arch()] ?? arch()
 
-/** An image of the image server: Berth's id and name, then the server's names of distribution and release. */
+/** An image of the image server: Berth's id and name, then distribution and release as the server names them. */
 type CatalogLine = readonly [id: string, name: string, distro: string, release: string]
 
 const offered: readonly CatalogLine[] = [
@@ -128,7 +128,7 @@ function container(from: CatalogLine): CatalogEntry {
   }
 }
 
-/** Returns the template of a virtual machine with the same system as a container. */
+/** Returns the template for a virtual machine with the same system as the given template for containers. */
 function builtDisk(from: CatalogLine): CatalogEntry {
   const [id, name, , suite] = from
   return {

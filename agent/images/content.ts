@@ -1,8 +1,8 @@
 import type { Recipe } from './catalog.js'
 
 /*
- * This module plans steps that turn plain Debian into an image. They remove data of the building machine, mask units
- * that cannot work in a container, and omit values that must be unique: each guest creates them at its first boot.
+ * This module plans steps that turn plain Debian into an image. They remove data of the host that built the image, and
+ * mask units that cannot work in a container. Values that must be unique are left to each guest's first boot.
  */
 
 /** One idempotent change of the tree. Paths are relative to its root. */
@@ -109,7 +109,7 @@ export function planSsh(): ContentStep[] {
   ]
 }
 
-/** Contains no RSA key: creating one takes longer than the rest of a boot, and clients since 2014 do not need it. */
+/** No RSA key: creating one takes longer than the rest of a boot, and clients since 2014 do not need it. */
 const sshdConfig = `PermitRootLogin yes
 PasswordAuthentication yes
 HostKey /etc/ssh/ssh_host_ed25519_key
@@ -117,7 +117,7 @@ HostKey /etc/ssh/ssh_host_ecdsa_key
 `
 
 /**
- * Returns a shell command that creates a host key if the file is missing or empty, as a power loss can leave it. The
+ * Returns a shell command that creates a host key if the file is missing or empty (for example after a power loss). The
  * key is created under another name and then renamed, so that it is never incomplete.
  */
 const makeKey = (type: string): string =>
@@ -142,14 +142,14 @@ function planUnits(): ContentStep[] {
     { op: 'remove', path: 'etc/systemd/system/multi-user.target.wants/e2scrub_reap.service' },
     link('etc/systemd/system/default.target', '/lib/systemd/system/multi-user.target'),
     file('etc/systemd/journald.conf.d/10-guest.conf', '[Journal]\nSystemMaxUse=32M\nRuntimeMaxUse=8M\n'),
-    // logind would take a tenth of the CPU time of a boot. Instead, D-Bus starts it when `loginctl` or `shutdown` needs
-    // it (docs/design/guest-image.md).
+    // Starting logind would take a tenth of the CPU time of a boot. D-Bus starts it later, when `loginctl` or
+    // `shutdown` needs it (docs/design/guest-image.md).
     link('etc/systemd/system/multi-user.target.wants/systemd-logind.service', '/dev/null'),
     file('etc/systemd/system/systemd-logind.service.d/10-guest.conf', logindConfig),
   ]
 }
 
-/** Turns off logind's sandbox: AppArmor denies guests the mounts for it, and each caller would wait 25 s for logind. */
+/** Turns off logind's sandbox. AppArmor denies guests the mounts for it, so each caller would wait 25 s for logind. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no
@@ -180,8 +180,8 @@ export function planApt({ suite }: Recipe): ContentStep[] {
 }
 
 /**
- * Plans files that must be written last. Because they are newer than /usr, a first boot does not run ldconfig, sysusers
- * and catalogs (systemd-update-done(8)).
+ * Plans files that must be written last. Because they are newer than /usr, a first boot does not run ldconfig and
+ * sysusers or rebuild catalogs (systemd-update-done(8)).
  */
 export function planUpToDate(): ContentStep[] {
   return ['etc/.updated', 'var/.updated'].flatMap((path) => [{ op: 'remove', path }, file(path, '')] as const)

@@ -25,7 +25,7 @@ type RemoteSource = Exclude<ImageSource, { kind: 'built' }>
 interface RemoteFile {
   readonly url: string
   readonly sha256: string
-  /** Size in bytes. 0: unknown. */
+  /** Size of the file in bytes. 0: unknown. */
   readonly sizeBytes: number
 }
 
@@ -34,7 +34,7 @@ const maxListBytes = 64 * 1024 ** 2
 /** Assumed ratio of an unpacked root filesystem's size to the size of its xz archive. */
 const unpackedRatio = 5
 
-/** Fractions of the total progress at the beginning and at the end of the download. Unpacking follows. */
+/** Fractions of the total progress at the beginning and at the end of the download. Unpacking takes the rest. */
 const downloadShare = { from: 0.02, to: 0.75 } as const
 
 /**
@@ -91,7 +91,7 @@ async function find(
   const base = parts.server.replace(/\/+$/, '')
   const order = { url: `${base}/streams/v1/images.json`, sha256: '', maxBytes: maxListBytes }
   const file = listOf(parts, id)
-  await discardDownload(file) // a resumed download could mix two versions of the list
+  await discardDownload(file) // a resumed download could combine two versions of the list
   try {
     await download({ ...order, file }, parts, () => undefined, signal)
     return findStreamItem(await readFile(file, 'utf8'), base, { ...source, arch })

@@ -4,16 +4,16 @@ import type { Changes } from '../state/changes.js'
 import { catalog, findCatalogEntry, type CatalogEntry } from './catalog.js'
 import type { DownloadProgress } from './sources/transfer.js'
 
-/** A template with the state of its image on this host. */
+/** A template, and the state of its image on this host. */
 export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadProgress {
   readonly source: CatalogEntry['source']['kind']
   readonly custom: boolean
   /** URL of a custom image. Empty for other images. */
   readonly url: string
   readonly sha256: string
-  /** True if the image is on this host. Otherwise the first use of the template creates the image. */
+  /** True if the image is on this host. If false, the first use of the template creates the image. */
   readonly available: boolean
-  /** Size of the image in bytes. 0 if it is not available. */
+  /** Size of the image in bytes. 0: the image is not available. */
   readonly sizeBytes: number
   /** True if no guest may be created from the template. */
   readonly disabled: boolean
@@ -21,15 +21,15 @@ export interface TemplateRecord extends Omit<CatalogEntry, 'source'>, DownloadPr
   readonly downloading: boolean
   /** Progress of the image's creation in per cent. */
   readonly progress: number
-  /** Reason why this host cannot use the template. Empty if it can. */
+  /** Reason why this host cannot use the template. Empty: the host can use it. */
   readonly unsupported: string
-  /** Error code of the last attempt to create the image. Empty if it succeeded. */
+  /** Error code of the last attempt to create the image. Empty: the attempt succeeded. */
   readonly failure: string
   readonly revision: number
 }
 
 export interface ImageState {
-  /** Size of the image in bytes. 0 if it does not exist. */
+  /** Size of the image in bytes. 0: the image does not exist. */
   readonly sizeBytes: number
   readonly builtAtMs: number
   readonly enabled: boolean
@@ -53,7 +53,7 @@ interface Row {
   ordered: number
   making: number
   failure: string
-  /** `CatalogEntry` of a custom image as JSON. Null: the template is from the catalogue. */
+  /** `CatalogEntry` of a custom image as JSON. Null: the template belongs to the catalogue. */
   definition: string | null
 }
 
@@ -65,7 +65,7 @@ const progressEveryMs = 500
 
 /**
  * Stores the table `images`, with a row for every template of the catalogue and every custom template. `built_at_ms` is
- * 0 if the template has no image. Watchers get the deletion of an image as a change of its row.
+ * 0 if the template has no image. Watchers are notified of a deleted image as a change of its row.
  */
 export class ImageStore {
   readonly #changes: Changes
@@ -74,11 +74,11 @@ export class ImageStore {
   readonly #custom: Statement<[], Row>
   readonly #write: Statement<[Record<string, unknown>]>
   readonly #progress = new Map<string, Progress>()
-  /** Last reported progress of each image. It reaches the database and watchers only at intervals (`#writes`). */
+  /** Last reported progress of each image. It reaches the journal and watchers only at intervals (`#writes`). */
   readonly #newest = new Map<string, Progress>()
   readonly #writes = new Map<string, Throttle>()
 
-  /** @param unsupported returns the reason why this host cannot use a template, or '' if it can */
+  /** @param unsupported returns the reason why this host cannot use a template, or '' if the host can use it */
   constructor(changes: Changes, unsupported: (entry: CatalogEntry) => string = () => '') {
     this.#changes = changes
     this.#unsupported = unsupported
@@ -134,13 +134,13 @@ export class ImageStore {
     writes.request()
   }
 
-  /** Notifies watchers of the progress, by a write of the image's row. Ignores a failed write: progress can be lost. */
+  /** Notifies watchers of the progress, by a write of the image's row. Ignores failures: progress may be lost. */
   #show(id: string): void {
     this.#progress.set(id, this.#newest.get(id) ?? noProgress)
     try {
       this.#put(id, this.state(id), this.#byId.get(id)?.definition ?? null)
     } catch {
-      // The state database rejects writes while the disk is full or the agent shuts down.
+      // The journal rejects writes while the disk is full or the agent shuts down.
     }
   }
 

@@ -104,7 +104,7 @@ export class Images {
   }
 
   /**
-   * Creates an image if it does not exist. Calls for one template share one attempt, which is aborted once all callers
+   * Creates an image if it does not exist. Calls for one template share one attempt, which is aborted when all callers
    * have aborted.
    * @throws {BerthError} `template_unknown`, `unsupported`, and the errors of the image's creation
    */
@@ -123,8 +123,8 @@ export class Images {
   }
 
   /**
-   * Undoes an attempt to create an image: removes its files, and also the image if it is complete. Removes nothing
-   * while other callers wait for the image, or while an unfinished operation needs it for a guest.
+   * Undoes an attempt to create an image: removes its files, and the image if it is complete. Removes nothing while
+   * other callers wait for the image, or while an unfinished operation needs it for a guest.
    */
   async takeBack(id: string): Promise<void> {
     if (this.#builds.has(id) || this.isUsed(id)) return
@@ -132,13 +132,13 @@ export class Images {
     if (await this.#parts.pool.has(id)) await this.remove(id)
   }
 
-  /** Removes an image and keeps its template. A caller that needs the image waits, and then creates it again. */
+  /** Removes an image and keeps its template. Callers that need the image wait for this, and then create it again. */
   async remove(id: string): Promise<void> {
     this.store.update(id, { sizeBytes: 0, builtAtMs: 0 })
     await this.removeFiles(id)
   }
 
-  /** Removes the files of an image that is no longer in the state database. */
+  /** Removes the files of an image that is no longer in the journal. */
   removeFiles(id: string): Promise<void> {
     return this.#removals.run(id, () => this.#parts.pool.remove(id))
   }
@@ -181,7 +181,7 @@ export class Images {
   }
 
   async #make(entry: CatalogEntry, report: Report, signal: AbortSignal): Promise<void> {
-    if (this.has(entry.id)) return // the previous build created the image after the caller's check
+    if (this.has(entry.id)) return // the previous build has created the image after the caller's check
     this.store.update(entry.id, { making: true, failure: '' })
     report(0, 'waiting for other images')
     const begin = performance.now()

@@ -11,7 +11,7 @@ export interface InstallParts extends PublishParts {
 }
 
 /**
- * Unpacks an archive of a root filesystem and publishes it as a read-only image. On failure no image exists.
+ * Unpacks an archive of a root filesystem and publishes it as a read-only image. After a failure, no image exists.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installArchive(
@@ -24,7 +24,7 @@ export async function installArchive(
   await makeImage(parts, id, making, async (work) => {
     await setLimit(work, bound)
     await unpackArchive({ archive, target: work, hostIdBase: parts.hostIdBase }, making.signal)
-    await setLimit(work, 0) // otherwise guests' clones of the image would inherit the limit
+    await setLimit(work, 0) // without this, guests' clones of the image would inherit the limit
     await adaptTree(work)
   })
 }

@@ -24,7 +24,7 @@ export const askedAbout = {
   files: ['etc/machine-id', 'var/lib/dbus/machine-id'],
 } as const
 
-/** Lines that precede those of the distribution, because sshd uses the first value it finds (sshd_config(5)). */
+/** Lines that must precede those of the distribution, because sshd uses the first value it finds (sshd_config(5)). */
 const sshdConfig = 'PermitRootLogin yes\nPasswordAuthentication yes\n'
 
 /** Makes network services ignore eth0, which the host configures. A DHCP client would remove its address. */
@@ -64,7 +64,7 @@ function planNetwork({ directories }: TreeFacts): RootChange[] {
 
 /**
  * Plans the reset of values that must be unique to each guest. Guests replace an empty machine-id (machine-id(5)) and
- * empty host keys (ssh-keygen(1), -A) by new ones.
+ * empty host keys (ssh-keygen(1), -A).
  */
 function planIdentity({ directories, files, hostKeys }: TreeFacts): RootChange[] {
   const units = ['ssh', 'sshd'].flatMap((unit) => [

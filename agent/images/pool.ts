@@ -20,15 +20,15 @@ export interface ImagePool {
   /** Removes the image. Guests that were created from it are not affected. */
   remove(id: string): Promise<void>
   discardFetched(id: string): Promise<void>
-  /** Removes the files of unfinished images. Must not be called while an image is being created. */
+  /** Removes the files of unfinished images. No image may be created at the same time. */
   sweep(kept: SweepRules): Promise<void>
 }
 
 /** Rules for the files that a sweep must keep. */
 export interface SweepRules {
-  /** True for an image whose download will be continued. Its downloaded files stay. */
+  /** True for an image whose download will be continued. Its downloaded files must be kept. */
   readonly isWanted: (id: string) => boolean
-  /** True if the template exists, in the catalogue or as a custom one. */
+  /** True if the template exists, either in the catalogue or as a custom template. */
   readonly isKnown: (id: string) => boolean
 }
 
@@ -76,7 +76,7 @@ export class PoolImages implements ImagePool {
   }
 }
 
-/** Downloads a file and creates an image from it. Then deletes the file, unless the download was aborted. */
+/** Downloads a file and creates an image from it. Deletes the file afterwards, unless the download was aborted. */
 export async function makeFetched(
   entry: CatalogEntry,
   parts: FetchParts,

@@ -22,7 +22,7 @@ export interface PublishParts {
 }
 
 /**
- * Creates an image and publishes it, complete and read-only. On failure no image exists.
+ * Creates an image and publishes it, complete and read-only. After a failure, no image exists.
  * @param fill writes the content into an empty subvolume
  * @throws {BerthError} `storage_full`, or the errors of `fill`; the signal's reason when aborted
  */
@@ -48,8 +48,8 @@ export async function makeImage(
 }
 
 /**
- * Syncs the whole image, makes it read-only and then renames it to its final name. A read-only subvolume can still be
- * renamed within its directory.
+ * Syncs the whole image, makes it read-only, and then renames it to its final name. The rename is possible because a
+ * read-only subvolume can be renamed within its directory.
  */
 export async function publishImage(pool: Pool, work: string, id: string): Promise<void> {
   if (!(await lstat(work)).isDirectory()) throw new Error(`${work} is not a directory`)
@@ -64,7 +64,7 @@ async function discardWork({ trash }: PublishParts, work: string): Promise<void>
   if (await exists(work)) await trash.discard(work)
 }
 
-/** Removes the unfinished images of agents that died. Must not be called while an image is created. */
+/** Removes the unfinished images of agents that were killed. No image may be created at the same time. */
 export async function sweepWork(parts: PublishParts): Promise<void> {
   const left = (await readdir(parts.pool.images)).filter((name) => name.startsWith('.'))
   for (const name of left.filter((name) => !name.endsWith(scratchSuffix)))

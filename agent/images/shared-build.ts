@@ -2,7 +2,7 @@ import type { Report } from './publish.js'
 
 /**
  * A single flight that can be aborted: several callers wait for one build of an image. A caller stops waiting when its
- * signal is aborted. Once the last caller has stopped waiting, the build is aborted.
+ * signal is aborted. When no caller is waiting any more, the build is aborted.
  */
 export class SharedBuild {
   readonly #abort = new AbortController()
@@ -15,7 +15,7 @@ export class SharedBuild {
       this.#last = progress
       for (const report of this.#reports) report(...progress)
     }, this.#abort.signal)
-    this.#result.catch(() => undefined) // `join` reports a failure to the callers that still wait
+    this.#result.catch(() => undefined) // `join` passes a failure to the callers that are still waiting
   }
 
   get abandoned(): boolean {

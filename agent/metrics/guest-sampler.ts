@@ -50,7 +50,7 @@ export class GuestSampler {
   #pids = new Map<string, number>()
   #disk = new Map<string, number>()
   #diskAtMs = 0
-  /** Disk usages that `freshUsage` has read since the last read of all disks, by uuid. */
+  /** Disk usages that `freshUsage` has read since all disks were last read, by uuid. */
   #fresh = new Map<string, { readonly atMs: number; readonly read: Promise<number | undefined> }>()
   #timer: NodeJS.Timeout | undefined
   readonly #sampling = new Coalescer(() => this.#sampleAll())
@@ -73,7 +73,7 @@ export class GuestSampler {
     this.#onMemoryKills = listener
   }
 
-  /** Updates the list of running guests after the host was compared with the database. Samples new guests at once. */
+  /** Updates the list of running guests after the host was compared with the journal. Samples new guests at once. */
   observed(observed: readonly ObservedGuest[]): void {
     const running = observed.flatMap((o) => (o.state === 'running' && o.pid ? [[o.uuid, o.pid] as const] : []))
     this.#pids = new Map(running)
@@ -105,7 +105,7 @@ export class GuestSampler {
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
       this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'reading a disk failed')
-      return undefined // callers then use the last known disk usage
+      return undefined // undefined makes callers use the last known disk usage
     }
   }
 
@@ -139,7 +139,7 @@ export class GuestSampler {
     for (const [uuid, pid] of this.#pids) {
       const record = this.context.store.find(uuid)
       if (record) await this.#sampleGuest(record, pid)
-      // Drivers read kernel files synchronously, so other requests get a turn between two guests.
+      // Drivers read kernel files synchronously. Other requests are therefore served between two guests.
       await nextTurn()
     }
   }
@@ -160,10 +160,10 @@ export class GuestSampler {
       const usage = usageOf(record, sample, last?.pid === pid ? last : undefined, this.context.now())
       this.#last.set(record.uuid, { pid, sample, usage })
       const kills = (sample.memoryKills ?? 0) - (last?.pid === pid ? (last.sample.memoryKills ?? 0) : 0)
-      // Ignores kills without an earlier sample of the process: they may have happened before this agent's start.
+      // Ignores kills if the process has no earlier sample, because they may have happened before the agent's start.
       if (last?.pid === pid && kills > 0) this.#onMemoryKills(record.uuid, kills)
     } catch (error) {
-      // The guest may just have ended. The agent notices this at its next comparison of the host with its database.
+      // The guest may just have ended. The agent notices this at its next comparison of the host with the journal.
       this.context.log.debug({ guest: record.uuid, reason: describeError(error) }, 'no measurement yet')
     }
   }

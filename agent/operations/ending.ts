@@ -3,7 +3,7 @@ import { isStorageFault, recordedError } from './retry.js'
 import type { JournaledOperation, OperationError, OperationStore } from './operation-store.js'
 import type { Clock, OperationDefinition, OperationOutcome } from './types.js'
 
-/** The end of an operation, as it is written to the state database. */
+/** The end of an operation, as it is written to the journal. */
 export interface OperationEnding {
   readonly definition: OperationDefinition<unknown> | undefined
   readonly operation: JournaledOperation
@@ -12,7 +12,7 @@ export interface OperationEnding {
   readonly reason?: OperationError
 }
 
-/** Outcome of operations whose action this version does not know. They fail, so they do not block their subject. */
+/** Outcome of operations whose action this version does not know. They fail, because they would block their subject. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent does not know the operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }
@@ -23,14 +23,14 @@ export function unreadableInput({ record }: JournaledOperation, why: string): Op
   return { status: 'failed', code: 'journal_damaged', message, undone: record.status === 'pending' }
 }
 
-/** Outcome of an operation that failed by an error in the engine or the state database rather than in a step. */
+/** Outcome of an operation that failed because of the engine or the journal instead of a step. */
 export function brokenOperation(error: unknown): OperationOutcome {
   return { status: 'failed', ...recordedError(error), undone: false }
 }
 
 const none: OperationError = { code: '', message: '' }
 
-/** Calls the definition's `settle` and writes the operation's end to the state database, in one transaction. */
+/** Calls the definition's `settle` and writes the operation's end to the journal, in one transaction. */
 export function commitEnd(store: OperationStore, clock: Clock, ending: OperationEnding): void {
   const { definition, operation, outcome } = ending
   const { id, subject } = operation.record
@@ -44,8 +44,8 @@ export function commitEnd(store: OperationStore, clock: Clock, ending: Operation
 /**
  * Records the end of an operation even if the definition's `settle` throws, which is a bug. Without the end, later
  * operations of the subject would wait forever. After such a bug, the operation counts as failed, and `settle` is
- * called again with the failure. If this throws, too, only the end is recorded.
- * @throws if the state database cannot be written now
+ * called again with the failure. If this call also throws, only the end is recorded.
+ * @throws if the journal cannot be written now
  */
 export function commitEndAnyway(
   store: OperationStore,

@@ -15,7 +15,7 @@ const dayMs = 86_400_000
 const prunedAtOnce = 200
 
 /**
- * Runs each operation of the state database once. Executes the operation's steps in order, undoes them on failure, and
+ * Runs each operation of the journal once. Executes the operation's steps in order, undoes them on failure, and
  * resumes after a crash.
  */
 export class OperationEngine {
@@ -37,12 +37,12 @@ export class OperationEngine {
     this.#scheduler = new Scheduler(options.parallel, (task) => this.#run(task))
     this.#clock = options.clock ?? systemClock
     this.#runner = this.#createRunner()
-    setMaxListeners(0, this.#shutdown.signal) // no limit, because each running step may add a listener
+    setMaxListeners(0, this.#shutdown.signal) // the number of listeners is unlimited, because each running step may add one
   }
 
   /**
-   * Continues unfinished operations. Operations that had begun come first and resume at their last step or undo.
-   * Pending operations follow in order of submission. Call it once, before the first `submit`.
+   * Continues unfinished operations. Operations that had begun come first, and resume at their last step or undo.
+   * Pending operations follow in the order of submission. Call this once, before the first `submit`.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() was called twice')
@@ -56,9 +56,9 @@ export class OperationEngine {
   }
 
   /**
-   * Writes an operation to the database and queues it. When this returns, the operation survives a power loss. A
-   * repeated id with the same request returns the recorded operation, whatever its outcome. This includes operations
-   * that were removed, until `forgetRemoved` forgets them.
+   * Writes an operation to the journal and queues it. When this returns, the operation survives a power loss. A
+   * repeated id with the same request returns the recorded operation, whatever its outcome. This includes removed
+   * operations, until `forgetRemoved` forgets them.
    * @throws {BerthError} `operation_conflict` if the id belongs to another request; `host_offline` before `recover` and
    * after `close`; the errors of `reserve`
    */
@@ -107,8 +107,8 @@ export class OperationEngine {
   }
 
   /**
-   * Removes operations that ended more than `keepDays` days ago. If more than `keep` ended ones are left, it removes
-   * the surplus, too. It works in batches, so that other work can run in between.
+   * Removes operations that ended more than `keepDays` days ago. If more than `keep` ended operations are left, also
+   * removes the surplus. Works in batches, so that other work can run between them.
    * @returns number of removed operations
    */
   async prune(keepDays: number, keep = Infinity): Promise<number> {
@@ -171,9 +171,10 @@ export class OperationEngine {
   }
 
   /**
-   * Aborts running steps and waits until they stop. Their operations stay recorded as running, and the agent's next
-   * start continues them.
-   * @returns whether all steps stopped in time
+   * Aborts running steps and waits until they stop. Their operations stay recorded as running. The agent's next start
+   * continues these operations.
+   * @param timeoutMs maximum waiting time in ms
+   * @returns true if all steps stopped in time
    */
   async close(timeoutMs = 10_000): Promise<boolean> {
     this.#shutdown.abort()
@@ -210,7 +211,7 @@ export class OperationEngine {
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
-    // The operation is queued after this transaction, so a rollback of an outer transaction must not remove it.
+    // The operation is queued after this transaction. A rollback of an outer transaction would remove only its record.
     if (changes.db.inTransaction) throw new Error('submit() was called inside a transaction')
     return changes.transaction(() => {
       order.reserve?.()
@@ -256,8 +257,8 @@ export class OperationEngine {
   }
 
   /**
-   * Stops handling an operation whose end cannot be written to the database. Waiting callers get the error. The agent's
-   * next start continues the operation.
+   * Stops handling an operation whose end cannot be written to the journal. Waiting callers get the error. After its
+   * next start, the agent continues the operation.
    */
   #abandon(task: Task, err: unknown): void {
     this.options.log.error(

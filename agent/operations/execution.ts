@@ -19,11 +19,11 @@ export interface ExecutionParts {
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger
-  /** Waits without occupying a slot for running operations. @throws {Interrupted} */
+  /** Waits for `ms` without occupying a slot for running operations. @throws {Interrupted} */
   readonly pause: (ms: number) => Promise<void>
   /** Waits for `work` without occupying a slot for running operations. */
   readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
-  /** Writes to the state database, and retries until this succeeds. @throws {Interrupted} */
+  /** Writes to the journal, and retries until this succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>
 }
 
@@ -60,7 +60,7 @@ export class Execution {
   }
 
   /**
-   * Stops the present step and undoes the operation. The cancellation is in the database before this method returns.
+   * Stops the present step and undoes the operation. Before this method returns, the cancellation is in the journal.
    * @returns false if the present step must not be stopped
    */
   cancel(): boolean {
@@ -118,7 +118,7 @@ export class Execution {
     })
   }
 
-  /** Undoes the steps in reverse order, beginning with the failed one, which may be partly done. */
+  /** Undoes the steps in reverse order, beginning with the failed step, which may be partly done. */
   async #undo(from: number, error: OperationError, repeated: boolean): Promise<OperationOutcome> {
     for (let index = from; index >= 0; index--) {
       const step = this.#step(index)
@@ -173,7 +173,7 @@ export class Execution {
     canceled: AbortSignal,
   ): StepContext<unknown> {
     const { log, yieldWhile } = this.parts
-    // `AbortSignal.any` registers a listener on the agent's signal forever. So only steps that can be canceled use it.
+    // `AbortSignal.any` registers a listener on the agent's signal forever. Therefore only cancelable steps use it.
     const signal = this.#cancelable ? AbortSignal.any([this.parts.signal, canceled]) : this.parts.signal
     return {
       operationId: this.#id,
@@ -199,7 +199,7 @@ export class Execution {
     }
   }
 
-  /** Writes to the state database. @throws {Interrupted} if the agent is shutting down, so that no new work begins */
+  /** Writes to the journal. @throws {Interrupted} if the agent is shutting down, so that no new work begins */
   async #journal(write: () => void): Promise<void> {
     if (this.parts.signal.aborted) throw new Interrupted()
     await this.parts.persist(write)

@@ -75,7 +75,7 @@ export interface OpenOperation {
 
 const none: OperationError = { code: '', message: '' }
 
-/** Stores operations in the state database. A write is on the disk when its method returns. Watchers are notified. */
+/** Stores operations in the journal. A write is on the disk when its method returns. Watchers are notified. */
 export class OperationStore {
   readonly removed: RemovedOperations
   readonly #byId: Statement<[string], OperationRow>
@@ -94,7 +94,7 @@ export class OperationStore {
     const { db } = changes
     this.removed = new RemovedOperations(db)
     this.#byId = db.prepare('SELECT * FROM operations WHERE id = ?')
-    // The rowid gives the order of submission. Times do not, since clocks can be set back.
+    // The rowid gives the order of submission. Times do not, because clocks can be set back.
     this.#since = db.prepare('SELECT * FROM operations WHERE revision > ? ORDER BY rowid DESC')
     this.#open = db.prepare(
       `SELECT id, action, subject_kind, subject_id, status FROM operations WHERE status IN ('pending', 'running')
@@ -221,8 +221,8 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before `endedBeforeMs`. If that is Infinity, it removes `limit` ended
-   * operations, first those of subjects with the most operations, the oldest of each.
+   * Removes at most `limit` operations that ended before `endedBeforeMs`. Infinity: removes `limit` ended operations of
+   * any age, first those of subjects with the most operations, the oldest of each subject first.
    * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {

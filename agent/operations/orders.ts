@@ -12,10 +12,10 @@ export type OrderOf<Name extends OrderName> = Extract<WireOrder, { $case: Name }
  * end, and builds the response to an order (`answer`). `Guest` is the type of a guest in the response.
  */
 export interface OperationKind<Name extends OrderName, Input, Guest = never> extends OperationDefinition<Input> {
-  /** Checks the order. It returns a promise if the check has to read the host. */
+  /** Checks the order. Returns a promise only if the check must read the host. */
   accept(order: OrderOf<Name>, asked: OrderContext): AcceptedOrder<Input> | Promise<AcceptedOrder<Input>>
   /**
-   * Returns what the response to an order contains in addition to the task. A repeated order gets the same content,
+   * Returns the content of the response to an order in addition to the task. A repeated order gets the same content,
    * even if its operation failed.
    * @param input input of the operation; undefined if the operation was removed
    */
@@ -39,9 +39,9 @@ export interface OrderContext {
 
 /** An order that passed all checks except those in `reserve`. */
 export interface AcceptedOrder<Input> {
-  /** The guest or other subject of the operation. Other operations on it wait until this one ends. */
+  /** The guest or other subject of the operation. Other operations on it wait until this operation ends. */
   readonly subject: Subject
-  /** Input for the steps, which is stored in the state database: plain JSON without secrets. */
+  /** Input for the steps, which is stored in the journal: plain JSON without secrets. */
   readonly input: Input
   /** Value that is equal in all repetitions of an order. Repetitions are recognized by its hash. Default: `input`. */
   readonly hashOf?: unknown
@@ -54,7 +54,7 @@ export interface AcceptedOrder<Input> {
 
 export interface OrderAnswer<Guest> {
   readonly guest?: Guest | undefined
-  /** The password for SSH that the operation sets; empty if it sets no password. */
+  /** The SSH password that the operation sets. Empty: the operation sets no password. */
   readonly sshPassword?: string
 }
 
@@ -76,7 +76,7 @@ export class Orders<Guest> {
   ) {}
 
   /**
-   * Stores the order with its reservations and queues it. When this resolves, the order survives a power loss.
+   * Stores the order with its reservations and queues it. When the promise resolves, the order survives a power loss.
    * @throws {BerthError} the errors of the kind's `accept`; `operation_conflict`, `host_offline`
    */
   async submit(order: Order): Promise<SubmittedOrder<Guest>> {
@@ -103,7 +103,7 @@ export class Orders<Guest> {
   ): AcceptedOrder<unknown> | Promise<AcceptedOrder<unknown>> {
     const kind = this.kinds[$case] as OperationKind<OrderName, unknown, Guest>
     const leaving = (subject: SubjectRef): boolean => this.engine.leaving(subject)
-    // During an exclusive operation, users' orders are refused, but the agent's own orders wait in the queue.
+    // During an exclusive operation, users' orders are refused. The agent's own orders wait in the queue.
     const moving = (subject: SubjectRef): boolean => !isSystem && this.engine.isExclusive(subject)
     return kind.accept(value, { operationId, requestedBy, isSystem, leaving, moving })
   }

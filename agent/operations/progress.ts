@@ -22,8 +22,8 @@ interface ProgressReport {
 }
 
 /**
- * Writes progress reports of a step to the database, at most one per `intervalMs`: each write is a synced commit and an
- * event to every watcher. The latest report is always written, unless the step ends first.
+ * Writes progress reports of a step to the journal, at most one per `intervalMs`, because each write is a synced commit
+ * and an event to every watcher. The latest report is always written, unless the step ends first.
  */
 export class ProgressReporter {
   readonly #writes: Throttle
@@ -36,7 +36,7 @@ export class ProgressReporter {
   ) {
     this.#newest = last
     this.#writes = new Throttle(() => this.#flush(), { intervalMs, leading: true })
-    this.#writes.hold() // the step's start was just written, so the first progress report waits for an interval
+    this.#writes.hold() // the step's start has just been written, so the first progress report waits for an interval
   }
 
   report(progress: number, stage: string = this.#newest.stage): void {

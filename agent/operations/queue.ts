@@ -1,4 +1,4 @@
-/** A FIFO queue with amortized constant time per call. An array's `shift` would move all following items. */
+/** A FIFO queue with amortized constant time per call. The `shift` of an array would move all following items. */
 export class Queue<Item> {
   #items: Item[] = []
   #head = 0

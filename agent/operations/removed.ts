@@ -9,7 +9,7 @@ export interface SubmittedOperation {
 }
 
 /**
- * Remembers removed operations. A caller that did not get the answer may repeat its request, which must not run twice.
+ * Remembers removed operations. A caller that did not get the answer may repeat its request, which must not run again.
  */
 export class RemovedOperations {
   readonly #find: Statement<[string], { request_hash: string; record: string }>

@@ -8,7 +8,7 @@ export function canonicalJson(value: unknown): string {
 
 /** Returns the SHA-256 of a request, in hex. It distinguishes a repeated request from another with the same id. */
 export function hashRequest(action: string, subject: SubjectRef, request: unknown): string {
-  // Earlier versions hashed a guest's id as `guestUuid`. Under another name, the hashes they stored would not match.
+  // Earlier versions hashed a guest's id as `guestUuid`. With another name, the stored hashes would not match.
   const about = subject.kind === 'guest' ? { guestUuid: subject.id } : { [subject.kind]: subject.id }
   const text = canonicalJson({ action, ...about, request: request ?? null })
   return createHash('sha256').update(text).digest('hex')

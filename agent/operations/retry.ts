@@ -4,7 +4,7 @@ import { steadyClock } from '../../shared/steady-clock.js'
 import type { OperationError } from './operation-store.js'
 import type { Clock, RetryPolicy } from './types.js'
 
-/** Thrown when the agent shuts down. The operation stays in the database, and the agent's next start continues it. */
+/** Thrown when the agent shuts down. The operation stays in the journal, and the agent's next start continues it. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
 }
@@ -23,7 +23,7 @@ export function planBackoffMs({ firstMs, maxMs }: RetryPolicy, attempt: number):
 
 const errorLength = 2000
 
-/** Converts any thrown value to an error that the state database can store. */
+/** Converts any thrown value to an error that the journal can store. */
 export function recordedError(error: unknown): OperationError {
   return {
     code: error instanceof BerthError ? error.code : 'internal_error',
@@ -58,7 +58,7 @@ const passingFaults = [
   'SQLITE_CANTOPEN', // SQLite cannot open its log when file descriptors run out
 ]
 
-/** True if the state database cannot be written at the moment, for example because the disk is full. */
+/** True if the journal cannot be written at the moment, for example because the disk is full. */
 export function isStorageFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''

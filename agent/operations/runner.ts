@@ -25,7 +25,7 @@ export interface RunnerParts {
   readonly log: Logger
 }
 
-/** Runs operations from the state database. Each run lasts until the database contains the operation's end. */
+/** Runs operations from the journal. Each run lasts until the journal contains the operation's end. */
 export class OperationRunner {
   readonly #executions = new Map<string, Execution>()
 
@@ -81,7 +81,7 @@ export class OperationRunner {
     }
   }
 
-  /** Writes to the database. While the disk is full or failing, the operation pauses and the write is retried. */
+  /** Writes to the journal. While the disk is full or failing, the operation pauses and the write is retried. */
   async #persist<T>(task: Task, write: () => T): Promise<T> {
     const { signal, retry, log } = this.parts
     for (let attempt = 1; ; attempt++) {

@@ -1,13 +1,13 @@
 import { Queue } from './queue.js'
 import type { SubjectRef } from './types.js'
 
-/** The data of an operation that scheduling needs. Other data is read from the database when the task runs. */
+/** The data of an operation that scheduling needs. Other data is read from the journal when the task runs. */
 export interface Task {
   readonly id: string
   /** Tasks of one subject run one after another. */
   readonly subject: SubjectRef
   readonly forwardOnly: boolean
-  /** True if the operation runs, even if the state database does not contain its start yet. */
+  /** True if the operation runs. The journal may not contain its start yet. */
   begun: boolean
 }
 
@@ -71,7 +71,7 @@ export class Scheduler {
   }
 
   drop(task: Task): void {
-    this.#dropped.add(task) // it stays in its queue, but is skipped later
+    this.#dropped.add(task) // it stays in its queue, where `#dropped` makes the queue skip it
     this.#waiting -= 1
     this.#advance(task)
   }
@@ -87,7 +87,7 @@ export class Scheduler {
     }
   }
 
-  /** Starts no new tasks and waits until the running tasks end. Paused tasks get a slot at once when they continue. */
+  /** Starts no new tasks, and waits until the running tasks end. A paused task that continues gets a slot at once. */
   async close(): Promise<void> {
     this.#closed = true
     for (const turn of this.#ready) if (this.#active.has(turn.task)) turn.go()

@@ -22,7 +22,7 @@ export interface Submission {
   subject: Subject
   /** Input for the steps, as plain JSON. */
   input: unknown
-  /** Value that is equal in all repetitions of a request. Repetitions are recognized by its hash. Default: `input`. */
+  /** Value that is equal in all repetitions of a request. The engine compares its hash. Default: `input`. */
   hashOf?: unknown
   requestedBy: string
   /** Makes checks and reservations in the transaction that writes the operation. An error rejects the operation. */

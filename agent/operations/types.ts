@@ -25,30 +25,30 @@ export interface StepContext<Input> {
   readonly repeated: boolean
   /**
    * Aborted when the agent shuts down or the operation is canceled. The step may then stop at any point. After a
-   * shutdown it runs again.
+   * shutdown, the step runs again.
    */
   readonly signal: AbortSignal
   readonly log: Logger
   /** Reports the progress within the step, from 0 to 1, and a text for users. */
   report(fraction: number, stage?: string): void
   /**
-   * Waits for work that several operations share, such as a download. Meanwhile, the operation leaves its slot to
-   * others, but other operations of its subject still wait. `work` should end when `signal` is aborted.
-   * @returns the result of `work`, or throws its error, once this operation has a slot again
+   * Waits for work that several operations share, such as a download. During the wait, others can use the operation's
+   * slot, but other operations of its subject still wait. `work` should end when `signal` is aborted.
+   * @returns the result of `work` once this operation has a slot again; throws the error of `work`
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
 }
 
 /**
  * One step of an operation. `run` must be safe to repeat after an interruption at any point. `undo` must be safe to
- * repeat, whether `run` never began, stopped at any point or finished.
+ * repeat if `run` never began, stopped at any point, or finished.
  */
 export interface Step<Input> {
   readonly name: string
   /** Weight in the operation's progress; default 1. */
   readonly weight?: number
   /**
-   * True if the operation may be canceled during this step. Then `signal` is aborted and the operation is undone.
+   * True if the operation may be canceled during this step. A cancellation aborts `signal` and undoes the operation.
    * Ignored for a `forwardOnly` operation.
    */
   readonly cancelable?: boolean
@@ -59,7 +59,7 @@ export interface Step<Input> {
 export type OperationOutcome =
   | { status: 'done' }
   | { status: 'canceled' }
-  /** `undone` is false if undoing a step failed, too, so that a part of the change may be left. */
+  /** `undone`: false if the undo of a step failed, too, so that a part of the change may be left. */
   | { status: 'failed'; code: string; message: string; undone: boolean }
 
 /** The data of an operation that the functions of its definition get. */
@@ -78,11 +78,11 @@ export interface OperationDefinition<Input> {
   /** True if users' orders for the subject are refused until the operation has ended. If false, they are queued. */
   readonly exclusive?: boolean
   /**
-   * Writes to the database in the transaction that records the start of the first step. It must be synchronous, without
-   * other effects. It runs again if a restart repeats the first step.
+   * Writes to the journal in the transaction that records the start of the first step. Must be synchronous, without
+   * other effects. Runs again if a restart repeats the first step.
    */
   begin?(operation: DefinedOperation<Input>): void
-  /** Writes to the database in the transaction that ends the operation. Must be synchronous and do nothing else. */
+  /** Writes to the journal in the transaction that ends the operation. Must be synchronous and do nothing else. */
   settle?(operation: DefinedOperation<Input>, outcome: OperationOutcome): void
 }
 

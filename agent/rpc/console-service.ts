@@ -21,7 +21,7 @@ export interface ConsoleService {
   close(withinMs: number): void
 }
 
-/** Maximum size of the input in one message. */
+/** Maximum size in bytes of the input in one message. */
 const maxInputBytes = 64 * 1024
 
 export function createConsoleService(parts: ConsoleServiceParts): ConsoleService {
@@ -40,7 +40,7 @@ export function createConsoleService(parts: ConsoleServiceParts): ConsoleService
   }
 }
 
-/** One connection. Its first message opens a console, which gets all further messages. */
+/** One connection. Its first message opens a console. All further messages are passed to this console. */
 class ServedConsole {
   readonly #framed: FramedSocket
   #open: OpenConsole | undefined

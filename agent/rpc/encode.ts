@@ -11,7 +11,7 @@ import type { GuestRecord, PortMapping } from '../guests/record/record.js'
 import type { BackupSchedule } from '../guests/record/snapshots-and-backups.js'
 import type { GuestUsage } from '../metrics/guest-sampler.js'
 
-/** Port of the usual login service (SSH or RDP) of each operating system. */
+/** Port of the usual login service of each operating system: SSH or RDP. */
 const loginPorts = { linux: 22, windows: 3389 } as const
 
 export function encodeGuest(record: GuestRecord): Guest {

@@ -5,12 +5,12 @@ import { toStatus } from '../../shared/grpc-errors.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 
-/** Stores the highest epoch that the agent has seen of each lease, in the agent's database (see shared/fence.ts). */
+/** Stores the highest epoch that the agent has seen of each lease, in the journal (see shared/fence.ts). */
 export class Fences {
   constructor(private readonly db: Database) {}
 
   /**
-   * Checks the epoch of a call. An epoch that is higher than before is stored durably before the call is executed.
+   * Checks the epoch of a call. A new highest epoch is stored durably before the call is executed.
    * @throws {BerthError} `stale_epoch`
    */
   pass({ work, epoch }: Fence): void {

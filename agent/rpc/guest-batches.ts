@@ -1,10 +1,10 @@
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestBatch } from '../../proto/gen/berth/agent/v1/watch.js'
 
-/** A batch of at least this size is sent. It is far below the largest message that a gateway accepts, which is 1 MiB. */
+/** Size in bytes from which a batch is sent. A gateway accepts messages of 1 MiB. */
 const batchBytes = 64 * 1024
 
-/** Encodes guests in batches, because a message for each guest would delay the start of a gateway. */
+/** Encodes guests in batches, because one message per guest would delay the start of a gateway. */
 export function* encodeGuestBatches(guests: Iterable<Guest>): Generator<GuestBatch> {
   let batch: Buffer[] = []
   let bytes = 0

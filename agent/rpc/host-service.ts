@@ -32,7 +32,7 @@ export function createHostService({ describe, swap, history, upgrade, log }: Hos
     })),
     upgradeAgent: unary(log, 'upgrade the agent', async (request) => {
       const order = parseUpgrade(request)
-      // The join endpoint has the CA that the token names. During a rotation it may not be that of the host's certificate.
+      // The join endpoint has the CA that the token names. During a rotation, the host's certificate may have another.
       await upgrade.packages.start(order, upgrade.readAuthority(parseJoinToken(order.token).caFingerprint))
       return {}
     }),

@@ -49,7 +49,7 @@ const limits = {
 
 type ConnectionInjector = ReturnType<Server['createConnectionInjector']>
 
-/** Time in ms within which calls in progress may finish. */
+/** Time in ms within which calls in progress may finish after a stop. */
 const graceMs = 1000
 
 export interface ServeOptions {
@@ -64,7 +64,7 @@ export async function serve(
   { listen, identityDir, tls, fences }: ServeOptions,
   services: AgentServices,
 ): Promise<() => Promise<void>> {
-  // The check of the gateway's role runs before that of the fences. So only the gateway can raise an epoch.
+  // The interceptor for the gateway's role runs before the one for fences, so that only the gateway can raise an epoch.
   const server = new Server({ ...limits, interceptors: [fenceCalls(fences)] })
   server.addService(BackupServiceService, services.backups)
   server.addService(GuestServiceService, services.guests)
@@ -94,9 +94,9 @@ export interface BoundServer {
 }
 
 /**
- * Accepts TLS connections. Passes them to gRPC, or to consoles and transfers, which do not use gRPC. gRPC does not
- * listen itself, because it would report a connection only after its TLS handshake. When the host joins another
- * gateway, connections of the former gateway end after `graceMs`.
+ * Accepts TLS connections. Passes them to gRPC, or to consoles and transfers, which do not use gRPC. gRPC itself does
+ * not listen, because it would report a connection only after the TLS handshake. When the host joins another gateway,
+ * connections of the former gateway end after `graceMs`.
  * @param listen address and port as `host:port`; port 0: any free port
  */
 export async function bind(
@@ -135,7 +135,8 @@ export async function bind(
 
 /**
  * Ends an injector, which passes connections to gRPC, after the grace period. grpc-js (1.14.7) then destroys all
- * connections of the injector, even those added meanwhile. So new connections need another injector.
+ * connections of the injector, even those that were added during this period. New connections therefore need another
+ * injector.
  */
 function retire(injector: ConnectionInjector): void {
   injector.drain(graceMs)

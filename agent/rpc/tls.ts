@@ -13,7 +13,7 @@ const revokedFreshMs = 1000
 /** Time in ms within which a running agent notices that `berth-agent join` has replaced its identity. */
 const rejoinNoticedMs = 2000
 /**
- * Limits of connections without a proven identity. They are high, because after a restart a gateway connects for all
+ * Limits of connections without a proven identity. They are high, because a gateway that restarts connects for all
  * consoles of a host at once.
  */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
@@ -59,7 +59,7 @@ export interface AgentTls {
    * that were opened before belong to the former gateway.
    */
   onMoved(listener: (identity: AgentIdentity) => void): void
-  /** Stops to notice that `berth-agent join` has replaced the identity. */
+  /** Stops watching for a replacement of the identity by `berth-agent join`. */
   close(): void
 }
 
@@ -100,7 +100,7 @@ export function createServerCredentials(identityDir: string): AgentTls {
   }
 }
 
-/** A rotation replaces the CA step by step. Only another fleet has no CA in common. */
+/** A rotation replaces the CA step by step, so two identities of one fleet always have a CA in common. */
 function hasMoved(before: AgentIdentity, after: AgentIdentity): boolean {
   return before.hostId !== after.hostId || !before.authorities.some((pem) => after.authorities.includes(pem))
 }
@@ -109,8 +109,8 @@ const issuersOf = ({ authorities }: AgentIdentity): X509Certificate[] =>
   authorities.map((pem) => new X509Certificate(pem))
 
 /**
- * Makes a running agent use the identity that `berth-agent join` has written, without a restart.
- * @returns a function that ends this
+ * Makes a running agent use an identity that `berth-agent join` has written, without a restart.
+ * @returns a function that ends this watch
  */
 function onIdentityReplaced(identityDir: string, reload: () => AgentIdentity): () => void {
   const { identity } = identityPaths(identityDir)

@@ -11,7 +11,7 @@ export interface TransferService {
 }
 
 export function createTransferService(parts: ReceiverParts): TransferService {
-  /** Connections by the id of their move. A newer connection replaces an older one, which the sending host has lost. */
+  /** Connections by the id of their move. A newer connection replaces the older one of its move, which is broken. */
   const open = new Map<string, TLSSocket>()
   return {
     serve: (socket, tls) => {

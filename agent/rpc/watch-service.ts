@@ -36,7 +36,7 @@ export function createWatchService(source: WatchSource): { service: WatchService
 }
 
 /**
- * The stream of changes to one watcher. If the watcher is slow, only the latest change of each entity waits. This
+ * The stream of changes to one watcher. If the watcher is slow, only the latest change of each entity is queued. This
  * limits the memory, and the watcher gets no outdated data.
  */
 class WatchStream {
@@ -66,7 +66,7 @@ class WatchStream {
     this.#guarded(() => this.#catchUp())
   }
 
-  /** Runs `work`. If it fails, ends the watch, so that the watcher reconnects and starts again. */
+  /** Runs `work`. If it fails, ends the watch, so that the watcher reconnects and gets the whole state again. */
   #guarded(work: () => void): void {
     try {
       work()
@@ -88,7 +88,7 @@ class WatchStream {
     this.#pending.clear()
   }
 
-  /** Sends past changes and begins to listen. It is synchronous, so that no change is missed in between. */
+  /** Sends past changes and begins to listen. It is synchronous, so that no change is missed between the two. */
   #catchUp(): void {
     const { changes } = this.source
     const { epoch, revision } = this.call.request
@@ -125,7 +125,7 @@ class WatchStream {
 
   #queue(change: Change): void {
     const key = `${change.kind}:${change.key}`
-    this.#pending.delete(key) // the new entry must be last, but a Map keeps the place of a key that is set again
+    this.#pending.delete(key) // deleting the key first makes the new entry the last one of the Map
     this.#pending.set(key, change)
     if (this.#scheduled) return
     this.#scheduled = true

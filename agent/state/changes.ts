@@ -27,7 +27,7 @@ export interface ChangesOptions {
  * `transaction`, call `record` once per changed row, and store the returned revision in the row.
  */
 export class Changes {
-  /** Identifies this database. Revisions (change numbers) from databases with different epochs cannot be compared. */
+  /** Identifies this journal. Revisions (change numbers) from journals with different epochs cannot be compared. */
   readonly epoch: string
   #revision: number
   #open = false
@@ -67,7 +67,7 @@ export class Changes {
 
   /**
    * Runs `work` in one transaction and notifies listeners after the commit. A call within `work` joins the transaction.
-   * Do not catch its errors there, because the whole transaction must fail.
+   * `work` must not catch errors of such a call, because the whole transaction must fail.
    */
   transaction<T>(work: () => T): T {
     if (this.#open) return work()
@@ -91,12 +91,12 @@ export class Changes {
   }
 
   onChange(listener: (change: Change) => void): () => void {
-    const own = (change: Change): void => listener(change) // a new function, so that one listener can be added twice
+    const own = (change: Change): void => listener(change) // each call adds a new function, so that one listener can be added twice
     this.#listeners.add(own)
     return () => void this.#listeners.delete(own)
   }
 
-  /** Returns the removals after a revision; undefined if some were forgotten, so that the watcher must start again. */
+  /** Returns the removals after a revision. Undefined: some were forgotten, so the watcher must start again. */
   removedSince(revision: number): Change[] | undefined {
     const forgotten = Number(this.#meta('removals_forgotten') ?? 0)
     if (revision < forgotten || revision > this.#revision) return undefined
@@ -135,7 +135,7 @@ export class Changes {
     }
   }
 
-  /** Notifies all listeners in the order of the changes, even if a listener makes another change meanwhile. */
+  /** Notifies all listeners in the order of the changes, even if a listener makes another change during this. */
   #tell(): void {
     if (this.#telling) return
     this.#telling = true

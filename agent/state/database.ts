@@ -5,17 +5,17 @@ import { BerthError } from '../../shared/errors.js'
 import { migrations, readableSince } from './migrations.js'
 
 /*
- * The journal is the agent's SQLite database. It has one synchronous connection, so a transaction is a plain function
- * during which nothing else runs. With WAL and synchronous=FULL, committed data survives a power loss
+ * The journal is the agent's SQLite database. It has one synchronous connection, so that a transaction is a plain
+ * function during which nothing else runs. With WAL and synchronous=FULL, committed data survives a power loss
  * (sqlite.org/pragma.html#pragma_synchronous). The default of better-sqlite3 in WAL mode is only NORMAL.
  */
 
 export type { Database } from 'better-sqlite3'
 
 /**
- * Opens the journal, which is the agent's database, and creates or migrates it.
- * @param options.version version to which an older database is migrated; for tests of migrations
- * @throws {BerthError} `journal_damaged`, also for a database of a newer version of this program
+ * Opens the journal, and creates or migrates it.
+ * @param options.version version to which an older journal is migrated; for tests of migrations
+ * @throws {BerthError} `journal_damaged`, also for a journal of a newer version of this program
  */
 export function openDatabase(path: string, { version = migrations.length } = {}): Database.Database {
   if (path === ':memory:') return prepare(new Database(path), version)
@@ -32,7 +32,7 @@ export function openDatabase(path: string, { version = migrations.length } = {})
 }
 
 /**
- * Refuses a missing or empty journal if the secret of an earlier journal exists: with an empty journal, the agent would
+ * Refuses a missing or empty journal if the secret of an earlier journal exists. With an empty journal, the agent would
  * have forgotten all its guests.
  * @throws {BerthError} `journal_missing`
  */
@@ -81,7 +81,7 @@ function prepare(db: Database.Database, version: number): Database.Database {
 
 /**
  * Creates the file with mode 0600, so that only root can read data about guests. SQLite gives the same mode to the
- * files that it creates next to it.
+ * files that it creates next to this file.
  */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600))
@@ -103,14 +103,14 @@ function migrate(db: Database.Database, wanted: number): void {
   if (version <= migrations.length && wanted === migrations.length) writeReadableSince(db)
 }
 
-/** Stores the oldest version whose programs can use this database. The stored value ends with the next migration. */
+/** Stores the oldest version whose programs can use this journal. The next migration removes the stored value. */
 function writeReadableSince(db: Database.Database): void {
   const note = `${migrations.length} ${readableSince}`
   if (readNote(db) !== note)
     db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('readable_since', ?)").run(note)
 }
 
-/** Returns the oldest version whose programs can use a database of this version. */
+/** Returns the oldest version whose programs can use a journal of this version. */
 function readReadableSince(db: Database.Database, version: number): number {
   const [about, since] = (readNote(db) ?? '').split(' ').map(Number)
   return about === version && since !== undefined && since > 0 ? since : version

@@ -3,8 +3,8 @@ import { truncateSync } from 'node:fs'
 import { BerthError } from '../../shared/errors.js'
 
 /**
- * Locks the state directory for one agent, by SQLite's exclusive lock. The kernel releases it when the process ends,
- * even if it is killed.
+ * Locks the state directory for one agent, by SQLite's exclusive lock. When the process ends, even by a kill, the
+ * kernel releases the lock.
  * @returns a function that releases the lock
  * @throws {BerthError} `already_running`
  */

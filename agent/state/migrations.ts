@@ -1,4 +1,4 @@
-/** SQL that turns a database of version N, which is the index, into one of version N + 1. */
+/** SQL that turns a journal of version N (the index) into one of version N + 1. */
 export const migrations: readonly string[] = [
   `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
    CREATE TABLE guests (
@@ -184,7 +184,7 @@ export const migrations: readonly string[] = [
    CREATE INDEX alerts_revision ON alerts (revision);
    CREATE INDEX alerts_age ON alerts (last_at_ms);
    CREATE INDEX alerts_guest ON alerts (guest_uuid, last_at_ms);`,
-  // Only guests that have ever taken part in a move have a row. The row stays when the guest has left the host.
+  // Only guests that have taken part in a move have a row. The row stays after the guest has left the host.
   `CREATE TABLE guest_owners (
      guest_uuid TEXT PRIMARY KEY,
      role TEXT NOT NULL,              -- see guests/ownership/plan-ownership.ts
@@ -195,8 +195,8 @@ export const migrations: readonly string[] = [
 ]
 
 /**
- * After the rollback of an upgrade, an older agent finds a database of this version. It can use the database if its own
- * database version is at least this number. A migration that does more than add must raise the number:
+ * After the rollback of an upgrade, an older agent finds a journal of this version. It can use the journal if its own
+ * journal version is at least this number. A migration that does more than add must raise the number:
  * docs/design/delivery.md.
  */
 export const readableSince = 11

@@ -7,7 +7,7 @@ export type SwapSlot = 0 | 1
 export interface SwapFile {
   readonly slot: SwapSlot
   readonly path: string
-  /** Size with which the file was created. */
+  /** Size in bytes with which the file was created. */
   readonly sizeBytes: number
   /** True if the kernel uses the file. */
   readonly active: boolean
@@ -19,7 +19,7 @@ export interface SwapFile {
 export interface SwapState {
   /** The agent's own swap files, at most two. */
   readonly files: readonly SwapFile[]
-  /** Size and usage of all swap that the kernel uses, including swap that the agent did not create. */
+  /** Total bytes of all swap that the kernel uses, including swap that the agent did not create. */
   readonly totalBytes: number
   readonly usedBytes: number
 }
@@ -31,8 +31,8 @@ export interface HostSwap {
   readRoom(): Promise<PoolCapacity>
   readMemory(): Promise<Memory>
   /**
-   * Creates a file, unless it exists with this size. Replaces a file of another size, which must not be in use. On
-   * failure no file exists.
+   * Creates a file, unless it exists with this size. Replaces a file of another size, which must not be in use. After a
+   * failure, no file exists.
    * @throws {BerthError} `storage_full`
    */
   make(slot: SwapSlot, sizeBytes: number, signal: AbortSignal): Promise<void>

@@ -4,7 +4,7 @@ import { currentOf, otherOf } from './plan.js'
 import { discard } from './steps.js'
 
 /**
- * Activates the swap file if systemd did not do so at boot, and removes files that an interrupted change left behind.
+ * Activates the swap file if systemd did not do this at boot. Removes files that an interrupted change left behind.
  * Must not be called while a change is running. Failures are only logged, because the agent also works without swap.
  */
 export async function ensureSwap(swap: HostSwap, log: Logger): Promise<void> {

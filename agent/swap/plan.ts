@@ -26,7 +26,7 @@ export interface SwapChange {
   readonly to: SwapSetting
 }
 
-/** Returns the active file, otherwise one that a boot activates, otherwise any. The largest one wins a tie. */
+/** Returns the active file, or else a file that a boot activates, or else any file; of several, the largest. */
 export function currentOf({ files }: Pick<SwapState, 'files'>): SwapFile | undefined {
   const rank = (file: SwapFile): number => (file.active ? 2 : 0) + (file.kept ? 1 : 0)
   return [...files].sort((a, b) => rank(b) - rank(a) || b.sizeBytes - a.sizeBytes)[0]
@@ -65,8 +65,8 @@ const reserveShare = 0.05
 const mostReserved = 512 * 1024 ** 2
 
 /**
- * Checks that the content of a swap file fits into memory and other swap. Otherwise the kernel would kill processes
- * when the file is deactivated.
+ * Checks that the content of a swap file fits into memory and other swap. If it did not fit, the kernel would kill
+ * processes when the file is deactivated.
  * @throws {BerthError} `memory_in_use`
  */
 export function checkRelease(

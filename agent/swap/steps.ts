@@ -20,7 +20,7 @@ function changeOf({ input }: { input: SwapChange | null }): Change {
 }
 
 /**
- * Returns the steps of a change. The new file is created and activated before the old one is deactivated. The old one
+ * Returns the steps of a change. The new file is created and activated before the old file is deactivated. The old file
  * exists until the step `clean`, so that an undo can use it.
  */
 export function swapSteps(swap: HostSwap): SwapStep[] {
@@ -102,7 +102,7 @@ function cleanStep(swap: HostSwap): SwapStep {
     },
     undo: async (step) => {
       const { from } = changeOf(step)
-      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // `run` may have deleted this file
+      if (from) await swap.make(from.slot, from.sizeBytes, step.signal) // `run` may have deleted the old file
     },
   }
 }

@@ -112,14 +112,14 @@ export class SwapFiles implements HostSwap {
   }
 
   /**
-   * Creates the directory. On btrfs it is a separate subvolume, because a subvolume with an active swap file cannot be
-   * snapshotted (btrfs(5)). @returns whether the file system is btrfs
+   * Creates the directory. On btrfs, the directory is a separate subvolume, because a subvolume with an active swap
+   * file cannot be snapshotted (btrfs(5)). @returns true if the file system is btrfs
    */
   async #prepareDirectory(): Promise<boolean> {
     const directory = dirname(this.#file)
     await mkdir(dirname(directory), { recursive: true, mode: 0o711 })
     const isBtrfs = (await statfs(await this.#readAncestor())).type === btrfsMagic
-    // an existing directory keeps its mode: the operator may have created it
+    // an existing directory keeps its mode, because the operator may have created it
     if (await exists(directory)) return isBtrfs
     await (isBtrfs ? createSubvolume(directory) : mkdir(directory))
     await chmod(directory, 0o700)

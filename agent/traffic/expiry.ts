@@ -1,7 +1,7 @@
 import type { SteadyClock } from '../../shared/steady-clock.js'
 import type { GuestPolicy, GuestRecord } from '../guests/record/record.js'
 
-/** A clock that knows whether it may be wrong. While it may be wrong, no policy changes because of the time. */
+/** A clock that knows if its time may be wrong. While it may be wrong, no policy changes because of the time. */
 export type UncertainClock = Pick<SteadyClock, 'earliest' | 'latest' | 'isSettled'>
 
 /** True if the guest's suspension has an end that has passed. False while the clock may be wrong. */
@@ -28,7 +28,7 @@ export function policyOf(record: GuestRecord, overQuota: boolean, clock: Uncerta
 function isExpired({ expiresAtMs, policy }: GuestRecord, clock: UncertainClock): boolean {
   if (expiresAtMs === 0) return false
   const isUnchanged = (policy.expiredForMs ?? expiresAtMs) === expiresAtMs
-  // The host may have lost the time while it was off. It must then not start guests that had expired before.
+  // The host may have lost the time while it was off. Guests that had expired before must then not start.
   if (policy.expired && isUnchanged && !clock.isSettled()) return true
   if (policy.expired) return clock.latest() >= expiresAtMs
   return clock.isSettled() && clock.earliest() >= expiresAtMs

@@ -16,7 +16,7 @@ import { TrafficStore } from './traffic-store.js'
 /** Time in ms after which the stop of a guest that still runs is requested again. */
 const stopAgainMs = 60_000
 
-/** Number of checks in a row that do not read the counters, while no guest has a quota. */
+/** Number of timer ticks in a row without a reading of the counters, while no guest has a quota. */
 const uncountedTicks = 2
 
 export interface KeeperParts {
@@ -34,8 +34,8 @@ export interface KeeperParts {
 
 /**
  * Counts guests' traffic and enforces quota and expiry. The host's counters continue while no agent runs. The increase
- * of the counters since the last reading is stored in one transaction with their values. So a kill of the agent loses
- * no traffic, and a power loss only the traffic since the last reading.
+ * of the counters since the last reading is stored in one transaction with their values. A kill of the agent therefore
+ * loses no traffic, and a power loss only the traffic since the last reading.
  */
 export class TrafficKeeper implements PolicyKeeper {
   readonly #counts: TrafficStore
@@ -46,7 +46,7 @@ export class TrafficKeeper implements PolicyKeeper {
   /** Number of timer ticks since the counters were last read. */
   #ticks = 0
   readonly #judging = new KeyedSingleFlight<string>()
-  /** Guests that ran at the last reading. Before the first reading: those that ran when the previous agent ended. */
+  /** Guests that ran at the last reading. Before the first reading: guests that ran when the previous agent ended. */
   #on: ReadonlySet<string>
 
   constructor(private readonly parts: KeeperParts) {
@@ -67,14 +67,14 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic, and enforces quotas and expiries. Failures are only logged, because the next call follows soon. A
-   * guest that is busy for a long time does not delay the counting of other guests.
+   * Counts traffic, and enforces quotas and expiries. Failures are only logged, because the next call follows soon. The
+   * counting does not wait for guests that are busy for a long time.
    */
   look(): Promise<void> {
     return this.#look(() => this.#countAll())
   }
 
-  /** Checks whether guests have expired. Reads the traffic counters, but not at each tick if no guest has a quota. */
+  /** Checks if guests have expired. Reads the traffic counters, but not at each tick if no guest has a quota. */
   #tick(): Promise<void> {
     if (this.#ticks >= uncountedTicks || this.parts.context.store.list().some(hasQuota)) return this.look()
     this.#ticks++
@@ -86,7 +86,7 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic now. Does not reuse a count in progress, because it may have read older counters. The next `look`
+   * Counts traffic now. Does not share a count in progress, because this may have read older counters. The next `look`
    * enforces the quotas.
    */
   async count(): Promise<void> {
@@ -127,8 +127,8 @@ export class TrafficKeeper implements PolicyKeeper {
         if (isLiftDue(before, this.parts.clock)) this.#lift(store.get(uuid))
       })
       const record = store.get(uuid)
-      // Disconnects a blocked guest before its stop, because the stop takes time. If that fails, the agent tries again
-      // when it next compares the host with its database.
+      // A suspended guest is disconnected before its stop, because the stop takes time. After a failure, the agent
+      // tries again when it next compares the host with the journal.
       const wanted = networkOf(record, context.config)
       await this.#guard(`update of the network of guest ${uuid}`, () =>
         context.network.attach(wanted, ['rules', 'rates']),
@@ -169,7 +169,7 @@ export class TrafficKeeper implements PolicyKeeper {
     }
   }
 
-  /** Returns undefined if counters cannot be read. It does not throw, because expiry and periods need no counters. */
+  /** Returns undefined if counters cannot be read. Does not throw, because expiry and periods need no counters. */
   async #readCounters(): Promise<ReadonlyMap<string, ByteCounters> | undefined> {
     const { network, log } = this.parts.context
     try {
@@ -207,7 +207,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return traffic.resetDay || this.parts.context.config.traffic.reset_day
   }
 
-  /** Reads the clock once, so that all guests get the same periods. Computes each reset day's period only once. */
+  /** Reads the clock once, so that all guests get the same periods. Computes the period of each reset day only once. */
   #lookAt(counters: ReadonlyMap<string, ByteCounters> | undefined): Look {
     const nowMs = this.parts.context.now()
     const starts = new Map<number, string>()
@@ -236,7 +236,7 @@ export class TrafficKeeper implements PolicyKeeper {
     this.parts.stop(record.uuid, record.policy.abuse === undefined ? 'system' : securityUser)
   }
 
-  /** Starts a guest whose expiry time is still in the future, but which was stopped because the clock was wrong. */
+  /** Starts a guest whose expiry time is still in the future. It was stopped because the clock was wrong. */
   #startAgain(before: GuestRecord, { uuid, policy, wanted }: GuestRecord): void {
     const wasWrong = before.policy.expired && !policy.expired && before.policy.stoppedForExpiryMs === before.expiresAtMs
     if (!wasWrong || wanted !== 'stopped' || policyReasonOf(this.parts.context.store.get(uuid)) !== '') return
@@ -251,9 +251,7 @@ export class TrafficKeeper implements PolicyKeeper {
     return policyOf(record, isUsedUp(record.traffic, count), this.parts.clock)
   }
 
-  /**
-   * True if a guest runs although it is not allowed to. False if it is busy or its stop was requested a short time ago.
-   */
+  /** True if a guest runs although it is not allowed to. False if it is busy, or if its stop was requested recently. */
   #mustStop(record: GuestRecord): boolean {
     const { uuid, status, wanted } = record
     const runs = wanted === 'running' || status === 'running'

@@ -8,7 +8,7 @@ import type { TimeFormat } from '../../shared/time.js'
 /** The period to which a traffic count belongs. */
 export interface CountedPeriod {
   readonly periodStart: string
-  /** First day of the period that was current before the clock was set back by over a month. Empty: it never was. */
+  /** First day of the period that was left when the clock was set back by over a month. Empty: this never happened. */
   readonly periodLeft: string
 }
 
@@ -47,7 +47,7 @@ export function utcOffsetMinutes(ms: number, time: TimeFormat): number {
  * Advances the period of a traffic count to the present clock and reset day. A new period resets the count once. If the
  * clock goes back by up to a month, the period stays until its end. If the clock goes back further, it is wrong now or
  * was wrong before. The period then follows the clock, but neither this nor a later return to the former period resets
- * the count. A change of the reset day moves the period, also without a reset.
+ * the count. A change of the reset day moves the period, even without a reset.
  * @param counted the stored period; undefined: nothing was counted yet
  * @param startOf returns the first day of the present period for a reset day
  */
@@ -70,7 +70,7 @@ export function advancePeriod(
 }
 
 /**
- * Returns the reset day with which a period began. It is `resetDay` if a period with this reset day can begin on
+ * Returns the reset day with which a period began. This is `resetDay` if a period with this reset day can begin on
  * `start`, otherwise the day of the month in `start`.
  */
 function resetDayOf(start: string, resetDay: number): number {
@@ -85,7 +85,7 @@ function parseDate(text: string): DateParts {
   return [year, month, day]
 }
 
-/** Returns the date of the reset day in a month; in a shorter month, of its last day. Month may be 0 or 13. */
+/** Returns the date of the reset day in a month, or of the last day of a shorter month. Month may be 0 or 13. */
 function resetDate(year: number, month: number, resetDay: number): string {
   const lastDay = new Date(Date.UTC(year, month, 0)).getUTCDate()
   return new Date(Date.UTC(year, month - 1, Math.min(resetDay, lastDay))).toISOString().slice(0, 10)

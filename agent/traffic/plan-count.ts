@@ -2,7 +2,7 @@ import type { TrafficLimit } from '../guests/record/record.js'
 import type { ByteCounters } from '../network/contract.js'
 import { advancePeriod, type CountedPeriod } from './period.js'
 
-/** A guest's traffic as stored in the database. */
+/** A guest's traffic as stored in the journal. */
 export interface TrafficCount extends CountedPeriod {
   /** Bytes that the guest has received in this period. */
   readonly rxBytes: number
@@ -45,7 +45,7 @@ type Counters = Pick<TrafficCount, 'counterEpoch' | 'counterRx' | 'counterTx'>
 
 const noCounters = { counterRx: 0, counterTx: 0 }
 
-/** Returns the counters of this reading, or the previous ones if they could not be read. */
+/** Returns the counters of this reading. If they could not be read, returns those of the previous reading. */
 function planCounters(have: TrafficCount | undefined, { epoch, counters }: CountLook): Counters {
   if (counters) return { counterEpoch: epoch, counterRx: counters.rxBytes, counterTx: counters.txBytes }
   return have ?? { counterEpoch: epoch, ...noCounters }

@@ -32,7 +32,7 @@ export class TrafficStore {
     return new Map(this.#list.all().map(({ uuid, ...count }) => [uuid, count]))
   }
 
-  /** Stores counted bytes and counter values together: a crash loses both or neither. The guest must exist. */
+  /** Stores counted bytes and counter values together, so that a crash loses both or neither. The guest must exist. */
   put(uuid: string, count: TrafficCount): void {
     this.#put.run({ ...count, uuid })
   }

@@ -12,9 +12,9 @@ const script = join(import.meta.dirname, 'install.sh')
 /** Directory to which the installation script has copied the packages. */
 const packages = '/var/lib/berth/packages'
 const unit = 'berth-upgrade'
-/** Unit that continues an upgrade which a restart of the machine interrupted (see gateway/join/install/return.sh). */
+/** Unit that continues an upgrade after a restart of the host (see gateway/join/install/return.sh). */
 const resumeUnit = 'berth-upgrade-resume'
-/** systemd ends an installation that takes longer. */
+/** Time in seconds after which systemd ends an installation. */
 const longestSeconds = 3600
 
 /** Packages that the installation script of a gateway has installed. */
@@ -23,14 +23,14 @@ export class InstalledPackages implements AgentPackages {
   constructor(private readonly runDir: string) {}
 
   isSupported(): boolean {
-    // On a gateway's own machine, the operator upgrades the packages of the gateway and the agent together.
+    // On a gateway's own host, the operator upgrades the packages of the gateway and the agent together.
     return existsSync(script) && existsSync(join(packages, 'InRelease')) && !existsSync('/usr/lib/berth/gateway')
   }
 
   previousVersion(): string {
     const list = join(packages, 'previous/Packages')
     const found = existsSync(list) ? parsePackageVersion(readFileSync(list, 'utf8'), 'berth-agent') : ''
-    // While a rollback is installed, the retained packages may already be those of the running agent.
+    // During a rollback, the retained packages may already be those of the running agent.
     return found === version ? '' : found
   }
 
@@ -69,7 +69,7 @@ async function refuseRunning(): Promise<void> {
     throw conflict('upgrade_running', 'another version of the agent is being installed on this host')
 }
 
-/** Writes files instead of passing arguments: other users can read a program's arguments, and the token is secret. */
+/** The order is in files instead of arguments, because other users can read arguments, and the token is secret. */
 async function writeOrder(directory: string, order: UpgradeOrder, authorityPem: string): Promise<void> {
   const content = { address: order.address, token: order.token, version: order.version, authority: authorityPem }
   for (const [name, text] of Object.entries(content)) await writeFileAtomic(join(directory, name), `${text.trim()}\n`)

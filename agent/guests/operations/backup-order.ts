@@ -10,7 +10,7 @@ import { parseUuid } from '../create/parse-create.js'
 /** Stored input of all operations that use a backup target. */
 export interface TargetInput {
   targetId: string
-  /** Encrypted target, since the state database contains no secrets in clear text. */
+  /** Encrypted target, since the journal contains no secrets in clear text. */
   target: string
 }
 

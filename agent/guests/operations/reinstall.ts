@@ -34,7 +34,7 @@ interface ReinstallInput {
 /**
  * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. The guest
  * runs afterwards if it should run. The old disk is retained until the new one works, and restored after any failure.
- * Until the step `commit`, the state database contains the old template and login.
+ * Until the step `commit`, the journal contains the old template and login.
  */
 export function reinstallKind(
   context: GuestContext,

@@ -12,12 +12,12 @@ import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { withRoom } from './restore-room.js'
 
 interface ResetInput {
-  /** Encrypted login, since the state database contains no passwords in clear text. */
+  /** Encrypted login, since the journal contains no passwords in clear text. */
   login: string
 }
 
 /**
- * Sets root's password, first in the guest and then in the state database. The SSH key stays. A suspended guest is
+ * Sets root's password, first in the guest and then in the journal. The SSH key stays. A suspended guest is
  * refused. A guest that is blocked for another reason is accepted.
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
@@ -29,7 +29,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       unlessSuspended(context, {
         name: 'password',
-        // The same step updates the state database, too. If a separate step did this and failed, the database would
+        // The same step updates the journal, too. If a separate step did this and failed, the journal would
         // keep the old login, which no longer works.
         run: withGuest<ResetInput>(context.store, async (record, { input }) => {
           const { uuid } = record

@@ -23,7 +23,7 @@ export type GuestRepair =
   | { kind: 'start'; uuid: string }
 
 /**
- * Plans repairs where the host differs from the state database. A running guest is never stopped, since the database
+ * Plans repairs where the host differs from the journal. A running guest is never stopped, since the journal
  * may be wrong. It is recorded as running instead.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {

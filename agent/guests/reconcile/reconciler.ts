@@ -31,7 +31,7 @@ export interface ReconcilerParts {
   readonly repairStorage: (limitBytes: ReadonlyMap<string, number>) => Promise<string[]>
 }
 
-/** Makes the host match the state database: shortly after changes of guests, and every `intervalMs` for all guests. */
+/** Makes the host match the journal: shortly after changes of guests, and every `intervalMs` for all guests. */
 export class Reconciler {
   readonly network: NetworkComparison
   readonly #ended = new Map<string, StopCause>()

@@ -7,8 +7,8 @@ type Context = Pick<GuestContext, 'store' | 'volumes' | 'log'> & {
 }
 
 /**
- * Finds guests on the host that the state database does not contain. They are only reported, since the database may be
- * outdated. Guests that the database records as deleted are removed: a power loss may have brought their files back.
+ * Finds guests on the host that the journal does not contain. They are only reported, since the journal may be
+ * outdated. Guests that the journal records as deleted are removed: a power loss may have brought their files back.
  */
 export async function findStrays(context: Context): Promise<string[]> {
   const strays: string[] = []

@@ -25,7 +25,7 @@ const insertMapping = `INSERT INTO port_mappings
    (guest_uuid, position, protocol, host_ip, host_port, host_port_end, container_port, container_port_end, description)
  VALUES (@uuid, @position, @protocol, @hostIp, @hostPort, @hostPortEnd, @containerPort, @containerPortEnd, @description)`
 
-/** Stores this host's guests in the state database. Each write notifies the watchers of `Changes`. */
+/** Stores this host's guests in the journal. Each write notifies the watchers of `Changes`. */
 export class GuestStore {
   /**
    * Mutexes by uuid. Code that reads a guest's record and then acts on it holds the guest's mutex, so that no change is
@@ -41,7 +41,7 @@ export class GuestStore {
   readonly #heads: Statement<[number], Pick<StoredGuestRow, 'uuid' | 'revision'>>
   /** Records as they were last committed. They are frozen, since all readers share them. */
   readonly #records = new Map<string, GuestRecord>()
-  /** The list of all guests at a revision of the state database. */
+  /** The list of all guests at a revision of the journal. */
   #listed: { readonly revision: number; readonly records: readonly GuestRecord[] } | undefined
 
   constructor(readonly changes: Changes) {

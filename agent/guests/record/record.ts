@@ -197,7 +197,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   atNextStart: [],
 }
 
-/** A guest as stored in the state database. */
+/** A guest as stored in the journal. */
 export interface GuestRecord extends GuestDocument {
   uuid: string
   /** Number of the guest, unique in the fleet. The gateway assigns it. */

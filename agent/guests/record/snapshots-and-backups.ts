@@ -1,4 +1,4 @@
-/** A snapshot of a guest's volume, as recorded in the state database. */
+/** A snapshot of a guest's volume, as recorded in the journal. */
 export interface SnapshotRecord {
   /** Id of the operation that took the snapshot. The volume's snapshot has the same name. */
   id: string

@@ -27,7 +27,7 @@ export interface HostPortsParts {
 
 export class HostPorts {
   /**
-   * Ports that a change in progress has taken from a guest in the state database. They stay reserved until the change
+   * Ports that a change in progress has taken from a guest in the journal. They stay reserved until the change
    * is applied on the host: it may be rolled back, and packets to these ports may still reach the old guest.
    */
   readonly #held = new Set<PortSpan>()
@@ -44,7 +44,7 @@ export class HostPorts {
   }
 
   /**
-   * Chooses and checks host ports for mappings. Must be called inside a transaction of the state database.
+   * Chooses and checks host ports for mappings. Must be called inside a transaction of the journal.
    * @throws {BerthError} `port_conflict`, `resource_exhausted`, `invalid_field`, `address_in_use`
    */
   reserve(order: MappingOrder): PortMapping[] {

@@ -18,11 +18,11 @@ export interface Target {
 /** Dependencies that all settings share. */
 export type ChangeContext = Pick<GuestContext, 'store' | 'log' | 'now'>
 
-/** Defines how one setting is prepared, stored in the state database and applied on the host. */
+/** Defines how one setting is prepared, stored in the journal and applied on the host. */
 export interface SettingChange {
   /** Reads data from the host that the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
-  /** Writes to the database in one transaction. @returns a function that undoes these writes in a second transaction */
+  /** Writes to the journal in one transaction. @returns a function that undoes these writes in a second transaction */
   readonly write: (record: GuestRecord) => () => void
   /** Makes the host match the guest's record. May be called repeatedly. */
   readonly apply?: (record: GuestRecord) => Promise<void>
@@ -31,8 +31,8 @@ export interface SettingChange {
 }
 
 /**
- * Changes a setting: stores it in the state database and applies it on the host. If the host refuses, the stored change
- * is rolled back and the old state is in force again. After a crash in between, the database has the new state, and the
+ * Changes a setting: stores it in the journal and applies it on the host. If the host refuses, the stored change
+ * is rolled back and the old state is in force again. After a crash in between, the journal has the new state, and the
  * reconciler applies it.
  * @returns the guest in its present state
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and the errors of `change`

@@ -18,7 +18,7 @@ export function listDisks(numbers: string, devices = '/sys/dev/block'): Disk[] {
   return path === undefined ? [] : listBelow(path).map(readDisk)
 }
 
-/** Resolves a link in sysfs. Returns undefined if the device was removed meanwhile. */
+/** Resolves a link in sysfs. Returns undefined if the device was removed. */
 function findPath(link: string): string | undefined {
   try {
     return realpathSync(link)
@@ -45,14 +45,15 @@ export function readDisk(path: string): Disk {
   }
 }
 
-/** Returns the active scheduler, such as `mq-deadline` from `none [mq-deadline] kyber bfq`. */
+/** Returns the active scheduler: `mq-deadline` for the text `none [mq-deadline] kyber bfq`. */
 export function parseScheduler(text: string): string | undefined {
   return /\[(.+)\]/.exec(text)?.[1] ?? text.trim().split(/\s+/).find(Boolean)
 }
 
 /**
- * Sets the scheduler. The kernel loads the scheduler's module if necessary, even if it does not list the scheduler yet.
- * @returns whether the disk now has the scheduler
+ * Sets the scheduler. If necessary, the kernel loads the scheduler's module, even if it does not list the scheduler
+ * yet.
+ * @returns true if the disk now has the scheduler
  */
 export function setScheduler({ path }: Pick<Disk, 'path'>, scheduler: string): boolean {
   try {

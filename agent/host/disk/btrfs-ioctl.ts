@@ -86,12 +86,12 @@ export async function removeEmptyGroups(path: string, ids: readonly bigint[]): P
   await request('ungroup', path, ...ids)
 }
 
-/** `done`: `next` is older than `current`, so the names are exchanged already; `nothing`: `next` does not exist. */
+/** `done`: `next` is older than `current`, so the names are already exchanged. `nothing`: `next` does not exist. */
 export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**
  * Exchanges the names of two subvolumes of one directory atomically, if `next` is the newer one. If `current` does not
- * exist, it renames `next`. Returns once the change is on the disk.
+ * exist, renames `next`. Returns once the change is on the disk.
  */
 export async function exchangeSubvolumes(
   directory: string,

@@ -31,7 +31,7 @@ export function sendSubvolume(path: string, parent?: string): SendProcess {
 /**
  * Creates a subvolume in `directory` from a stream. Its name is part of the stream, which may come from a hostile host.
  * Paths in the stream cannot leave `directory` (chroot). However, the stream names the parent and the sources of clones
- * by UUID, and btrfs-receive(8) finds them anywhere on the filesystem. An attacker would have to know these UUIDs.
+ * by UUID, and btrfs-receive(8) finds these anywhere on the filesystem. An attacker would have to know the UUIDs.
  */
 export function receiveSubvolume(directory: string): ReceiveProcess {
   const { child, ended } = run(['--quiet', 'receive', '--chroot', '-e', directory])

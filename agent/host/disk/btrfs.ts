@@ -51,7 +51,7 @@ export async function syncFilesystem(path: string): Promise<void> {
   await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
 }
 
-/** Lists the subvolumes directly inside the subvolume of `path`. Leaves out deeper subvolumes: guests name them. */
+/** Lists the subvolumes directly inside the subvolume of `path`. Omits deeper subvolumes, because guests name them. */
 export async function listSubvolumes(path: string): Promise<Subvolume[]> {
   const { stdout } = await run('btrfs', ['subvolume', 'list', '-o', path], {
     maxOutputBytes: 64 * 1024 * 1024,
@@ -124,7 +124,7 @@ export class BtrfsView {
 
   /**
    * Returns the bytes that count towards the group's limit now: `referencedBytes`, plus data that the kernel will write
-   * to the disk within about 30 s.
+   * to the disk within about 30 s. Undefined if the group does not exist.
    */
   async countedBytes(group: string): Promise<number | undefined> {
     const reserved = Number((await this.#read(`qgroups/${group.replace('/', '_')}/rsv_data`)) ?? 0)
@@ -143,8 +143,8 @@ export class BtrfsView {
   }
 
   /**
-   * Makes the kernel update the quotas for every deleted subtree. By default it skips this for large subtrees, and then
-   * does not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
+   * Makes the kernel update the quotas for every deleted subtree. By default, it skips this for large subtrees and does
+   * not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
    */
   async accountEverySubtree(): Promise<void> {
     const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`

@@ -13,7 +13,7 @@ export const mostLargeFiles = 500
 export const mostLargePathBytes = 512 * 1024
 
 export interface LayoutBounds {
-  /** Maximum memory for the description of the tree, which is sufficient for about 2 million extents. */
+  /** Maximum memory in bytes for the description of the tree. It is sufficient for about 2 million extents. */
   readonly memoryBytes: number
   /** Maximum length in bytes of the layout that `readLayout` writes. */
   readonly writtenBytes: number
@@ -30,10 +30,10 @@ export interface LayoutSpace {
 }
 
 /**
- * Records which data the files of a tree share, where they have holes, and which data is compressed. A file for which
- * the memory or the length of the layout (`LayoutBounds`) is too small is left out. If such a file has large holes, the
+ * Records which data the files of a tree share, where they have holes, and which data is compressed. Omits a file if
+ * the memory or the length of the layout (`LayoutBounds`) is too small for it. If such a file has large holes, the
  * layout records only this fact, and a restore makes holes from its zeros.
- * @param tree tree on btrfs, which must not change meanwhile
+ * @param tree tree on btrfs, which must not change at this time
  * @param file path of the new layout, whose format perl/read-layout.pl describes
  * @throws {CommandError}
  */
@@ -59,8 +59,8 @@ export interface LayoutSource {
 }
 
 /**
- * Makes the files of a tree as small on the disk as the layout describes. The kernel compares data before it shares
- * them, so the content of files never changes. The times of files do not change either.
+ * Makes the files of a tree as small on the disk as the layout describes. The kernel compares data before files share
+ * it, so that the content of files never changes. The times of files do not change either.
  * @param tree tree that no program uses
  * @throws {CommandError}
  */
@@ -71,8 +71,7 @@ export async function applyLayout(tree: string, source: LayoutSource, signal: Ab
 }
 
 /**
- * Does the same as `applyLayout` for one large file that was fetched separately. Also sets owner, mode, attributes and
- * times.
+ * Like `applyLayout`, but for one large file that was fetched separately. Also sets owner, mode, attributes and times.
  * @param offset offset in bytes at which the file's description begins in the layout
  */
 export async function applyToFetched(

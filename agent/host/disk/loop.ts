@@ -13,7 +13,7 @@ export async function readBackingFile(device: string): Promise<string | undefine
   try {
     return (await readFile(`/sys/block/${basename(device)}/loop/backing_file`, 'utf8')).trimEnd()
   } catch {
-    return undefined // it is not a loop device, or was detached meanwhile
+    return undefined // the device is not a loop device, or was detached
   }
 }
 

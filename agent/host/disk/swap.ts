@@ -9,7 +9,7 @@ export interface SwapArea {
   readonly usedBytes: number
 }
 
-/** Timeout in ms of swapoff(8), which reads swapped pages one by one: a slow disk delivers a few MB per second. */
+/** Timeout in ms of swapoff(8), which reads swapped pages one by one. A slow disk delivers a few MB per second. */
 const patienceMs = 60 * 60_000
 const allocateMs = 30 * 60_000
 
@@ -61,7 +61,7 @@ export async function formatSwap(path: string, label: string): Promise<void> {
 /** Position and length in bytes of the label in a swap file (union swap_header in linux/swap.h). */
 const labelAt = { position: 1052, length: 16 }
 
-/** Returns a file's swap label; empty if it has no label or is not a swap file. @throws if it cannot be read */
+/** Returns a file's swap label. Empty if the file has no label or is not a swap file. @throws if it cannot be read */
 export async function readSwapLabel(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
@@ -78,7 +78,7 @@ export async function swapOn(path: string): Promise<void> {
 }
 
 /**
- * Deactivates a swap file. Returns once its whole content is in memory. If swapoff is killed, the file stays in use.
+ * Deactivates a swap file. Returns once its whole content is in memory. If swapoff is killed, the file stays active.
  */
 export async function swapOff(path: string, signal?: AbortSignal): Promise<void> {
   await run('swapoff', ['--', path], { timeoutMs: patienceMs, ...(signal && { signal }) })

@@ -4,7 +4,8 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 export const treeName = 'volume'
 
 /**
- * Runs a program in the directory `place`. In it, only this program sees the directory `tree` as `treeName`.
+ * Runs a program in the directory `place`. Only in this program, the directory contains `tree` under the name
+ * `treeName`.
  * @throws {CommandError} like `run`
  */
 export function runBesideTree(

@@ -12,8 +12,8 @@ export interface NamespaceBounds {
 /**
  * Returns those arguments of perl/start-guest.pl that follow the name of the log file. The program starts a container
  * with the system call filter `filter`, in a user namespace with the limits `bounds`. When a rebooted guest starts
- * again, the program has inherited the filter and does not add it a second time: filters cannot be removed, so a guest
- * that keeps rebooting would reach the kernel's limit.
+ * again, the program has inherited the filter and does not add the filter a second time. Filters cannot be removed, so
+ * a guest that keeps rebooting would otherwise reach the kernel's limit.
  * @param filter seccomp program for the container and its monitor, as bytes of struct sock_filter
  */
 export function namespaceArguments(bounds: NamespaceBounds, filter: Buffer): string[] {
@@ -30,8 +30,8 @@ export function confinementOf(bounds: NamespaceBounds, filter: Buffer): string {
 }
 
 /**
- * Reads the result of `confinementOf` with which a monitor was started. Undefined if the monitor has ended, or if an
- * older version started it, which stored no result.
+ * Reads the result of `confinementOf` with which a monitor was started. Undefined: the monitor has ended, or an older
+ * version started it, which stored no result.
  */
 export function readConfinement(monitorPid: number): string | undefined {
   const variables = (readKernelFile(`/proc/${monitorPid}/environ`) ?? '').split('\0')

@@ -44,7 +44,7 @@ async function readBeginning(path: string): Promise<string | undefined> {
     }
     return text
   } catch {
-    return undefined // the process ended meanwhile
+    return undefined // the process has ended
   } finally {
     await file.close()
   }

@@ -23,7 +23,7 @@ export type RootChange =
   | { readonly kind: 'key'; readonly content: string }
 
 /**
- * Applies the changes in order, and returns once they are on the disk. It ignores mounts, so it must not be used in a
+ * Applies the changes in order, and returns once they are on the disk. Ignores mounts, so it must not be used in a
  * guest's mount namespace.
  * @param root directory of a guest's root filesystem
  * @throws {CommandError} at the first change that the guest's files prevent
@@ -39,7 +39,7 @@ export async function readRootLogin(root: string): Promise<{ shadowField: string
   return { shadowField: stdout.slice(0, end), authorizedKeys: stdout.slice(end + 1) }
 }
 
-/** @returns those paths at which the root filesystem has a regular file, without paths through links */
+/** @returns those of `paths` at which the root filesystem has a regular file, without paths through links */
 export async function listExisting(root: string, paths: readonly string[]): Promise<string[]> {
   const { stdout } = await runPerl('list-existing', [root, ...paths])
   return stdout.split('\n').filter((path) => path !== '')

@@ -23,7 +23,7 @@ export interface TerminalDirectory {
  * command.
  */
 export interface GuestTerminal extends TerminalCommand {
-  /** The guest's /dev/pts. Undefined if the host cannot reach it, because no process of the host has it open. */
+  /** The guest's /dev/pts. Undefined: no process of the host has it open, so the host cannot reach it. */
   readonly terminals: TerminalDirectory | undefined
   /** Command to run on a terminal of the host if all terminals of the guest are in use. */
   readonly otherwise: TerminalCommand
@@ -45,13 +45,13 @@ function asTerminals(path: string): TerminalDirectory | undefined {
     const stat = statSync(path)
     return stat.isDirectory() && statfsSync(path).type === devptsType ? { path, device: stat.dev } : undefined
   } catch {
-    return undefined // the file was closed meanwhile
+    return undefined // the file was closed
   }
 }
 
 /**
- * Opens a new terminal. A guest can mount anything over `ptmx`, such as a link to a file of the host, so `ptmx` is
- * checked before it is opened.
+ * Opens a new terminal. A guest can mount anything over `ptmx`, such as a link to a file of the host. Therefore `ptmx`
+ * is checked before it is opened.
  * @returns the master; undefined if the guest has used up its terminals, or has mounted something else over `ptmx`
  */
 export function makeTerminal({ path, device }: TerminalDirectory): number | undefined {
@@ -82,7 +82,7 @@ export function openGuestPty(place: GuestTerminal, size: TerminalSize, listener:
   const fd = place.terminals && makeTerminal(place.terminals)
   if (fd === undefined) return openPty(place.otherwise, size, listener)
   try {
-    setPtySize(fd, size) // must be set before the program opens the terminal
+    setPtySize(fd, size) // the size must be set before the program opens the terminal
     return showOn(fd, start(place, fd), listener)
   } catch (error) {
     closeSync(fd)

@@ -32,16 +32,16 @@ export async function lxcStart(
 ): Promise<void> {
   await runPerl('start-guest', [lxcPath, name, logFile, ...namespace], {
     survives: true,
-    // The guest's first process inherits the umask. An init system that does not set one, such as those of BusyBox and
-    // OpenRC, would otherwise start services whose files nobody else can read.
+    // The guest's first process inherits the umask. An init system that sets no umask, such as BusyBox or OpenRC, would
+    // start services with the agent's umask, so that nobody else could read their files.
     ownUmask: true,
     env: startEnvironment,
   })
 }
 
 /**
- * True if an lxc process holds the container's command socket. lxc creates the socket first, so this also detects an
- * orphaned lxc-start that has not created any process yet.
+ * True if an lxc process holds the container's command socket. lxc creates the socket first. Therefore an orphaned
+ * lxc-start is detected even before it has created any process.
  */
 export function hasCommandSocket({ lxcPath, name }: LxcContainer): boolean {
   return (readKernelFile('/proc/net/unix') ?? '').includes(` @${lxcPath}/${name}/command\n`)
@@ -76,8 +76,9 @@ function removeEmpty(directory: string): boolean {
 }
 
 /**
- * Runs a program inside the container's namespaces, groups and confinement, without a terminal. It also gets the system
- * call filter of the container: otherwise root in the container could take over the program and avoid the filter.
+ * Runs a program inside the container's namespaces, groups and confinement, without a terminal. The program also gets
+ * the system call filter of the container. Without it, root in the container could take over the program to avoid the
+ * filter.
  * @throws {CommandError} also if lxc cannot attach
  */
 export function lxcAttach(

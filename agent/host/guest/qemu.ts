@@ -64,7 +64,7 @@ export async function launchMachine(order: QemuLaunchOrder): Promise<number> {
   return Number(stdout.trim())
 }
 
-/** Returns the reason why this host cannot run virtual machines, or undefined if it can. */
+/** Returns the reason why this host cannot run virtual machines. Undefined: it can. */
 export function findQemuHindrance(): string | undefined {
   const needed = { [qemuProgram]: 'qemu-system-x86', [imageProgram]: 'qemu-utils' }
   const missing = Object.entries(needed).find(([program]) => !isExecutable(program))
@@ -74,12 +74,12 @@ export function findQemuHindrance(): string | undefined {
 
 /**
  * Firmware image of a few instructions that tests an accelerator. It enters protected mode and returns from an
- * interrupt, which fails on a badly emulated processor. Then it ends QEMU with exit code 33 through the port of
+ * interrupt, which fails on a badly emulated processor. It then ends QEMU with exit code 33 through the port of
  * isa-debug-exit.
  *
- *     cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
- *     protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
- *     returned: mov al, 16; out 0xf4, al; hlt
+ * cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
+ * protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
+ * returned: mov al, 16; out 0xf4, al; hlt
  */
 const probe = {
   hex:
@@ -93,9 +93,9 @@ const probe = {
   exitCode: 33,
 } as const
 
-/** Time in ms that a probe may take to end after its timeout. A probe that hangs in the kernel never ends. */
+/** Time in ms within which a probe must end after its timeout. A probe that hangs in the kernel never ends. */
 const graceMs = 2000
-/** Reason why a probe hangs. Until its end, all other probes fail with this reason: they would hang, too. */
+/** Reason why a probe hangs. Until its end, all other probes fail with this reason, because they would hang, too. */
 let stuck: string | undefined
 
 /**

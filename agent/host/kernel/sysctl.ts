@@ -3,7 +3,7 @@ import { readKernelFile } from '../process/proc.js'
 
 const at = (path: string): string => `/proc/sys/${path}`
 
-/** Reads a numeric kernel setting in the agent's network namespace; undefined if it does not exist. */
+/** Reads a numeric kernel setting in the agent's network namespace. Undefined if the setting does not exist. */
 export function findSysctl(path: string): number | undefined {
   const text = readKernelFile(at(path))
   return text === undefined ? undefined : Number(text.trim())

@@ -14,7 +14,7 @@ export interface PublicAddresses {
 
 /**
  * Returns the first address of the interface with the default route, for each protocol. Prefers interfaces with
- * hardware. Reads /proc/net/route and /proc/net/ipv6_route of the agent's network namespace, without a process.
+ * hardware. Reads /proc/net/route and /proc/net/ipv6_route of the agent's network namespace. Starts no process.
  */
 export function readPublicAddresses(): PublicAddresses {
   const [own, all] = [readDefaultRoutes((device) => !isVirtual(device)), readDefaultRoutes()]

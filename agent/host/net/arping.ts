@@ -11,9 +11,9 @@ export async function announceIpv4(device: string, address: string, signal: Abor
 }
 
 /**
- * Finds another machine with this address, even if the host has the address too (RFC 5227, 2.1.1). If no machine has
- * it, this takes about two seconds.
- * @returns the MAC that answered first; '' if no machine answered
+ * Finds another computer with this address, even if the host has the address, too (RFC 5227, 2.1.1). Without an answer,
+ * this takes about two seconds.
+ * @returns the MAC that answered first; '' if there was no answer
  * @throws {CommandError} for example on an interface without ARP
  */
 export async function findIpv4Owner(device: string, address: string, signal: AbortSignal): Promise<string> {

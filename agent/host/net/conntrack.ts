@@ -13,13 +13,13 @@ import { CommandError } from '../process/process.js'
 
 /*
  * This module deletes flows from the kernel's connection tracking table. Flows outlive the rules that created them, so
- * their packets would reach the next owner of an address or port. conntrack(8) walks the whole table for each address
- * and direction, whereas this module walks it once.
+ * that their packets would reach the next owner of an address or port. conntrack(8) would walk the whole table for each
+ * address and direction. This module walks it once.
  */
 
 /** Matches flows to delete. All given conditions must hold. */
 export interface FlowFilter {
-  /** An address of the flow. `is` is the role in which the flow must contain it. */
+  /** An address of the flow. `is`: the role that this address must have in the flow. */
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'
@@ -80,7 +80,7 @@ export async function forgetFlows(filters: readonly FlowFilter[]): Promise<void>
 
 /** A flow of the table, with canonical addresses. */
 export interface TrackedFlow extends Readonly<Record<FlowPlace, string>> {
-  /** Undefined for any other protocol. */
+  /** Undefined: another protocol. */
   readonly protocol: 'tcp' | 'udp' | undefined
   readonly askedPort: number
 }
@@ -126,7 +126,7 @@ async function deleteFlows(flows: readonly Flow[]): Promise<void> {
     family,
     attributes: name,
   }))
-  // It is not a failure if a flow has ended meanwhile.
+  // It is not a failure if a flow has already ended.
   failOn(await askNetfilter(requests), noSuchFlow)
 }
 

@@ -11,16 +11,16 @@ export interface OpenedFlow {
   readonly targetPort: number
   /** For TCP the state's name in conntrack(8), otherwise `REPLIED` or `UNREPLIED`. */
   readonly state: string
-  /** True if nobody has answered. */
+  /** True if nobody has answered the flow. */
   readonly unreplied: boolean
   /** Seconds until the kernel forgets the flow. */
   readonly leftSeconds: number
-  /** Bytes from the side that opened the flow. 0 if the kernel does not count them. */
+  /** Bytes from the side that opened the flow. 0: the kernel does not count them. */
   readonly bytes: number
   readonly replyBytes: number
 }
 
-/** Reads the flows that these addresses opened. Walks the kernel's whole table once for each address. */
+/** Reads the flows that these addresses have opened. Walks the kernel's whole table once for each address. */
 export async function readFlowsOf(addresses: readonly string[]): Promise<OpenedFlow[]> {
   return addresses.length === 0 ? [] : read(addresses)
 }

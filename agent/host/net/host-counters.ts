@@ -18,7 +18,7 @@ export function readHostCounters(): HostCounters {
   return { cpuUsec: readBusyUsec(), ...readUplinkBytes(), ...readDiskBytes() }
 }
 
-/** Reads the busy time of all processors. Undefined if `cpus()` is empty, because the kernel's file cannot be read. */
+/** Reads the busy time of all processors. Undefined: `cpus()` is empty, because the kernel's file cannot be read. */
 function readBusyUsec(): number | undefined {
   const all = cpus()
   if (all.length === 0) return undefined
@@ -30,7 +30,7 @@ function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
   if (text === undefined) return { rxBytes: undefined, txBytes: undefined }
   let [rxBytes, txBytes] = [0, 0]
   for (const [name, bytes] of parseNetDev(text)) {
-    // a bond is left out, because its bytes are counted at its interfaces
+    // bonds are skipped, because their bytes are counted at their interfaces
     if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue
     rxBytes += bytes.rxBytes
     txBytes += bytes.txBytes

@@ -2,7 +2,7 @@ import { CommandError } from '../process/process.js'
 import { ToolPipe } from '../process/pipe.js'
 
 /**
- * Matches the output of the command that marks the end of an answer: the loopback interface. It has index 1 in every
+ * Matches the output of the command that marks the end of an answer: the loopback interface. Its index is 1 in every
  * network namespace, and no other command of the agent prints it.
  */
 const markerOutput = /\[\{"ifindex":1,"ifname":"lo",.*\}\]\n$/
@@ -10,7 +10,7 @@ const allowed = /^[A-Za-z0-9 _.:/@-]+$/
 const notThere = /does not exist|Cannot find device/
 /** Matches messages about a missing address, route, neighbour or interface. */
 const gone = /Cannot assign requested address|No such (?:process|file or directory|device)|Cannot find device/
-/** Matches the error for an outdated interface index. ip caches indexes by name, so it must be started again. */
+/** Matches the error for an outdated interface index. ip caches indexes by name, so it must be restarted. */
 const staleIndex = /No such device/
 
 /** True if ip failed because an interface, address or entry is gone, or because ip cached an old interface index. */
@@ -23,7 +23,7 @@ export class Ip {
   readonly #pipe = new ToolPipe({
     program: 'ip',
     args: ['-json', '-details', '-force', '-batch', '-'],
-    // The marker ends an answer. It is not `link show`, after which ip shows no addresses for the rest of the batch.
+    // The marker ends an answer. With `link show` as marker, ip would show no addresses for the rest of the batch.
     marker: 'address show dev lo',
     beforeMarker: (stdout) => {
       const at = stdout.search(markerOutput)

@@ -47,7 +47,7 @@ const waiting = { tcp: '0A', udp: '07' } as const
 /** A socket that waits for connections. */
 export interface ListeningSocket {
   readonly port: number
-  /** True if connections from other machines reach the socket. False if the socket is only on the loopback. */
+  /** True if connections from other computers reach the socket. False if it only listens on the loopback. */
   readonly isReachable: boolean
 }
 
@@ -73,7 +73,7 @@ export function parseListeners(text: string, protocol: Protocol): ListeningSocke
 
 /**
  * True if the address is ::1, in 127.0.0.0/8, or the IPv6 form of an address in 127.0.0.0/8. The kernel prints words of
- * 32 bits in the byte order of the machine.
+ * 32 bits in the byte order of the processor.
  */
 function isLoopback(hex: string): boolean {
   return /^(?:0{16}FFFF0000|0{16}0000FFFF)?(?:[0-9A-F]{6}7F|7F[0-9A-F]{6})$|^0{24}(?:01000000|00000001)$/.test(hex)

@@ -20,8 +20,8 @@ export interface NetlinkNames {
 }
 
 /**
- * Reports changes of the network by other programs than this agent's tools. When the watch starts or restarts, and when
- * notifications were lost, it reports all topics.
+ * Reports changes of the network by other programs than this agent's tools. Reports all topics when the watch starts or
+ * restarts, and when notifications were lost.
  */
 export class NetlinkWatch {
   readonly #listeners: Readonly<Record<NetlinkTopic, Set<() => void>>> = {

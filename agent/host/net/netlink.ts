@@ -41,7 +41,7 @@ export async function askNetfilter(
   return [...messagesIn(Buffer.from(stdout, 'latin1'))]
 }
 
-/** Returns the error number of an error message (0 for success), or undefined for other messages. */
+/** Returns the error number of an error message (0: success). Undefined: the message is not an error message. */
 export function errorIn({ type, body }: NetlinkMessage): number | undefined {
   return type === netlink.error ? -body.readInt32LE(0) : undefined
 }
@@ -70,7 +70,7 @@ export function attribute(type: number, value: Buffer | string): Buffer {
   return encoded
 }
 
-/** Length in bytes of a message's header. `familyBytes`: length of the nfgenmsg that follows it. */
+/** Length in bytes of a message's header. `familyBytes`: length in bytes of the nfgenmsg that follows it. */
 const headerBytes = 16
 export const familyBytes = 4
 

@@ -4,9 +4,10 @@ import { CommandError, run } from '../process/process.js'
 export type NftFamily = 'ip' | 'ip6' | 'inet' | 'bridge'
 
 /*
- * Runs nft(8) in interactive mode, where each line is an atomic transaction. It needs a system call per byte of input
- * and per word of output, so long input and output use a separate process. Commands contain no text of users. The
- * patterns are the last protection against an injected command or line (`include`, `;` in a name, a line break).
+ * Runs nft(8) in interactive mode, in which each line is an atomic transaction. nft needs a system call per byte of
+ * input and per word of output. Long input and output therefore use a separate process. Commands contain no text of
+ * users. The patterns are the last protection against an injected command or line (`include`, `;` in a name, a line
+ * break).
  */
 const allowed = /^[A-Za-z0-9 _.,:;{}@/"*!&=<>-]*$/
 const refused = /\binclude\b|\bdefine\b/
@@ -65,7 +66,7 @@ export class Nft {
     return listed(await once(['list', 'table', family, table]))
   }
 
-  /** Returns a set or chain as nft prints it; undefined if it does not exist. @param part e.g. `set inet TABLE NAME` */
+  /** Returns a set or chain as nft prints it; undefined if it does not exist. @param part like `set inet TABLE NAME` */
   async readPart(part: string): Promise<string | undefined> {
     check(part)
     return listed(await this.#pipe.send(`list ${part}`))

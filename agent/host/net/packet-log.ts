@@ -16,7 +16,7 @@ export type PacketSample =
       readonly port: number
       readonly count: number
     }
-  /** The guest has used a mining protocol (stratum), or has looked up the name of a mining pool (pool). */
+  /** Equal packets of one guest since the last report. All logged fields are equal. `count` is their number. */
   | {
       readonly kind: 'stratum' | 'pool'
       readonly guest: string
@@ -36,9 +36,7 @@ export type PacketSample =
 
 export interface PacketReport {
   readonly samples: readonly PacketSample[]
-  /**
-   * Numbers of sampled packets that were inspected (`seen`), and that were lost because there were too many (`lost`).
-   */
+  /** Numbers of sampled packets that were inspected (`seen`), and that were lost because of their number (`lost`). */
   readonly seen: number
   readonly lost: number
 }
@@ -62,7 +60,7 @@ export class PacketLog {
   #closed = false
   #samples: PacketSample[] = []
   #ready: () => void = () => undefined
-  /** Resolves once the process that logs packets listens, or once the first attempt has failed. */
+  /** Resolves once the logging process listens, or once the first attempt to start it has failed. */
   readonly ready = new Promise<void>((done) => (this.#ready = done))
 
   constructor(private readonly options: PacketLogOptions) {

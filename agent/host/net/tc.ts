@@ -3,7 +3,7 @@ import { ToolPipe, type PipeOutput } from '../process/pipe.js'
 
 /** The characters that planned commands contain. Commands with other characters are refused. */
 const allowed = /^[A-Za-z0-9 :._-]+$/
-/** Matches errors for an outdated interface index. tc caches indexes by name, so it must be started again. */
+/** Matches errors for an outdated interface index. tc caches indexes by name, so it must be restarted. */
 const staleIndex = /No such device|Cannot find device/
 
 /** The fields of `tc -json qdisc show` that the agent uses. */
@@ -24,8 +24,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // The marker ends an answer. It is not `qdisc show`, which lists all devices, or in iproute2 6.1 the last one
-    // queried.
+    // The marker ends an answer. `qdisc show` would list all devices, or in iproute2 6.1 the last one queried.
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -13,7 +13,7 @@ export interface CgroupLayout {
   readonly hierarchies: readonly string[]
   /** Mount point of cgroup v2. Undefined on some hosts that use cgroup v1. */
   readonly unified?: string
-  /** Mount point of each controller. In version 2 all mount points are equal. */
+  /** Mount point of each controller. In version 2, all mount points are the same. */
   readonly controllers: ReadonlyMap<string, string>
 }
 
@@ -54,7 +54,7 @@ export function readCgroupLayout(): CgroupLayout {
   return parseCgroupLayout(readKernelFile('/proc/self/mountinfo') ?? '')
 }
 
-/** Reads the pids of the processes directly in the group; empty if the group does not exist. */
+/** Reads the pids of processes in the group itself, without groups below it. Empty if the group does not exist. */
 export function readGroupPids(group: string): number[] {
   return parsePids(readKernelFile(`${group}/cgroup.procs`) ?? '')
 }
@@ -86,8 +86,8 @@ const longPath = 2048
 
 /**
  * Walks a tree and visits each group before and after the groups below it. A guest may nest groups deeper than the
- * limits of paths and of the call stack. So a long path is replaced by a path relative to an open descriptor. The
- * caller must use each path before it requests the next one.
+ * limits of paths and of the call stack. A long path is therefore replaced by a path relative to an open descriptor.
+ * The caller must use each path before it requests the next one.
  */
 function* walkGroups(top: string): Generator<{ path: string; visit: 'enter' | 'leave' }> {
   const above: { path: string; at: string; fd: number | undefined; names: string[] }[] = []

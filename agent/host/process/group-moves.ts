@@ -4,8 +4,9 @@ import { readKernelFile } from './proc.js'
 
 /**
  * Makes the kernel do a slow wait in advance. The first move of a process into a cgroup takes 5 to 20 ms, because every
- * processor must pass the scheduler. Another move soon after does not wait (kernel/rcu/sync.c, cgroup_attach_lock()).
- * So a caller that is about to start a guest can let the wait run in parallel with other work.
+ * processor must pass the scheduler. Another move soon afterwards does not wait (kernel/rcu/sync.c,
+ * cgroup_attach_lock()). A caller that is about to start a guest can therefore let the wait run in parallel with other
+ * work.
  */
 export class GroupMoves {
   readonly #own: string | undefined
@@ -16,8 +17,8 @@ export class GroupMoves {
   }
 
   /**
-   * Makes a later move of a process into a cgroup fast: the kernel waits now, while the agent moves into the cgroup
-   * that it is already in. Returns at once and never fails. Only one move runs at a time: each blocks a thread.
+   * Makes a later move of a process into a cgroup fast: the kernel waits now, while the agent moves into its own
+   * cgroup. Returns at once and never fails. Only one move runs at a time, because each blocks a thread.
    */
   prepare(): void {
     if (this.#own === undefined || this.#isMoving) return

@@ -11,13 +11,13 @@ interface ProcessOrder {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly stdin: string | Buffer
-  /** True if the process is not killed with the agent. */
+  /** True if the process survives the end of the agent. */
   readonly survives: boolean
   /** True if the process gets the umask of services (022) instead of the agent's. */
   readonly ownUmask: boolean
 }
 
-/** An order to run a Perl program in the launcher's own process, which cannot do anything else meanwhile. */
+/** An order to run a Perl program in the launcher's own process, which can do nothing else at this time. */
 interface BriefOrder {
   readonly kind: 'brief'
   readonly program: string
@@ -28,9 +28,7 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /**
-   * Called once the process has ended and its outputs are closed. After a kill, the launcher does not wait for outputs.
-   */
+  /** Called once the process has ended and its outputs are closed. After a kill, the outputs may still be open. */
   readonly onEnd: (end: LaunchEnd) => void
 }
 
@@ -100,8 +98,8 @@ export class Launcher {
   }
 
   /**
-   * Handles the end of the launcher. The kernel then kills the processes that the launcher started, so their outcome is
-   * unknown. Processes with `survives` continue, and the end of each is awaited.
+   * Handles the end of the launcher. The kernel then kills the processes that the launcher started, so that their
+   * outcome is unknown. Processes with `survives` continue. This function awaits their ends.
    */
   #lost(): void {
     this.#process = undefined
@@ -146,7 +144,7 @@ export class Launcher {
     launched?.listener.onEnd(end)
   }
 
-  /** Keeps the agent's process alive while commands run in the launcher, but not when the launcher is idle. */
+  /** Keeps the agent's process alive while commands run in the launcher, but not while the launcher is idle. */
   #hold(child: ChildProcess): void {
     const parts = [child, child.stdin as Socket | null, child.stdout as Socket | null]
     for (const part of parts)

@@ -1,8 +1,8 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 
-/** Longer than any record of the kernel's log (CONSOLE_EXT_LOG_MAX in kernel/printk/internal.h). */
+/** The buffer is longer than any record of the kernel's log (CONSOLE_EXT_LOG_MAX in kernel/printk/internal.h). */
 const record = Buffer.allocUnsafe(16 * 1024)
-/** Time in ms for which kills are remembered. In practice the kernel does not reuse a pid within this time. */
+/** Time in ms for which kills are remembered. In practice, the kernel does not reuse a pid within this time. */
 const rememberedMs = 60_000
 
 /**
@@ -19,8 +19,8 @@ export function parseMemoryKill(text: string): number | undefined {
 }
 
 /**
- * Finds out whether the kernel killed a process because the memory of a cgroup or the host ran out. It reads the
- * kernel's log: once a guest's last process has ended, its cgroups and their counters no longer exist.
+ * Finds out if the kernel killed a process because the memory of a cgroup or the host ran out. Reads the kernel's log,
+ * because the cgroups of a guest and their counters no longer exist once its last process has ended.
  */
 export class MemoryKills {
   /** Time at which each kill was read, by pid. */
@@ -29,7 +29,7 @@ export class MemoryKills {
 
   constructor(path = '/dev/kmsg') {
     this.#file = open(path)
-    this.#read() // skips older records: they concern no process that this agent watches
+    this.#read() // skips older records, because they concern no process that this agent watches
     this.#killed.clear()
   }
 
@@ -64,7 +64,7 @@ export class MemoryKills {
     try {
       return record.toString('latin1', 0, readSync(this.#file, record))
     } catch (error) {
-      // EPIPE: the oldest records were overwritten, and reading continues with the next one.
+      // EPIPE: the oldest records were overwritten. Reading continues with the next record.
       return (error as NodeJS.ErrnoException).code === 'EPIPE' ? '' : undefined
     }
   }

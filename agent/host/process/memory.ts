@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 
 export interface Memory {
   readonly totalBytes: number
-  /** Memory that processes can allocate without swap. */
+  /** Bytes of memory that processes can allocate without swap. */
   readonly availableBytes: number
 }
 

@@ -3,8 +3,8 @@ import { CommandError, start } from './process.js'
 
 /*
  * This module runs a long-lived tool that reads commands from its standard input. A command takes a tenth of the time
- * of a process start and does not block the agent. After each command, a marker is sent: a command without effect,
- * whose output shows that the tool has executed everything before it.
+ * of a process start and does not block the agent. After each command, a marker is sent: a command without effect. Its
+ * output shows that the tool has executed everything before the marker.
  */
 
 export interface PipeTool {
@@ -17,7 +17,7 @@ export interface PipeTool {
   readonly beforeMarker: (output: string) => string | undefined
   /**
    * Number of commands after which the tool's process is replaced, because these tools leak memory. Infinity: the
-   * process is never replaced, and stays even while it is unused.
+   * process is never replaced, even while it is unused.
    */
   readonly recycleAfter: number
   /** Called if the tool has ended by itself. */
@@ -35,8 +35,8 @@ const idleMs = 10_000
 /** Maximum output to store, by stream. On stderr, nft repeats a failed line, which may have megabytes. */
 const maxUnmarked = { stdout: Infinity, stderr: 64 * 1024 }
 /**
- * Matches the message that ip and tc print if interfaces were added or removed during a listing. An interruption is not
- * a failure, because the next listing is complete.
+ * Matches the message that ip and tc print if interfaces were added or removed during a listing. This is not a failure,
+ * because the next listing is complete.
  */
 const interrupted = /^Dump was interrupted and may be inconsistent\.\n/gm
 
@@ -130,7 +130,7 @@ function exchange(child: Child, tool: PipeTool, line: string): Promise<PipeOutpu
     const onOutput = (on: 'stdout' | 'stderr', chunk: string): void => {
       if (on === markerOn || output[on].length < maxUnmarked[on]) output[on] += chunk
       const before = on === markerOn ? tool.beforeMarker(output[on]) : undefined
-      // Output of the tool's other stream may still be unread. Node reads that output before it runs `setImmediate`.
+      // Output of the tool's other stream may still be unread. Node reads this output before it runs `setImmediate`.
       if (before !== undefined)
         setImmediate(() => settle(() => resolve(withoutNotes({ ...output, [markerOn]: before }))))
     }

@@ -126,7 +126,7 @@ export function findNamespace(pid: number, kind: 'pid' | 'net'): string | undefi
   try {
     return readlinkSync(`/proc/${pid}/ns/${kind}`)
   } catch {
-    return undefined // the process has ended, or is a zombie, which does not have the file
+    return undefined // the process has ended, or is a zombie without this file
   }
 }
 
@@ -141,8 +141,8 @@ export function findProgram(pid: number): string | undefined {
 }
 
 /**
- * Sends SIGKILL if the process with this pid still has this start time. Check and signal are two system calls, but the
- * kernel does not reuse a pid within microseconds.
+ * Sends SIGKILL if the process with this pid still has this start time. The check and the signal are two system calls,
+ * but the kernel does not reuse a pid within microseconds.
  */
 export function killExactly(pid: number, startTime: number): void {
   signalExactly(pid, startTime, 9)
@@ -188,8 +188,8 @@ export function listDirectory(path: string): string[] {
 }
 
 /**
- * True if this process sees the same process ids that messages of the kernel contain. In a container, the ids differ,
- * so an agent there cannot recognize its own changes of the network. Source: PROC_PID_INIT_INO in linux/proc_ns.h
+ * True if this process sees the same process ids that messages of the kernel contain. In a container, they differ, so
+ * that an agent cannot recognize its own changes of the network there. Source: PROC_PID_INIT_INO in linux/proc_ns.h
  */
 export function hasKernelPids(): boolean {
   return readlinkSync('/proc/self/ns/pid') === 'pid:[4026531836]'

@@ -3,7 +3,7 @@ import { Launcher, type LaunchEnd, type LaunchOrder } from './launcher.js'
 import { perlProgram } from './perl-program.js'
 
 /*
- * This module and launcher.ts are the only ones that start processes. Arguments are arrays, and no shell parses them. A
+ * This module and launcher.ts are the only ones that start processes. Arguments are arrays that no shell parses. A
  * child is killed with the agent (PR_SET_PDEATHSIG), so that commands of a killed agent do not interfere with those of
  * the next one. Processes that must outlive the agent are started with `survives`.
  */
@@ -13,7 +13,7 @@ export interface RunOptions {
   /** Timeout in ms after which the command gets SIGKILL. Default: 60 s. */
   timeoutMs?: number
   signal?: AbortSignal
-  /** True if the command is not killed with the agent. For commands that start a daemon, such as lxc-start. */
+  /** True if the command survives the end of the agent. For commands that start a daemon, such as lxc-start. */
   survives?: boolean
   /** Exit codes that are not failures. Default: [0]. */
   okCodes?: readonly number[]
@@ -23,10 +23,10 @@ export interface RunOptions {
   env?: Record<string, string>
   /** Called with the pid once the command has started. */
   onStart?: (pid: number) => void
-  /** Called with each complete line of standard error. If it is set, only the beginning of standard error is stored. */
+  /** Called with each complete line of standard error. If set, only the beginning of standard error is stored. */
   onStderrLine?: (line: string) => void
   onStdoutLine?: (line: string) => void
-  /** Maximum output per stream in bytes; default: 1 MiB. A command that writes more is killed and fails. */
+  /** Maximum output per stream in bytes. Default: 1 MiB. A command that writes more is killed, and the call fails. */
   maxOutputBytes?: number
   /** Encoding of the output. `latin1` keeps bytes unchanged. */
   encoding?: 'utf8' | 'latin1'
@@ -65,7 +65,7 @@ export function run(program: string, args: readonly string[], options: RunOption
 
 /**
  * Runs a Perl program in a separate process, for system calls that neither Node nor a tool can make. If the program
- * dies, the command fails. The program's arguments do not appear in ps(1), unless it passes them on to another program.
+ * dies, the call fails. ps(1) does not show the arguments, unless the program passes them on to another program.
  * @param name as for `perlProgram`
  * @throws {CommandError} like `run`
  */
@@ -75,7 +75,7 @@ export function runPerl(name: string, args: readonly string[], options: RunOptio
 
 /**
  * Runs a Perl program inside the launcher, in a third of the time that a new process takes. The program must never
- * wait, because the launcher does nothing else meanwhile. It gets no arguments and no standard input.
+ * wait, because the launcher can do nothing else at this time. It gets no arguments and no standard input.
  * @param name as for `perlProgram`
  * @throws {CommandError} if the program dies
  */
@@ -134,7 +134,7 @@ class Output {
     private readonly options: Pick<RunOptions, 'maxOutputBytes' | 'encoding' | 'onStderrLine' | 'onStdoutLine'>,
   ) {}
 
-  /** @returns false if the output exceeds the limit and no listener takes its lines: the command must then fail */
+  /** @returns false if the command must fail: the output exceeds the limit, and no listener takes its lines */
   take(stream: 'stdout' | 'stderr', chunk: Buffer): boolean {
     const { maxOutputBytes = 1024 * 1024, onStderrLine, onStdoutLine } = this.options
     this.#sizes[stream] += chunk.length

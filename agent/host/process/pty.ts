@@ -12,13 +12,13 @@ export interface TerminalListener {
 
 /** The guest's side of a console: a program on a pty, or a socket. */
 export interface Terminal {
-  /** Queues input in memory until the terminal takes it. Callers use `onTaken` to limit the queue. */
+  /** Queues input in memory until the terminal accepts it. Callers use `onTaken` to limit the queue. */
   write(bytes: Buffer): void
   resize(columns: number, rows: number): void
   /** Pauses the output. Programs that write to the terminal then block. */
   pause(): void
   resume(): void
-  /** Hangs up. `onExit` is called afterwards. */
+  /** Hangs up. Afterwards, `onExit` is called. */
   close(): void
 }
 
@@ -76,7 +76,7 @@ export function openPty(
 }
 
 /**
- * Sets a terminal's size. Blocks while a program holds the terminal's lock, which a hostile program can do for long.
+ * Sets a terminal's size. Blocks while a program locks the terminal, which a hostile program can do for a long time.
  * @param fd descriptor of the master
  * @throws {Error} if it is not a terminal
  */
@@ -134,7 +134,7 @@ export class Pty implements Terminal {
     try {
       this.started.setSize({ columns, rows })
     } catch {
-      // Fails with EIO if the terminal has ended. `onExit` reports the end.
+      // Fails with EIO after the terminal has ended. `onExit` reports the end.
     }
   }
 
@@ -146,7 +146,7 @@ export class Pty implements Terminal {
     this.#output.resume()
   }
 
-  /** Hangs up: the kernel sends SIGHUP to the program. If the program does not end, it is killed. */
+  /** Hangs up: the kernel sends SIGHUP to the program. If the program does not end by itself, it is killed. */
   close(): void {
     this.#output.destroy()
     setTimeout(() => {
@@ -154,7 +154,7 @@ export class Pty implements Terminal {
     }, hangupMs).unref()
   }
 
-  /** Must be called when the program has ended. Output may still be unread, and children may use the terminal. */
+  /** Call this when the program has ended. Output may still be unread, and children may still use the terminal. */
   ended(code: number): void {
     this.#code = code
     if (this.#output.closed) return this.#settle()
@@ -181,7 +181,7 @@ function killGroup(pid: number): void {
   }
 }
 
-/** Appends bytes to waiting input. Joins small pieces, which takes less memory. */
+/** Appends bytes to waiting input. Joins small pieces, because this takes less memory. */
 export function addInput(waiting: Buffer[], bytes: Buffer): void {
   const last = waiting.at(-1)
   if (last && last.length + bytes.length <= joinedBytes) waiting[waiting.length - 1] = Buffer.concat([last, bytes])
@@ -229,7 +229,7 @@ class PtyInput {
     try {
       return writeSync(this.fd, bytes) // does not wait, because the descriptor is non-blocking
     } catch (error) {
-      // EAGAIN: the terminal is full. After other errors, the terminal has ended, which `onExit` reports.
+      // EAGAIN: the terminal is full. After other errors, the terminal has ended, and `onExit` reports this.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return void this.close()
       this.#retry = setTimeout(() => {
         this.#retry = undefined

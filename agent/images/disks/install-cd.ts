@@ -13,7 +13,7 @@ const nameAt = 32_769
 const names = ['CD001', 'BEA01']
 
 /**
- * Creates the image of a CD from an untrusted file. Checks only a volume descriptor: only guests read the content.
+ * Creates the image of a CD from an untrusted file. Checks only a volume descriptor: the host never reads the rest.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installCd(
@@ -24,7 +24,7 @@ export async function installCd(
   making.report(0.75, 'copying')
   await checkCd(archive, await parts.readBound())
   await makeImage(parts, id, making, async (work) => {
-    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // shares the data, because both files are in the pool
+    await copyFile(archive, cdOf(work), constants.COPYFILE_FICLONE) // a reflink needs no space: both files are in the pool
     await chmod(cdOf(work), 0o600)
   })
 }

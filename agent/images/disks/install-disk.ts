@@ -29,8 +29,8 @@ interface Place {
 }
 
 /**
- * Creates the image of a virtual machine's disk from an untrusted file: qcow2 or raw, compressed or not. On failure no
- * image exists. Programs that parse disk formats run as nobody, on a file whose header was checked before.
+ * Creates the image of a virtual machine's disk from an untrusted file: qcow2 or raw, compressed or not. After a
+ * failure, no image exists. Programs that parse disk formats run as nobody, and only on a file with a checked header.
  * @throws {BerthError} `image_invalid`, `image_too_large`, `storage_full`; the signal's reason when aborted
  */
 export async function installDisk(
@@ -53,12 +53,12 @@ export async function installDisk(
   })
 }
 
-/** Writes which operating system and firmware a disk needs. Guests' volumes get a copy, which is read at each start. */
+/** Writes which operating system and firmware a disk needs. Each guest's volume gets a copy, which each start reads. */
 async function describeSystem(work: string, system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>): Promise<void> {
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
 
-/** Maximum number of layers around a disk. A compressed archive has two. */
+/** Maximum number of layers around a disk. A compressed archive has two layers. */
 const mostLayers = 2
 
 async function takeDisk(archive: string, place: Place): Promise<void> {
@@ -91,7 +91,7 @@ async function unpackLayer(
   return join(place.work, output)
 }
 
-/** Rejects an archive with several files, because it is unclear which one is the disk. */
+/** Rejects an archive with several files, because the disk among them is not known. */
 async function checkFiles(file: string, list: readonly string[] | undefined, place: Place): Promise<void> {
   if (list === undefined) return
   const { stdout } = await sandboxed(place, { input: file, mostBytes: 0 }, list)
@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk. Tells qemu-img the format that `parseHeader` found: a guessed format could refer to other files. */
+/** Converts a disk from the format that `parseHeader` has found: a guessed format could refer to other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,

@@ -75,7 +75,7 @@ const tar: DiskFormat = {
 }
 
 /**
- * Incompatible features that are accepted, because they do not refer to other files: dirty, corrupt, compression type
+ * Incompatible features that are accepted, because they do not refer to other files: dirty, corrupt, compression type,
  * and extended L2 entries.
  */
 const harmlessFeatures = 0b11011n

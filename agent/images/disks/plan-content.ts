@@ -89,8 +89,8 @@ function planUnits(): ContentStep[] {
 
 /**
  * Configures cloud-init with the modules that a customer's cloud-config may use. Modules for other clouds and
- * distributions would slow down each boot. A separate unit creates the host keys: if cloud-init created them, a reset
- * soon afterwards could leave files of 0 bytes, with which sshd fails permanently.
+ * distributions would slow down each boot. A separate unit creates the host keys. If cloud-init created them, a reset
+ * soon afterwards could leave empty files, with which sshd would never start.
  */
 const cloudConfig = `datasource_list: [ NoCloud, None ]
 datasource: { NoCloud: { fs_label: cidata } }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 /*
  * This module finds the root filesystem in an unpacked archive that contains further files of a container format. Links
- * in the tree are harmless: no program uses the tree meanwhile, and lstat(2) and rename(2) follow no links.
+ * in the tree are harmless: no program uses the tree at this time, and lstat(2) and rename(2) follow no links.
  */
 
 /** Returns a random name that no archive contains. */
@@ -30,7 +30,7 @@ export async function unwrapExport(tree: string): Promise<void> {
   await rmdir(inner)
 }
 
-/** Renames the only file in the tree to a random name. @returns its path; undefined if the tree is not one file */
+/** Renames the only file in the tree to a random name. @returns its path; undefined if the tree is not a single file */
 export async function takeOnlyFile(tree: string): Promise<string | undefined> {
   const [name, ...others] = await readdir(tree)
   if (name === undefined || others.length > 0 || (await kindOf(join(tree, name))) !== 'file') return undefined

@@ -41,7 +41,7 @@ export async function download(
     const resumed = await transfer.complete()
     return await verified(order, async () => {
       if (!resumed) return false
-      await discardDownload(order.file) // data of an earlier download may belong to another version
+      await discardDownload(order.file) // data of an earlier download may belong to another version of the file
       await transfer.complete()
       return true
     })
@@ -50,7 +50,7 @@ export async function download(
   }
 }
 
-/** Removes a completely or partially downloaded file, and the note that identifies its version. */
+/** Removes a completely or partially downloaded file, and the note next to it that identifies its version. */
 export async function discardDownload(file: string): Promise<void> {
   await rm(file, { force: true })
   await rm(noteOf(file), { force: true })

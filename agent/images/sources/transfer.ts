@@ -30,7 +30,7 @@ export type Report = (progress: DownloadProgress) => void
 
 /** Maximum number of failed attempts in a row that each received less than `leastBytes`. */
 const mostFailures = 5
-/** A server is treated as silent if it sends fewer bytes than this in the allowed time. */
+/** A server is treated as silent if it sends fewer bytes than this within `patienceMs`. */
 const leastBytes = 64 * 1024
 
 interface TransferParts {
@@ -47,7 +47,7 @@ interface TransferParts {
 interface Note {
   readonly url: string
   readonly validator: string
-  /** Boot id of the host. If it has changed, the partial file may have holes, because it is not synced. */
+  /** Boot id of the host. After a reboot, the partial file may have holes, because it is not synced. */
   readonly bootId: string
 }
 
@@ -61,7 +61,7 @@ export class Transfer {
     private readonly parts: TransferParts,
   ) {}
 
-  /** Downloads the bytes that the file lacks. @returns whether the file contains bytes of an earlier download */
+  /** Downloads the bytes that the file lacks. @returns true if the file contains bytes of an earlier download */
   async complete(): Promise<boolean> {
     const before = await sizeOf(this.order.file)
     const resumed = before > 0
@@ -109,7 +109,7 @@ export class Transfer {
     if (total > 0 && size !== total) throw new Error(`the connection ended after ${size} of ${total} bytes`)
   }
 
-  /** Reads the note next to the partial download. Undefined if the download cannot be continued with it. */
+  /** Reads the note next to the partial download. Undefined: the download cannot be continued. */
   async #usableNote(): Promise<Note | undefined> {
     try {
       const note = JSON.parse(await readFile(noteOf(this.order.file), 'utf8')) as Note
@@ -185,7 +185,7 @@ class HttpStatusError extends Error {
   }
 }
 
-/** True if another attempt would fail for the same reason. */
+/** True if every further attempt would fail for the same reason. */
 function isFinal(error: unknown): boolean {
   if (['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')) return true
   if (error instanceof OutboundError) return error.code === 'too_many_redirects'

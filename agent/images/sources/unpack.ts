@@ -5,7 +5,7 @@ import { takeOnlyFile, unwrapExport } from './container-export.js'
 
 const timeoutMs = 30 * 60_000
 
-/** Memory limit of each program in bytes. xz -9 and zstd need a tenth of it, but a file's header may request 4 GiB. */
+/** Memory limit of each program in bytes. xz -9 and zstd need a tenth of it, but a file could request 4 GiB. */
 const memoryBytes = 1024 ** 3
 
 /** First bytes in hex of each format that tar can unpack, and tar's option for it. */
@@ -46,7 +46,7 @@ async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<voi
   await rm(order.archive, { force: true })
 }
 
-/** Unpacks an archive, but no archive inside it. @returns whether it is a zip archive */
+/** Unpacks an archive, but no archive inside it. @returns true if it is a zip archive */
 async function unpackOnce(order: UnpackOrder, signal: AbortSignal): Promise<boolean> {
   const magic = await readMagic(order.archive)
   const isZip = magic.startsWith(zipMagic)
@@ -77,13 +77,13 @@ const bounded = ['prlimit', `--data=${memoryBytes}`]
 
 /**
  * Returns the command of unzip, which preserves owners and special modes if the archive contains them. unzip needs the
- * path of the file, because it first reads the directory at the end of the file.
+ * path of the file, because it starts with the directory at the end of the file.
  */
 function planUnzip(): string[] {
   return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]
 }
 
-/** Patterns of files in /dev, which are left out: the host fills /dev, and only the host may create devices. */
+/** Patterns of files in /dev, which are not unpacked: the host fills /dev, and only the host may create devices. */
 const deviceFiles = ['dev', './dev', 'rootfs/dev', './rootfs/dev'].map((directory) => `${directory}/?*`)
 
 function planTar(compression: string): string[] {
