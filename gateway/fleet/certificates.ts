@@ -24,7 +24,7 @@ export interface CertificateOptions {
   readonly rotation: Pick<CaRotation, 'issuerFor' | 'issuerOf' | 'stepFor' | 'fence' | 'lease'>
   /** Returns the certificate of the CA with this fingerprint, in PEM. */
   readonly authorityPem: (fingerprint: string) => string
-  /** True if the host takes part in a move of a guest. Its transfers expect the present certificate and CA. */
+  /** True if the host takes part in a move of a guest. Its transfers need the certificate and CA that it has now. */
   readonly isMoving: (hostId: string) => Promise<boolean>
   readonly leafLifetimeMs: number
   readonly callTimeoutMs: number
@@ -34,7 +34,7 @@ export interface CertificateOptions {
   readonly connector: AgentConnector
 }
 
-/** Maximum number of accepted certificates of a host. Old ones are accepted until all connections use the newest. */
+/** Maximum number of accepted certificates of a host. Old ones stay accepted until all connections use the newest. */
 const keptSerials = 16
 /** Maximum number of hosts that the rotation of the CA changes at the same time. */
 const mostAtOnce = 16
@@ -49,7 +49,7 @@ export class CertificateKeeper {
   #timer: NodeJS.Timeout | undefined
   readonly #renewing = new Set<string>()
   readonly #waits = new RenewalWaits()
-  /** Problem of the last renewal of an invalid certificate, by host id. It is logged only when it changes. */
+  /** Last reported problem of renewing a certificate, by host id. A problem is logged only when it changes. */
   readonly #problems = new Map<string, string>()
   readonly #everyMs: number
 
@@ -112,8 +112,8 @@ export class CertificateKeeper {
   }
 
   /**
-   * Executes a step of the rotation of the CA. A step that failed is repeated after a delay. Hosts that move a guest
-   * only get another CA to trust until the move is decided.
+   * Executes a step of the rotation of the CA. After a failure, the step is repeated after a delay. A host that takes
+   * part in a move gets no new certificate until the move is decided, only another CA to trust.
    */
   async #rotateOnce(watcher: HostWatcher, connection: AgentConnection, step: HostStep): Promise<void> {
     const { host } = watcher
@@ -203,7 +203,7 @@ export class CertificateKeeper {
     this.#problems.set(id, problem)
   }
 
-  /** @param check called after the serial number was stored, which later moves then accept; its error ends the renewal */
+  /** @param check called after the new serial number was stored, which moves then accept; an error ends the renewal */
   async #renew(
     host: HostState,
     connection: Pick<RenewalConnection, 'certificates' | 'peer'>,
@@ -216,7 +216,7 @@ export class CertificateKeeper {
     const issuer = this.options.rotation.issuerFor(host.record)
     const issued = await this.#issue(host, request, issuer)
     const hostId = host.record.id
-    // Read only after the first call, which establishes the connection: without it, no peer certificate is known.
+    // Must follow the first call, which establishes the connection: before it, the peer's certificate is not known.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,

@@ -3,7 +3,7 @@
  * come from the agent or from the store.
  */
 export interface ChangeMark {
-  /** Name of the sequence, see the functions below. It begins with the id of the host and a slash. */
+  /** Name of the sequence ("lane"), as the functions below return it. It begins with the id of the host and a slash. */
   readonly lane: string
   readonly revision: number
   /** True for a change in a complete report of a host, in which changes are not ordered by revision. */
@@ -12,35 +12,35 @@ export interface ChangeMark {
   readonly isGap?: true
 }
 
-/** Maximum length of a journal's identity in the name of a lane: agents choose the identity. */
+/** Maximum length of a journal's identity in the name of a sequence. Agents choose the identity. */
 const epochLength = 64
 
-/** Changes of guests, tasks and alerts, numbered by the journal of the agent. */
+/** Sequence of the changes of guests, tasks and alerts. Their numbers are revisions of the agent's journal. */
 export function journalLane(hostId: string, epoch: string): string {
   return `${hostId}/journal/${epoch.slice(0, epochLength)}`
 }
 
-/** Changes of the stored record of a host, numbered by the version of the record. */
+/** Sequence of the changes of a host's stored record. Their numbers are versions of the record. */
 export function recordLane(hostId: string): string {
   return `${hostId}/record`
 }
 
-/** Samples of the usage of a host. The number is the time of the sample. */
+/** Sequence of the samples of a host's usage. The numbers are the times of the samples. */
 export function usageLane(hostId: string): string {
   return `${hostId}/usage`
 }
 
-/** Removal of a host from the fleet: first 1 for its guests, then 2 for the host. */
+/** Sequence for the removal of a host from the fleet: number 1 for its guests, 2 for the host. */
 export function removalLane(hostId: string): string {
   return `${hostId}/removed`
 }
 
-/** Connection of this gateway to a host. The number is 1 or 0, for online or offline. */
+/** Sequence for the connection of this gateway to a host: number 1 for online, 0 for offline. */
 export function onlineLane(hostId: string): string {
   return `${hostId}/online`
 }
 
-/** Kind of a lane: the word after the id of the host. */
+/** Returns the kind of a sequence: the word after the id of the host. */
 export function kindOfLane(lane: string): string {
   return lane.split('/')[1] ?? ''
 }

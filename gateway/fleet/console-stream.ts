@@ -5,12 +5,12 @@ import { consoleProtocol, FramedSocket, sparingly } from '../../shared/framed-so
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleStream } from './contract.js'
 
-/** Message of OpenSSL's error if an agent does not support the protocol. The error's code varies. */
+/** Message of OpenSSL's error if an agent does not support the protocol. The code of this error varies. */
 const otherVersion = /alert no application protocol/
 
 /** The address of an agent, and how to verify it. */
 export interface ConsoleTarget {
-  /** TLS options, which include the agent's address. */
+  /** TLS options of the connection, including the agent's address. */
   readonly options: ConnectionOptions
   /** @throws if the certificate does not belong to the agent, or is no longer valid */
   readonly check: (certificate: PeerCertificate | undefined) => void

@@ -18,7 +18,7 @@ import type { GuestCounts } from './guest-status.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { GuestField } from './lists/guest-table.js'
 import type { OperationField } from './lists/operation-table.js'
-import type { Selectable } from '../lists/table.js'
+import type { Queryable } from '../lists/table.js'
 
 export type { AlertView, GuestView, HostView, OperationView }
 
@@ -36,19 +36,19 @@ export interface FleetView {
   guests(): Iterable<GuestView>
   guestsOf(hostId: string): Iterable<GuestView>
   /** Sorts and filters guests for lists. */
-  readonly guestTable: Selectable<GuestView, GuestField>
+  readonly guestTable: Queryable<GuestView, GuestField>
   readonly guestBlocks: readonly GuestBlock[]
   /** Counts the guests of one host. Default: of all hosts. */
   countGuests(hostId?: string): GuestCounts
   /** Finds a guest by id, uuid or name. */
   findGuest(ref: string): GuestView | undefined
   findGuestByName(name: string): GuestView | undefined
-  /** The newest operations, at most `listedOperations` per host, newest first. */
+  /** Returns the newest operations, at most `listedOperations` per host, newest first. */
   operations(): OperationView[]
   /** Operations of one host, in no particular order. */
   operationsOn(hostId: string): Iterable<OperationView>
   /** Sorts and filters operations for lists. */
-  readonly operationTable: Selectable<OperationView, OperationField>
+  readonly operationTable: Queryable<OperationView, OperationField>
   /** Operations of some guests, newest first. */
   operationsOf(guestUuids: Iterable<string>): OperationView[]
   findOperation(id: string): OperationView | undefined
@@ -156,16 +156,16 @@ export interface GuestMovePlan {
   readonly network: ExpectGuestResponse
 }
 
-/** Planned target of a guest, or the reason why it cannot move. */
+/** Planned target of a guest, or the reason why the guest cannot move. */
 export interface PlannedMove {
   readonly guest: GuestView
-  /** Empty if the guest cannot move. */
+  /** Id of the target host. Empty if the guest cannot move. */
   readonly toHostId: string
-  /** Reason why the guest cannot move. Empty if it can. */
+  /** Reason why the guest cannot move. Empty if the guest can move. */
   readonly message: string
 }
 
-/** Resources that `holdRoom` has reserved on hosts, for guests that will be created next. */
+/** Resources that `holdRoom` has reserved on hosts for guests whose creation has not begun yet. */
 export interface HeldRoom {
   /** Frees the reserved resources that no creation has used. Never rejects. */
   release(): Promise<void>
@@ -174,7 +174,7 @@ export interface HeldRoom {
 export interface JoinToken {
   readonly token: string
   readonly expiresAtMs: number
-  /** host:port of the join endpoint, as stored in the token. */
+  /** host:port of the join endpoint. The token contains this address, too. */
   readonly address: string
   /** Command to run on the new host. */
   readonly command: string
@@ -185,7 +185,7 @@ export interface HostChange {
   readonly name?: string
   readonly address?: string
   readonly draining?: boolean
-  /** Public address as `parsePublicAddress` returns it. "": Berth derives the address. */
+  /** Public address as returned by `parsePublicAddress`. "": Berth derives the address. */
   readonly publicAddress?: string
 }
 
@@ -212,13 +212,13 @@ export interface HostAdmin extends InstallHosts {
 }
 
 export interface UpgradeRequest {
-  /** Id of the upgrade. A repeated request with the same id starts nothing. */
+  /** Id of the upgrade. A request with an id that the host has seen before starts nothing. */
   readonly id: string
   /** True: installs the previous version, whose packages the host retains. */
   readonly rollback: boolean
   /** Version to install. Default: this gateway's. A rollback ignores it. */
   readonly version?: string
-  /** If the upgrade is part of an upgrade of the fleet: proof that the calling gateway still holds the lease for it. */
+  /** Proof that the calling gateway holds the lease for a fleet upgrade. Absent if only this host is upgraded. */
   readonly fence?: Fence
 }
 
@@ -227,7 +227,7 @@ export interface HostUpgrades {
   /** The version to which hosts are upgraded by default. It is the version of this gateway. */
   readonly version: string
   /**
-   * Lets a host install an agent for whose version this gateway has packages, or the host's previous agent.
+   * Lets a host install a version of the agent for which this gateway has packages, or its previous version.
    * @throws {BerthError} `not_found`, `host_offline`, `upgrade_unsupported`, `upgrade_running`, `no_previous_version`,
    * `packages_missing`, `packages_outdated`
    */
@@ -251,7 +251,7 @@ export interface Fleet {
   readonly upgrades: HostUpgrades
   /** The replacement of the certificate authority. */
   readonly rotation: FleetRotation
-  /** True if the list of hosts was read from the store. Before that, guests may be missing in the fleet view. */
+  /** True after the list of hosts was read from the store. Before, guests may be missing in the fleet view. */
   readonly isComplete: boolean
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
@@ -263,14 +263,14 @@ export interface Fleet {
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**
-   * Finds a guest that the view lacks because this gateway does not reach the guest's host, or still waits for its
-   * report. Another gateway may have created the guest meanwhile.
+   * Finds a guest that the view lacks because this gateway has no report of the guest's host. Another gateway may have
+   * created the guest.
    * @param ref id, uuid or name @throws {BerthError} `store_unavailable`, `host_offline`, `agent_timeout`
    */
   findUnreported(ref: string): Promise<{ readonly uuid: string; readonly hostName: string } | undefined>
   /**
    * Chooses a host, reserves id, uuid and name for the guest, and submits the creation to the agent. If the agent
-   * rejects it, the reservation is freed. Await `reached` before answering the client.
+   * rejects the creation, the reservation is freed. Await `reached` before answering the client.
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `host_offline`, `not_found` (host or template)
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
@@ -288,8 +288,8 @@ export interface Fleet {
    */
   moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
   /**
-   * Reserves resources for several guests before the first one is created. If one guest fits on no host, reserves
-   * nothing.
+   * Reserves resources for several guests before the first one is created. If no host has room for one of them,
+   * reserves nothing.
    * @param attempt called for each guest with its index; must call `place`, and may replace the error of `place`
    * @throws {BerthError} as `createGuest` if no host can run one of the guests
    */
@@ -310,8 +310,8 @@ export interface Fleet {
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**
    * Waits until the fleet view contains this revision of the host's journal, the host goes offline, or the call timeout
-   * has passed. Then waits, about a second at most, until the views of other gateways contain it too. After that, a
-   * caller can read the result of its own change at any gateway.
+   * has passed. Afterwards waits about a second at most for the views of other gateways to contain the revision. A
+   * caller can then read the result of its own change at any gateway.
    */
   reached(hostId: string, revision: number): Promise<void>
 }

@@ -15,7 +15,7 @@ export type FleetChange =
  */
 export type ChangeListener = (change: FleetChange, hostId: string, mark: ChangeMark | undefined) => void
 
-/** Called when all changes up to a position were passed on, or have become known without a notification. */
+/** Called when all changes up to a position were passed on, or are known to need no notification. */
 export type PositionListener = (mark: ChangeMark) => void
 
 /** Properties of a host that decide which of its changes are passed to listeners. */
@@ -25,14 +25,15 @@ interface ReportingHost {
   readonly epoch: string
   /**
    * Used only while the first report of the host is processed (`epoch` is empty). Listeners then get only changes with
-   * a higher revision, because the previous gateway process has passed on the others. -1: all; undefined: none.
+   * a higher revision, because the previous gateway process has passed on all others. -1: listeners get all changes;
+   * undefined: none.
    */
   readonly newsAfter?: number | undefined
 }
 
 /**
- * Passes each change of the fleet view to the listeners, immediately and in order. From the first report of a host
- * after the gateway's start, listeners do not get changes that the previous gateway process has already passed on.
+ * Passes each change of the fleet view to the listeners, immediately and in order. Listeners do not get changes that
+ * the previous gateway process has already passed on.
  */
 export class FleetChanges {
   readonly #listeners = new Set<ChangeListener>()
@@ -51,7 +52,7 @@ export class FleetChanges {
     return () => this.#positionListeners.delete(listener)
   }
 
-  /** Executes `work`. Changes that it causes have the position `mark`. */
+  /** Executes `work`. All changes of the fleet view during this call get the position `mark`. */
   during(mark: ChangeMark | undefined, work: () => void): void {
     this.#mark = mark
     try {
@@ -97,7 +98,7 @@ function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boole
   return change.after === undefined || revisionOf(change) > newsAfter
 }
 
-/** False for an unchanged item with the same revision: an agent sends all items again after its start. */
+/** False for an unchanged item with the same revision. An agent sends all its items again after its start. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

@@ -59,11 +59,11 @@ export interface FleetOptions {
   readonly store: Store
   readonly config: GatewayConfig
   readonly log: Logger
-  /** View that shows the reported state. Default: an empty view. */
+  /** View that shows the state reported by agents. Default: an empty view. */
   readonly view?: FleetState
   /** Keeps the listening socket open while the service restarts. If absent, the socket closes when the process ends. */
   readonly sockets?: ListeningSockets | undefined
-  /** Maximum time in ms that the start waits for reports of hosts. Default: 2 s. */
+  /** Maximum time in ms for which the start waits for reports of hosts. Default: 2000. */
   readonly settleMs?: number | undefined
   /** The other gateways. Absent: this gateway is the only one, and no other gateway can join. */
   readonly gateways?: (Pick<Gateways, 'join' | 'otherJoinAddresses'> & RotationMembers) | undefined
@@ -208,7 +208,7 @@ export class GatewayFleet implements Fleet {
     store.visibility.onShowing((revision) => this.#waits.revision(revision, distrustMs))
   }
 
-  /** Opens the fleet without starting it. Creates the private CA if it does not exist yet. Call it before `store.start()`. */
+  /** Creates the fleet without starting it, and the private CA if it does not exist. Call it before `store.start()`. */
   static async open(options: FleetOptions): Promise<GatewayFleet> {
     const { config } = options
     const authority =
@@ -250,7 +250,7 @@ export class GatewayFleet implements Fleet {
     await this.#join.close(graceMs)
   }
 
-  /** Closes the fleet. Changes are no longer reported, even before the returned promise resolves. */
+  /** Closes the fleet. Listeners get no more changes as soon as this method is called. */
   async close(): Promise<void> {
     this.#keeper.stop()
     const rotationClosed = this.rotation.close()
@@ -337,7 +337,7 @@ export class GatewayFleet implements Fleet {
     ])
   }
 
-  /** Does nothing until the list of hosts was read: guests of hosts that are still unknown seem to be deleted. */
+  /** Does nothing until the list of hosts was read, because guests of unknown hosts would seem to be deleted. */
   async #sweepReservations(): Promise<void> {
     if (this.#watched.isComplete) await this.#owners.sweep(this.options.config.agents.call_timeout_ms)
   }

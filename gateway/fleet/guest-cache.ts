@@ -4,7 +4,7 @@ import type { Store } from '../store/store.js'
 import type { FleetState } from './view.js'
 
 const flushEveryMs = 1000
-/** Maximum number of guests in one write. Encoding more at once would delay other requests. */
+/** Maximum number of guests in one write. Encoding more of them at once would delay other requests. */
 const batch = 100
 
 export interface StoredGuest {
@@ -14,8 +14,8 @@ export interface StoredGuest {
 }
 
 /**
- * Stores the last known state of all guests. If a host is offline when a gateway starts, the gateway can then show the
- * host's guests with the status unknown. Changes are written once a second, new guests immediately.
+ * Stores the last known state of all guests. If a host is offline when a gateway starts, the gateway shows these guests
+ * with the status unknown. Changes are written once a second, new guests immediately.
  *
  * `shown-guests:<host id>`: hash, uuid → Guest as protobuf in base64.
  */

@@ -62,7 +62,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Shows a moved guest on its new host. Listeners get one change. @returns false if no other host has the guest */
+  /** Shows a moved guest on its new host. Listeners get one change. @returns false if it was not shown before */
   #replaceMoved(host: HostState, before: GuestEntry): boolean {
     const { uuid } = before.guest
     const next = [...this.#waiting].find(
@@ -76,7 +76,10 @@ export class GuestIndex {
     return true
   }
 
-  /** @param reason why the guest does not belong to this host, according to the store; undefined: it does belong */
+  /**
+   * @param reason why, according to the store, the guest does not belong to this host; undefined: it belongs to the
+   * host
+   */
   disown(host: HostState, uuid: string, reason: string | undefined): void {
     if (host.disowned.get(uuid) === reason) return
     const guest = host.guests.get(uuid)?.guest ?? host.conflicts.get(uuid)?.guest
@@ -108,7 +111,7 @@ export class GuestIndex {
     return `guest ${guest.name} (${guest.id}, ${guest.uuid}) clashes with ${name} (${id}, ${uuid}) of host ${other.hostId} and is not shown`
   }
 
-  /** @param formerly entry of the same guest on its previous host */
+  /** @param formerly the guest's entry on its previous host, if the guest has moved */
   #place(host: HostState, entry: GuestEntry, formerly?: GuestEntry): void {
     const slot = this.#put(host, entry, formerly)
     this.#byId.set(entry.guest.id, slot)

@@ -26,7 +26,7 @@ export function reportedStatus(word: string): GuestStatusName {
   return known.has(word) ? (word as GuestStatusName) : 'unknown'
 }
 
-/** Number of guests by status. Statuses without guests are missing. */
+/** Number of guests by status. A status that no guest has is missing. */
 export interface GuestCounts {
   readonly total: number
   readonly byStatus: ReadonlyMap<GuestStatusName, number>

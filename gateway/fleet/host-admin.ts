@@ -109,7 +109,8 @@ export class StoredHostAdmin implements HostAdmin {
 
   /**
    * Issues the certificate of a joining agent, and revokes earlier ones of the host. The token determines the host.
-   * @param source address of the request, to which the gateway connects if no other is configured
+   * @param source address of the request, which the gateway uses for connections unless the host has a configured
+   * address
    * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`, `address_in_use`
    */
   async join({ token, csr, now_ms, port }: JoinRequest, source: string): Promise<JoinAnswer> {
@@ -129,16 +130,19 @@ export class StoredHostAdmin implements HostAdmin {
     return { host_id: hostId, certificate: issued.certificatePem, ca: caPem, authorities: this.#trustedAfterJoin() }
   }
 
-  /** CAs that a joining host must trust, in PEM: while a rotation ends, only the one with which it joins. */
+  /**
+   * CAs that a joining host must trust, in PEM. In the last phase of a rotation, this is only the CA of its
+   * certificate.
+   */
   #trustedAfterJoin(): string[] {
     const { authority } = this.options
     const { joinsWithNext, trusted, caPem } = authority
     return joinsWithNext ? [caPem] : trusted.map((one) => one.caPem)
   }
 
-  /** The configured address of the host, otherwise the address from which it joins. */
+  /** Returns the configured address of the host. Without one, returns the address from which the host joins. */
   async #addressOf(hostId: string, source: string, port: number | undefined): Promise<string> {
-    // Read from the store: another gateway may have just created the host.
+    // Uses the store instead of the view, because another gateway may have just created the host.
     const { records } = await this.options.store.list()
     const known = records.find(({ id }) => id === hostId)?.address ?? ''
     if (known !== '' || port === undefined) return known
@@ -150,7 +154,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects the address of an online host. The machine of an offline host may be joining as a new host. */
+  /** Rejects the address of an online host. The server of an offline host may be joining as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

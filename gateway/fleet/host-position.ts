@@ -1,11 +1,11 @@
-/** A revision in the journal of an agent. The journal is the agent's state database. */
+/** A revision in the journal of an agent. */
 export interface JournalPosition {
-  /** Identity of the journal, which changes if the database is replaced. Empty: the host has not reported yet. */
+  /** Identity of the journal, which changes when the journal is replaced. Empty: the host has not reported yet. */
   readonly epoch: string
   readonly revision: number
 }
 
-/** The last state and revision of a host that a gateway process has passed on to clients. */
+/** Last state and revision of a host that the previous gateway process has passed on to clients. */
 export interface HostPosition extends JournalPosition {
   readonly id: string
   readonly name: string
@@ -13,7 +13,7 @@ export interface HostPosition extends JournalPosition {
 }
 
 /**
- * Decides which changes in a host's first report are passed to listeners: those with a higher revision than the result.
+ * Decides which changes in a host's first report are passed to listeners: those with a revision above the result.
  * @param former last position that the previous gateway process reported; undefined: not known
  * @returns -1: all changes, because the journal was replaced or restored; undefined: no changes
  */

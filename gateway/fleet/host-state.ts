@@ -6,7 +6,7 @@ import type { HostRecord } from './host-record.js'
 import { planPublicAddress, type PublicAddress } from './public-address.js'
 import { HostTotals } from './host-totals.js'
 
-/** The fleet view's data about one host. The maps use the uuid or id as key, and are ordered by age. */
+/** The fleet view's data about one host. The maps have the uuid or id as key, in the order of the items' creation. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
   readonly totals = new HostTotals()
@@ -19,10 +19,10 @@ export class HostState {
   readonly disowned = new Map<string, string>()
   /**
    * Guests that now belong to other hosts, but of which this host may still run an old copy: uuid → ownership
-   * generation of the present owner. This host knows only an older generation.
+   * generation of the present owner. The host itself only knows an older generation.
    */
   readonly outdated = new Map<string, number>()
-  /** Guests from the store, by their encoded form in base64. Empty after the first complete report of the host. */
+  /** Guests that were read from the store, in base64, by uuid. Empty after the first complete report of the host. */
   readonly stored = new Map<string, Guest>()
   /** Number of port mappings of all guests of the host. */
   mappings = 0
@@ -32,20 +32,20 @@ export class HostState {
   lastSeenMs = 0
   description: HostDescription | undefined
   metrics: HostMetrics | undefined
-  /** Identity of the agent's journal, and the last revision received from it. New streams continue after it. */
+  /** Identity of the agent's journal, and the last revision received from it. New streams continue from there. */
   epoch = ''
   revision = 0
-  /** Listeners get changes of the host's first report only above this revision, see `ReportingHost`. */
+  /** Listeners get changes in the host's first report only above this revision. See `ReportingHost`. */
   newsAfter: number | undefined
 
-  /** Public address of the host, cached because the rows of all its guests show it. See `readAddress`. */
+  /** Public address of the host, cached because each of its guests is shown with it. See `readAddress`. */
   publicAddress: PublicAddress = { host: '', source: 'none' }
 
   constructor(public record: HostRecord) {
     this.readAddress()
   }
 
-  /** Updates `publicAddress`. Call it after a change of record or metrics. @returns whether the address changed */
+  /** Updates `publicAddress`. Call this after a change of record or metrics. @returns true if it has changed */
   readAddress(): boolean {
     const before = this.publicAddress
     const after = planPublicAddress({
@@ -89,7 +89,7 @@ export class HostState {
   }
 }
 
-/** A guest in the fleet view. `online` is read from the host, so that guests need no update when the host connects. */
+/** A guest in the fleet view. `online` is read from the host, so that a new connection changes only the host. */
 export class GuestEntry implements GuestView {
   /** Data that readers of the fleet view have derived from the guest. A separate map would use more memory. */
   shown: unknown = undefined

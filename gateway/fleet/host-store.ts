@@ -24,7 +24,7 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener when the store may have connected to another server, which lacks unconfirmed changes. The
+   * Calls the listener when the store may have connected to another Redis server, which lacks unconfirmed changes. The
    * records of this server then replace all known ones. Without replicas, the server is always the same.
    */
   onNewServer(listener: () => void): void {
@@ -32,8 +32,8 @@ export class HostStore {
   }
 
   /**
-   * Calls the listener after each change of hosts by any gateway. The change counts as visible when the promise that
-   * the listener returns resolves. Call it before `store.start()`.
+   * Calls the listener after each change of hosts by any gateway. The change counts as visible once the listener's
+   * promise resolves. Call this before `store.start()`.
    */
   onChange(listener: () => Promise<void>): void {
     for (const key of [this.#hosts, this.#removed]) this.store.onInvalidate(key, listener)
@@ -48,9 +48,9 @@ export class HostStore {
   }
 
   /**
-   * Stores a host's record again if it is missing in the store. It may then have the same name as a newer host, because
-   * a duplicate name is better than a lost host. If the store has an older version of the record, this version is
-   * replaced only if the store has no replicas. With replicas, the newer version was never acknowledged.
+   * Stores a host's record again if the store has lost it. The record may then have the same name as a newer host,
+   * because a duplicate name is better than a lost host. An older version of the record in the store is replaced only
+   * if the store has no replicas. With replicas, the newer version was never acknowledged.
    * @returns false if the store keeps its record, or the host was removed
    */
   async restore(record: HostRecord): Promise<boolean> {
@@ -69,7 +69,7 @@ export class HostStore {
   }
 
   /**
-   * Stores a new host. If a host with this id exists, it is returned unchanged.
+   * Stores a new host. If a host with this id exists, returns that host unchanged.
    * @throws {BerthError} `name_conflict`, `invalid_state` if a host with this id was removed, or the error of `check`
    */
   async create(record: HostRecord, check: HostCheck): Promise<HostRecord> {
@@ -97,7 +97,7 @@ export class HostStore {
     })
   }
 
-  /** Removes a host and stores its id. The id tells other gateways that the host is not just missing in the store. */
+  /** Removes a host. Its id stays stored, because gateways restore a host that is just missing in the store. */
   async remove(hostId: string): Promise<void> {
     await this.store.run('remove host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),

@@ -2,7 +2,7 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { countedDiskGb, type Allocation } from '../../shared/allocation.js'
 import { reportedStatus, type GuestCounts, type GuestStatusName } from './guest-status.js'
 
-/** Sums of the guests of one host, updated with every change. */
+/** Totals of the guests of one host, updated with every change. */
 export class HostTotals {
   readonly #byStatus = new Map<GuestStatusName, number>()
   #total = 0

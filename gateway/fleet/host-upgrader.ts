@@ -21,7 +21,7 @@ export interface HostUpgraderOptions {
   readonly packagedVersion: () => Promise<string>
 }
 
-/** Lifetime of the token that an upgrade uses. It is longer than the time that a host allows for an installation. */
+/** Lifetime in ms of the token that an upgrade uses. It exceeds the time that a host allows for an installation. */
 const tokenLifetimeMs = 2 * 3_600_000
 
 /** Lets hosts install another version of their agent. */
@@ -67,7 +67,7 @@ export class HostUpgrader implements HostUpgrades {
   async endSilent(nowMs: number): Promise<void> {
     for (const { id, upgrade, state, description } of this.options.view.hosts()) {
       if (!upgrade || !isSilent(upgrade, nowMs)) continue
-      // The upgrade has succeeded. Only the host's last report was lost, for example in a restart of the machine.
+      // The upgrade has succeeded. Only the host's last report was lost, for example when the host restarted.
       if (state === 'online' && description?.version === upgrade.to) {
         await this.#end(id, upgrade, { step: 'done', message: '' })
         continue
@@ -90,7 +90,7 @@ export class HostUpgrader implements HostUpgrades {
       await agent.hosts.upgradeAgent({ address, token, version: upgrade.to, rollback: upgrade.rollback }, fence)
     } catch (error) {
       if (error instanceof StaleEpochError) throw error
-      // A call that was sent but not answered may have begun the upgrade. The host then reports its progress.
+      // If a call was sent but not answered, the upgrade may have begun. The host then reports its progress.
       if (!(error instanceof UnansweredError && error.left)) {
         await this.#end(hostId, upgrade, {
           step: 'failed',
@@ -101,7 +101,7 @@ export class HostUpgrader implements HostUpgrades {
     }
   }
 
-  /** Restores the former upgrade in the host's record: another gateway has taken over and starts the new upgrade. */
+  /** Restores the former upgrade in the host's record, because another gateway now runs the fleet upgrade. */
   async #takeBack(hostId: string, { id, atMs }: HostUpgrade, before: HostUpgrade | undefined): Promise<void> {
     await this.options.watched.update(hostId, (record) => {
       const isUnchanged = record.upgrade?.id === id && record.upgrade.atMs === atMs

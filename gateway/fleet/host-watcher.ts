@@ -13,7 +13,7 @@ import { WatchSession, type SyncedState } from './watch-session.js'
 import type { FleetState } from './view.js'
 import type { WatchEvent } from './watch-kinds.js'
 
-/** Delays in ms between attempts to connect to a host. `maxAwaited` replaces `max` while calls may wait for it. */
+/** Delays in ms between attempts to connect. `maxAwaited` replaces `max` while calls may wait for the host. */
 const retryMs = { first: 100, max: 2000, maxAwaited: 250 }
 /** If a timer is late by at least this time in ms, this process was paused. */
 const lateMs = 1000
@@ -24,7 +24,7 @@ export interface WatcherOptions {
   readonly connector: AgentConnector
   readonly pauses: PauseWatch
   readonly log: Logger
-  /** Time in ms after a broken stream until the host is offline and its guests are shown as unknown. */
+  /** Time in ms after the end of a stream in which the host must reconnect. Later, its guests are shown as unknown. */
   readonly reconnectMs: number
   readonly callTimeoutMs: number
   /** Time in ms for which calls may wait for a host after the gateway's start. 0: the host is not expected. */
@@ -34,7 +34,7 @@ export interface WatcherOptions {
 }
 
 /**
- * A live stream keeps one host in the fleet view up to date. If it breaks, the watcher connects again. When
+ * Keeps one host in the fleet view up to date by a live stream, and connects again if the stream breaks. When
  * certificates change, a new stream replaces the old one without a gap.
  */
 export class HostWatcher {
@@ -82,7 +82,7 @@ export class HostWatcher {
     if (!this.#stopped && !this.#next) this.#open()
   }
 
-  /** Opens a new connection. The current one stays in use until the new one has delivered the host's complete state. */
+  /** Opens a new connection. The present one stays in use until the new one has delivered the host's complete state. */
   refresh(): void {
     this.start()
   }
@@ -172,9 +172,9 @@ export class HostWatcher {
     const { event, revision } = message
     if (!event || event.$case === 'synced') return
     if (event.$case === 'reset') throw new Error('the agent sent the event "reset" in the middle of a stream')
-    // These values have no revision.
+    // Hosts and metrics have no revision.
     if (event.$case === 'host' || event.$case === 'metrics') return this.options.view.apply(host, event)
-    // Skips changes that the fleet view contains already, from the former stream or the complete state.
+    // Skips changes that the fleet view already contains from the former stream or the complete state.
     if (epoch === host.epoch && revision <= host.revision) return
     const isNews = isGuestNews(host, event)
     this.options.view.apply(host, event, { lane: journalLane(host.record.id, epoch), revision })
@@ -198,7 +198,7 @@ export class HostWatcher {
     const { reconnectMs } = this.options
     const startMs = performance.now()
     this.#offlineTimer = setTimeout(() => {
-      // A late timer means that this process was paused and could not reconnect. The host gets another `reconnectMs`.
+      // A late timer means that this process was paused and could not reconnect. The time limit then begins again.
       if (performance.now() - startMs > reconnectMs + lateMs) this.#offlineLater()
       else this.#goOffline()
     }, reconnectMs)
@@ -250,7 +250,7 @@ export class HostWatcher {
     this.#lastProblem = problem
   }
 
-  /** Logs the first rejected data, and then nothing until all data of the host is accepted again. */
+  /** Logs the first rejected data. Logs no further rejection until all data of the host is accepted again. */
   #noteRefusal(): void {
     const { record, refused } = this.host
     if (refused !== '' && !this.#refusalNoted)

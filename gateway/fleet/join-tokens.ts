@@ -8,13 +8,13 @@ import type { Store } from '../store/store.js'
 export interface VerifiedToken {
   readonly hostId: string
   readonly id: string
-  /** The upgrade that the token is for; absent: it is for joining. */
+  /** Id of the upgrade for which the token is valid; absent: the token is for joining. */
   readonly upgradeId?: string
 }
 
 /**
  * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA.
- * The store contains the id of each host's newest unused token. Only this token is valid.
+ * For each host, only the newest token is valid, and only once: its id is in the store until it is used.
  */
 export class JoinTokens {
   constructor(
@@ -36,7 +36,7 @@ export class JoinTokens {
     return { token, expiresAtMs }
   }
 
-  /** Creates a token that authorizes the downloads and reports of one upgrade. It cannot authorize a certificate. */
+  /** Creates a token for the downloads and reports of one upgrade. A certificate cannot be requested with it. */
   createForUpgrade(hostId: string, options: { address: string; lifetimeMs: number; upgradeId: string }): string {
     const expiresAtMs = Math.floor((Date.now() + options.lifetimeMs) / 1000) * 1000
     const content = { subject: hostId, id: randomUUID(), expiresAtMs, addresses: [options.address] }

@@ -9,7 +9,7 @@ import { clampTime } from '../../shared/time.js'
 
 /*
  * Limits the size of data from agents, because a broken or hostile agent could fill the gateway's memory. Data without
- * a valid identity is rejected. Each type of field has a limit. Some fields have a lower limit.
+ * a valid identity is rejected. Each type of field has a limit, and some fields have a lower one.
  */
 
 const maxTextChars = 1000
@@ -67,7 +67,7 @@ const listItems: Readonly<Record<string, number>> = {
   devices: 16,
 }
 
-/** Frequent values of texts. All guests share one string in memory for each of these values. */
+/** Frequent values of text fields. All guests share one string in memory for each of these values. */
 const words: ReadonlyMap<string, string> = new Map(
   ['lxc', 'kvm', 'running', 'stopped', 'total', 'split', 'stop', 'throttle', 'none', 'tcp', 'udp'].map((word) => [
     word,
@@ -123,14 +123,14 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
 }
 
 /**
- * Cuts long texts and lists of a message, and clamps times to valid ones. Changes the message itself, because a copy of
- * each guest would delay the start of a gateway and take more memory.
+ * Cuts long texts and lists of a message, and clamps times to valid ones. Changes the message itself: copies of all
+ * guests would delay the start of a gateway and take more memory.
  */
 function bounded<Message extends object>(message: Message): Message {
   const fields = message as Record<string, unknown>
   for (const field in fields) {
     const value = fields[field]
-    // Most fields of a guest have one of these values, which need no change.
+    // Most fields of a guest have one of these values, which are always valid.
     if (value !== '' && value !== 0 && value !== undefined && value !== false)
       fields[field] = boundedValue(field, value)
   }
@@ -152,6 +152,6 @@ function boundedList(field: string, list: unknown[]): unknown[] {
 }
 
 function shorten(text: string, max = maxTextChars): string {
-  // Copied, because a slice in V8 keeps the whole original text in memory.
+  // The text is copied, because a slice in V8 keeps the whole original text in memory.
   return text.length > max ? Buffer.from(text.slice(0, max)).toString() : text
 }

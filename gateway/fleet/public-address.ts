@@ -13,7 +13,7 @@ export interface PublicAddress {
 export interface AddressFacts {
   /** Address that an administrator has configured. "": no address is configured. */
   readonly set: string
-  /** Public addresses that the agent reports, IPv4 and IPv6. "": it reports no such address. */
+  /** Public IPv4 address that the agent reports. "": none. The same applies to `ipv6`. */
   readonly ipv4: string
   readonly ipv6: string
   /** host:port at which the gateway connects to the agent. */
@@ -21,8 +21,8 @@ export interface AddressFacts {
 }
 
 /**
- * Selects the configured address. Without one, selects from the reported addresses and the agent's address: the first
- * public address, or else the first private address.
+ * Returns the configured address. Without one, returns the first public address among the reported addresses and the
+ * agent's address; if none is public, the first private one.
  */
 export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFacts): PublicAddress {
   if (set !== '') return { host: set, source: 'set' }

@@ -18,7 +18,7 @@ export class ReportedGuests {
     if (this.recall(host, raw)) this.unsaved.add({ hostId: host.record.id, uuid: raw.uuid })
   }
 
-  /** Shows a guest in its last stored state. @returns false if the guest was rejected */
+  /** Shows a guest in the state that the store contains. @returns false if the guest was rejected */
   recall(host: HostState, raw: Guest): boolean {
     const guest = parseGuest(raw)
     if (!guest) return refuse(host, 'the agent reported a guest without valid uuid, id or name')
@@ -47,7 +47,7 @@ export class ReportedGuests {
   }
 }
 
-/** True if the view has exactly this guest, which was read from the store, and listeners need no change. */
+/** True if the view shows exactly this guest from the store, and listeners need no notification. */
 function isShownAndTold({ guests, newsAfter = Infinity }: HostState, guest: Guest): boolean {
   return guests.get(guest.uuid)?.guest === guest && guest.revision <= newsAfter
 }

@@ -31,7 +31,7 @@ export class ReportedOperations {
     if (before) this.changes.tell(host, { kind: 'task', before })
   }
 
-  /** Cuts long texts and lists of an operation. `undefined`, and a warning, if its id is invalid or another host's. */
+  /** Cuts long texts and lists of an operation. Returns `undefined` if the id is invalid or belongs to another host. */
   check(host: HostState, raw: Operation): OperationView | undefined {
     const operation = parseOperation(raw)
     if (!operation) return void (host.refused = 'the agent reported an operation without valid id')
@@ -50,8 +50,8 @@ export class ReportedOperations {
   }
 
   /**
-   * Drops the oldest operation of the guest with the most operations. Listeners are not notified: the agent's journal
-   * still has the operation, which can be read by its id.
+   * Drops the oldest operation of the guest with the most operations. Listeners are not notified, because the operation
+   * can still be read by its id from the agent's journal.
    */
   #dropOldest(host: HostState): void {
     const crowded = mostFrequent([...host.operations.values()].map(subjectOf))

@@ -11,13 +11,11 @@ import type { Operation } from '../../proto/gen/berth/agent/v1/operation.js'
 export interface GuestView {
   readonly hostId: string
   readonly guest: Guest
-  /** False while the host is offline: the status of its guests is then shown as `unknown`. */
+  /** False while the host is offline. The status of its guests is then shown as `unknown`. */
   readonly online: boolean
   /** Public address of the host: a name or an address. "": not known. */
   readonly hostAddress: string
-  /**
-   * Cache for data that readers of the fleet view derive from this guest. A reader must check that the data is current.
-   */
+  /** Cache for data that readers of the fleet view derive from this guest. Readers must check if it is current. */
   shown?: unknown
 }
 
@@ -26,7 +24,7 @@ export interface OperationView {
   readonly operation: Operation
 }
 
-/** An alert of a host about a guest, which may be deleted already. */
+/** An alert of a host about a guest. The guest may already be deleted. */
 export interface AlertView {
   readonly hostId: string
   readonly alert: Alert
@@ -44,15 +42,15 @@ export interface HostView {
   readonly install: InstallReport | undefined
   /** Last upgrade or rollback of the agent. `undefined`: the agent was never upgraded or rolled back. */
   readonly upgrade: HostUpgrade | undefined
-  /** State of the host. `pending`: the agent has not joined yet. */
+  /** State of the host. `pending`: the agent has not joined the fleet yet. */
   readonly state: HostState
   readonly draining: boolean
-  /** Result of the last drain that has ended. `undefined`: none has ended. */
+  /** Result of the last drain that has ended. `undefined`: no drain has ended. */
   readonly drained: DrainResult | undefined
   /** Public address at which the guests of the host are reachable. */
   readonly publicAddress: PublicAddress
   readonly createdAtMs: number
-  /** Time of the last message of the agent. 0: the agent has not sent a message. */
+  /** Time of the last message of the agent, in ms since 1970. 0: the agent has not sent a message. */
   readonly lastSeenMs: number
   /** End of the agent's certificate, in ms since 1970. 0: the agent has not joined. */
   readonly certificateNotAfterMs: number

@@ -4,7 +4,7 @@ import type { HostView } from './contract.js'
 import { cannotMove } from './placement/plan-placement.js'
 
 /**
- * Features that a request can require. `fence` is never required, because agents without it just ignore fences. The
+ * Features that a request can require. No request requires `fence`, because agents without it ignore fences. The
  * rotation of the CA requires `rotate-ca` of all hosts.
  */
 type RequiredFeature = Exclude<AgentFeature, 'fence' | 'rotate-ca'>

@@ -31,7 +31,7 @@ export class WatchSnapshot {
   }
 
   /**
-   * Deletes the host's data that the snapshot lacks from the fleet view, and then sets all data of the snapshot.
+   * Deletes the host's items that the snapshot lacks from the fleet view, and then sets all items of the snapshot.
    * @param mark position at which the snapshot was taken
    */
   apply(host: HostState, fleet: ReportedState, mark: ChangeMark): void {

@@ -26,12 +26,12 @@ export class UnlistedOperations {
   constructor(private readonly parts: UnlistedParts) {}
 
   /**
-   * Asks all connected hosts for an operation. `undefined`: no connected host has it. If several hosts claim to have
-   * the operation, it is ignored, because an agent could lie.
+   * Asks all connected hosts for an operation. `undefined`: no connected host has it. An operation that several hosts
+   * claim is ignored, because an agent could lie.
    * @throws {BerthError} `rate_limited`
    */
   async find(id: string): Promise<OperationView | undefined> {
-    // All ids of operations have this form. Hosts are not asked for any other text.
+    // All ids of operations match this pattern. The hosts are not asked for other texts.
     if (!operationId.test(id)) return undefined
     if (!this.#searches.has(id) && this.#searches.keys.length >= maxSearches)
       throw new BerthError('exhausted', 'rate_limited', 'too many old tasks are requested: try again later')

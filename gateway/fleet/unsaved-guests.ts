@@ -3,7 +3,7 @@ interface GuestKey {
   readonly uuid: string
 }
 
-/** Guests whose current state is not stored yet. A guest that no longer exists is deleted from the store. */
+/** Guests whose present state must be written to the store. If a guest no longer exists, it is deleted there. */
 export class UnsavedGuests {
   readonly #byHost = new Map<string, Set<string>>()
 

@@ -3,7 +3,7 @@ import { isEnded } from './lists/operation-table.js'
 import type { HostRevision } from '../store/visibility-message.js'
 import type { FleetState } from './view.js'
 
-/** Waits until the view shows something. Each wait also ends when the host goes offline or the time limit has passed. */
+/** Waits for revisions and operations in the view. Each wait also ends at its timeout or when the host goes offline. */
 export class ViewWaits {
   constructor(
     private readonly view: FleetState,
@@ -19,7 +19,7 @@ export class ViewWaits {
     await this.view.hostChanged.wait(hostId, timeoutMs, isOver)
   }
 
-  /** @returns the operation as the view shows it at the end. undefined: the view does not contain it */
+  /** @returns the operation as the view shows it after the wait. undefined: the view does not contain it */
   async ended({ hostId, operationId }: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined> {
     const find = (): OperationView | undefined => this.view.findOperation(operationId)
     await this.view.operationChanged.wait(operationId, timeoutMs, () => {

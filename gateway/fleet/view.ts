@@ -17,10 +17,13 @@ import { WatchSnapshot } from './snapshot.js'
 import type { UnsavedGuests } from './unsaved-guests.js'
 import { applyEvent, type ReportedState, type WatchEvent } from './watch-kinds.js'
 
-/** The fleet in memory. Events of agents are applied in the order in which they were sent. */
+/** The fleet in memory. The events of each agent are applied in the order in which they were sent. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
-  /** Last revisions that the previous gateway process received, by host id. Removed when that host reports. */
+  /**
+   * Last revision that the previous gateway process received, by host id. Removed when the host reports to this
+   * process.
+   */
   readonly #former = new Map<string, JournalPosition>()
   /** Ids of hosts that were online when the previous gateway process ended. */
   readonly #formerlyOnline = new Set<string>()
@@ -169,7 +172,7 @@ export class FleetState implements FleetView {
     this.#reported.guests.recall(host, guest)
   }
 
-  /** @param mark position of the event in the journal of the host; undefined: the event has none */
+  /** @param mark position of the event in the journal of the host; undefined: the event has no position */
   apply(host: HostState, event: WatchEvent, mark?: ChangeMark): void {
     this.changes.during(mark, () => applyEvent(host, event, this.#reported))
   }

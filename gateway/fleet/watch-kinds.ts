@@ -24,7 +24,10 @@ interface EntityPlace<Value> {
   readonly keyOf: (value: Value) => string
   /** Keys of the host's items of this kind in the fleet view. */
   readonly keys: (host: HostState) => Iterable<string>
-  /** Adds or replaces an item. Long texts and lists are cut. An invalid item is rejected: see `host.refused`. */
+  /**
+   * Adds or replaces an item. Cuts its long texts and lists. If the item is invalid, rejects it and sets
+   * `host.refused`.
+   */
   readonly set: (host: HostState, value: Value, fleet: ReportedState) => void
   readonly delete: (host: HostState, key: string, fleet: ReportedState) => void
 }

@@ -12,7 +12,7 @@ export type SyncedState =
   | { kind: 'changes'; changes: WatchResponse[]; epoch: string; revision: number }
 
 export interface WatchHandlers {
-  /** Called when the state is complete. Changes wait until the returned promise resolves. */
+  /** Called with the state at the event `synced`. Later changes wait until the returned promise resolves. */
   synced(state: SyncedState): Promise<void>
   /** Called for each change after `synced`, in order. */
   changed(message: WatchResponse): void
@@ -20,26 +20,24 @@ export interface WatchHandlers {
   ended(reason: unknown): void
 }
 
-/** Limit of events of one host in a time window. Its further events wait, so that other hosts get their share. */
+/** Maximum number of events of one host in a time window. Further events wait, so that other hosts get their share. */
 const maxEvents = { count: 1500, windowMs: 100 } as const
 /** Maximum number of events in the complete state, which a stream sends before its event `synced`. */
 const maxUnsynced = 200_000
 
-/** One Watch stream from its call to its end. It delivers a consistent state first and then its changes. */
+/** One Watch stream from its call to its end. It first delivers a consistent state, and then changes of this state. */
 export class WatchSession {
   #stream: ClientReadableStream<WatchResponse>
   #snapshot: WatchSnapshot | undefined
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /**
-   * True while the complete state is being written to the fleet view. Changes that arrive now are applied afterwards.
-   */
+  /** True while the complete state is written to the fleet view. Changes during this time are applied afterwards. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param host last received revision. If the agent cannot send the changes since then, it sends its whole state. */
+  /** @param host has the last received revision; the agent sends the changes since then, or else its whole state */
   constructor(
     readonly connection: AgentConnection,
     private readonly host: Pick<HostState, 'epoch' | 'revision' | 'stored'>,
@@ -120,7 +118,7 @@ export class WatchSession {
     )
   }
 
-  /** Ends the session if the agent is silent for too long before `synced`. After `synced`, keepalive pings do this. */
+  /** Ends the session if the agent is silent for too long before `synced`. Later, keepalive pings detect this. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

@@ -15,8 +15,8 @@ import type { GuestOwners } from './placement/guest-owners.js'
 import type { FleetState } from './view.js'
 
 /**
- * Time in ms after the gateway's start in which it expects the hosts that were online before. Their agents may have
- * been restarted too, which takes seconds on a busy machine.
+ * Time in ms after the gateway's start in which hosts that were online before are expected to connect. Their agents may
+ * have been restarted at the same time, which takes seconds on a busy host.
  */
 const returnMs = 10_000
 
@@ -34,11 +34,11 @@ export interface WatchedHostsOptions {
 
 /**
  * The hosts in the store, each with a watcher. Applies changes by other gateways. Removes a host only if the store
- * lists it as removed. If a record is just missing, the store was emptied or restored, and the record is written again.
+ * lists it as removed. A record that is just missing is written again: the store may have been emptied or restored.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
-  /** Hosts that were removed from the fleet. A list that was read before the removal must not add them again. */
+  /** Ids of hosts that were removed from the fleet. A list of hosts that was read before must not add them again. */
   readonly #removed = new Set<string>()
   #complete = false
   #stopped = false
@@ -48,7 +48,7 @@ export class WatchedHosts {
   #list: HostList | undefined
   /** True from `onNewServer` until a list of hosts from the new server is applied. */
   #isNewServer = false
-  /** Monotonic time in ms when this gateway began to serve clients. For some time after it, callers wait for hosts. */
+  /** Monotonic time in ms when this gateway began to serve clients. Shortly afterwards, callers wait for hosts. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 
@@ -114,7 +114,7 @@ export class WatchedHosts {
 
   /**
    * Waits at most `timeoutMs` until each joined host has reported its state or an attempt to connect to it has failed.
-   * Even afterwards, calls to a host without a connection wait some time for one.
+   * This does not affect the time for which calls wait for hosts without a connection.
    */
   async settle(timeoutMs: number): Promise<void> {
     for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
@@ -131,7 +131,7 @@ export class WatchedHosts {
     return this.#remainingMs(limitMs)
   }
 
-  /** Time in ms that is left until `limitMs` after the start of this gateway. 0: that moment has passed. */
+  /** Time in ms that is left until `limitMs` after the start of this gateway. 0 afterwards. */
   #remainingMs(limitMs: number): number {
     return this.#startedMs === undefined ? limitMs : Math.max(0, this.#startedMs + limitMs - performance.now())
   }
@@ -141,7 +141,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // The guest may have disappeared during this wait, because its host reported that the guest has moved away.
+    // If the guest's host has reported that the guest has moved away, the guest is no longer in the view.
     if (!find()) await this.#expectedHosts()
   }
 
@@ -163,7 +163,7 @@ export class WatchedHosts {
     await Promise.race([all, first.then(timeout, () => all)])
   }
 
-  /** Reads the hosts from the store, and stores those hosts again that the store has lost. Never rejects. */
+  /** Reads the hosts from the store, and writes hosts that the store has lost. Never rejects. */
   async poll(): Promise<void> {
     await this.#reads.run()
     await this.#restores.run()
@@ -189,7 +189,7 @@ export class WatchedHosts {
   }
 
   /**
-   * Forgets which hosts were removed. The new Redis server may not contain a removal that was never acknowledged.
+   * Forgets which hosts were removed, because the new Redis server may lack a removal that was never acknowledged.
    * @returns the known records, by host id
    */
   #beginReplacement(): ReadonlyMap<string, HostRecord> {
@@ -252,7 +252,7 @@ export class WatchedHosts {
     if (moved || !watcher.connection) watcher.restart()
   }
 
-  /** Applies the list of hosts. Until a new host connects, its guests are shown as the store remembers them. */
+  /** Applies the list of hosts. Until a new host connects, its guests are shown in their stored state. */
   async #takeOver({ records, removed }: HostList): Promise<void> {
     const { view } = this.options
     for (const id of removed) {
@@ -271,8 +271,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Writes hosts again that are missing in the store's list, unless they were stored after the list was read. Requests
-   * do not wait for this: it takes long if the store has lost everything.
+   * Writes hosts again that the store's list lacks, unless they were stored after the list was read. Requests do not
+   * wait for this, because it takes long if the store has lost everything.
    */
   async #restoreLost(): Promise<void> {
     if (!this.#list) return

@@ -5,7 +5,7 @@ export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Ite
 export interface ListQuery<Name extends string> {
   /** Filters that must all match: the field, converted to text, equals the value. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]
-  /** Fields to sort by, the most important first. Items that are equal in them keep their previous order. */
+  /** Fields to sort by, the most important first. Items that are equal in all of them keep their previous order. */
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
 }
 
@@ -17,7 +17,7 @@ export function matches<Item, Name extends string>(
   return filters.every(({ field, value }) => String(fields[field](item)) === value)
 }
 
-/** Compares two items by the sorted fields. @returns 0 if all of them are equal */
+/** Compares two items by the fields of `sort`. @returns 0 if all these fields are equal */
 export function compareBy<Item, Name extends string>(
   fields: Fields<Item, Name>,
   { sort }: ListQuery<Name>,
@@ -32,7 +32,7 @@ export function compareBy<Item, Name extends string>(
   }
 }
 
-/** Applies a query to a short list. */
+/** Returns the items that match the filters of a query, in the query's sort order. For short lists. */
 export function selectFrom<Item, Name extends string>(
   items: readonly Item[],
   fields: Fields<Item, Name>,

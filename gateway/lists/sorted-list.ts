@@ -1,14 +1,14 @@
 const maxChunk = 512
 
 /**
- * A sorted list in chunks. The costs of adding, removing and slicing hardly depend on its size. Source: Python's
- * library sortedcontainers, which uses the same structure.
+ * A sorted list that stores its items in small arrays (chunks). The costs of adding, removing and slicing hardly depend
+ * on its size. Source: Python's library sortedcontainers, which uses the same structure.
  */
 export class SortedList<Item> implements Iterable<Item> {
   readonly #chunks: Item[][] = []
   #size = 0
 
-  /** @param compare 0 only for the same item; the compared values must not change while an item is in the list */
+  /** @param compare must return 0 only for the same item; the compared values of a listed item must not change */
   constructor(private readonly compare: (a: Item, b: Item) => number) {}
 
   get size(): number {
@@ -54,8 +54,8 @@ export class SortedList<Item> implements Iterable<Item> {
   }
 
   /**
-   * Returns at most `most` items that follow `item`, even if `item` was removed from the list. `undefined`: begins with
-   * the first item. The result is empty only at the end of the list.
+   * Returns at most `most` items that follow `item`, even if `item` was removed from the list. If `item` is undefined,
+   * begins with the first item. The result is empty only at the end of the list.
    */
   after(item: Item | undefined, most: number): Item[] {
     if (item === undefined) return this.#chunks[0]?.slice(0, most) ?? []
@@ -71,7 +71,7 @@ export class SortedList<Item> implements Iterable<Item> {
     for (const chunk of this.#chunks) yield* chunk
   }
 
-  /** Finds the first chunk whose last item does not precede this item, otherwise the last chunk. */
+  /** Finds the first chunk whose last item does not precede the given item. Default: the last chunk. */
   #chunkOf(item: Item): [number, Item[] | undefined] {
     let [low, high] = [0, this.#chunks.length - 1]
     while (low < high) {
@@ -82,7 +82,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return [low, this.#chunks[low]]
   }
 
-  /** Index of the item in a chunk, or the index at which it belongs. */
+  /** Returns the index of the item in a chunk, or the index at which it would be inserted. */
   #indexIn(chunk: readonly Item[], item: Item): number {
     let [low, high] = [0, chunk.length]
     while (low < high) {

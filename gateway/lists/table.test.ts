@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { selectFrom, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
-import { maxSelections, Table } from './table.js'
+import { maxCachedResults, Table } from './table.js'
 
 interface Item {
   readonly key: string
@@ -147,19 +147,19 @@ describe('a table that answers queries for sorted and filtered items', () => {
       sort: [],
     })
     await Promise.all(Array.from({ length: 50 }, (_, size) => checkAnswer(table, model, queryOf(size))))
-    expect(table.keptSelections).to.be.at.most(maxSelections)
+    expect(table.cachedResults).to.be.at.most(maxCachedResults)
     for (let size = 0; size < 50; size++) await checkAnswer(table, model, queryOf(size))
   })
 })
 
 describe('a sort that names a field repeatedly', () => {
-  it('uses the same cached selection as a sort that names the field only once', async () => {
+  it('uses the same cached result as a sort that names the field only once', async () => {
     const table = makeTable()
     table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
     const size = { field: 'size', descending: false } as const
     for (let times = 1; times <= 3; times++)
       await table.select({ filters: [], sort: Array.from({ length: times }, () => size) })
-    expect(table.keptSelections).to.equal(1)
+    expect(table.cachedResults).to.equal(1)
   })
 })
 
@@ -226,13 +226,13 @@ async function inShortSlices(run: () => Promise<void>): Promise<void> {
 }
 
 async function checkAnswer(table: Table<Item, Name>, model: ReadonlyMap<string, Item>, query: ListQuery<Name>) {
-  const selection = await table.select(query)
+  const result = await table.select(query)
   const all = [...model.values()].sort((a, b) => a.id - b.id)
   const expected = selectFrom(all, fields, query).map(({ key }) => key)
-  expect(selection.slice(0, Infinity).map(({ key }) => key)).to.deep.equal(expected)
-  expect(selection.size).to.equal(expected.length)
+  expect(result.slice(0, Infinity).map(({ key }) => key)).to.deep.equal(expected)
+  expect(result.size).to.equal(expected.length)
   const [from, to] = [Math.floor(expected.length / 3), Math.floor(expected.length / 2)]
-  expect(selection.slice(from, to).map(({ key }) => key)).to.deep.equal(expected.slice(from, to))
+  expect(result.slice(from, to).map(({ key }) => key)).to.deep.equal(expected.slice(from, to))
 }
 
 describe('a sorted list', () => {

@@ -4,51 +4,51 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** The place of an item in a table's sort orders. A new version of the item moves only if sorted fields changed. */
+/** An item in the sorted lists of a table. It is moved in a list only when fields that this list sorts by change. */
 export interface TableSlot<Item> {
   item: Item
 }
 
-/** The items that a query selects, in its order. The selection follows all changes of the table. */
-export interface Selection<Item> {
+/** The items that match a query, in its sort order. Later changes of the table appear in it, too. */
+export interface QueryResult<Item> {
   readonly size: number
   /** Returns the items from index `from` up to, but not including, `to`. */
   slice(from: number, to: number): Item[]
 }
 
 /** A table that can only be read. */
-export interface Selectable<Item, Name extends string> {
+export interface Queryable<Item, Name extends string> {
   readonly size: number
-  /** Selects items. Recent queries are answered immediately, others by a search in steps that lets other work run. */
-  select(query: ListQuery<Name>): Promise<Selection<Item>>
+  /** Runs a query. Recent queries are answered from a cache, others by a search in short steps between other work. */
+  select(query: ListQuery<Name>): Promise<QueryResult<Item>>
 }
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** Order of the table; 0 only for the same item. The compared values of an item in the table must not change. */
+  /** Order of the table. Must return 0 only for the same item, and compare values that never change in the table. */
   readonly compare: (a: Item, b: Item) => number
-  /** Fields for which the table counts items by value. A filter for a value that no item has then needs no search. */
+  /** Fields for which the table counts items by value. A filter with a value that no item has then needs no search. */
   readonly counted: readonly Name[]
 }
 
-/** Maximum number of selections that are kept up to date. Beyond it, the least recently used one is dropped. */
-export const maxSelections = 32
+/** Maximum number of cached query results. Beyond it, the least recently used one is dropped. */
+export const maxCachedResults = 32
 
-/** Maximum number of selections that are filled at once. Further selections wait. Lower than `maxSelections`. */
-const maxFillings = 4
+/** Maximum number of query results that are computed at once. Further queries wait. Lower than `maxCachedResults`. */
+const maxComputations = 4
 
-/** Items by key, with the sort orders and filters of recent queries. */
-export class Table<Item, Name extends string> implements Selectable<Item, Name> {
+/** Items by key. Caches the results of recent queries, and updates the cached results with each change of an item. */
+export class Table<Item, Name extends string> implements Queryable<Item, Name> {
   readonly #slots = new Map<string, TableSlot<Item>>()
   readonly #all: SortedList<TableSlot<Item>>
-  readonly #selections = new Map<string, MaintainedSelection<Item, Name>>()
-  /** Selections (results of queries) that are being filled, or wait for that, by the query in JSON. */
-  readonly #making = new KeyedSingleFlight<string, Selection<Item>>()
-  readonly #fillings = new Semaphore(maxFillings)
+  readonly #cached = new Map<string, CachedResult<Item, Name>>()
+  /** Computations of query results that are running or waiting, by the query in JSON. */
+  readonly #running = new KeyedSingleFlight<string, QueryResult<Item>>()
+  readonly #computations = new Semaphore(maxComputations)
   readonly #counts: Map<Name, Map<string, number>>
   readonly #names: readonly Name[]
 
-  readonly #everything: Selection<Item>
+  readonly #everything: QueryResult<Item>
 
   constructor(private readonly options: TableOptions<Item, Name>) {
     const all = new SortedList<TableSlot<Item>>((a, b) => options.compare(a.item, b.item))
@@ -67,9 +67,9 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     return this.#all.size
   }
 
-  /** Number of stored selections. */
-  get keptSelections(): number {
-    return this.#selections.size
+  /** Number of cached query results. */
+  get cachedResults(): number {
+    return this.#cached.size
   }
 
   find(key: string): Item | undefined {
@@ -98,47 +98,47 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     this.#slots.delete(key)
     this.#all.delete(slot)
     this.#count(slot, this.options.counted, -1)
-    for (const selection of this.#selections.values()) selection.delete(slot)
+    for (const result of this.#cached.values()) result.delete(slot)
   }
 
-  /** Changes fields of many items at once. @param change function that changes the items */
+  /** Changes the same fields of many items at once. @param change function that changes the items */
   changeAll(keys: Iterable<string>, fields: readonly Name[], change: () => void): void {
     const slots = [...keys].flatMap((key) => this.#slots.get(key) ?? [])
     this.#change(slots, fields, change)
   }
 
-  async select(query: ListQuery<Name>): Promise<Selection<Item>> {
+  async select(query: ListQuery<Name>): Promise<QueryResult<Item>> {
     if (query.filters.length + query.sort.length === 0) return this.#everything
     if (query.filters.some(({ field, value }) => this.#counts.get(field)?.has(value) === false)) return none
-    const asked = withoutRepeats(query)
-    const key = JSON.stringify(asked)
-    const selection = this.#selections.get(key)
-    if (!selection) return this.#make(key, asked)
-    // The selection is moved to the end, because the map is ordered by last use.
-    this.#selections.delete(key)
-    this.#selections.set(key, selection)
-    await selection.fill(this.#all)
-    return selection
+    const needed = withoutRepeats(query)
+    const key = JSON.stringify(needed)
+    const result = this.#cached.get(key)
+    if (!result) return this.#compute(key, needed)
+    // The result becomes the last entry of the map, because the map is ordered by last use.
+    this.#cached.delete(key)
+    this.#cached.set(key, result)
+    await result.complete(this.#all)
+    return result
   }
 
   /** Computes the result of a query, shared by concurrent callers with this query. Only a few queries run at a time. */
-  #make(key: string, query: ListQuery<Name>): Promise<Selection<Item>> {
-    return this.#making.run(key, () =>
-      this.#fillings.run(async () => {
-        const selection = new MaintainedSelection(this.options, query)
-        this.#selections.set(key, selection)
+  #compute(key: string, query: ListQuery<Name>): Promise<QueryResult<Item>> {
+    return this.#running.run(key, () =>
+      this.#computations.run(async () => {
+        const result = new CachedResult(this.options, query)
+        this.#cached.set(key, result)
         this.#dropUnused()
-        await selection.fill(this.#all)
-        return selection
+        await result.complete(this.#all)
+        return result
       }),
     )
   }
 
-  /** Drops the least recently used selections, but none that is being filled, because callers wait for it. */
+  /** Drops the least recently used results, except incomplete ones, because callers wait for these. */
   #dropUnused(): void {
-    for (const [key, { isFilled }] of this.#selections) {
-      if (this.#selections.size <= maxSelections) return
-      if (isFilled) this.#selections.delete(key)
+    for (const [key, { isComplete }] of this.#cached) {
+      if (this.#cached.size <= maxCachedResults) return
+      if (isComplete) this.#cached.delete(key)
     }
   }
 
@@ -146,21 +146,21 @@ export class Table<Item, Name extends string> implements Selectable<Item, Name> 
     this.#slots.set(key, slot)
     this.#all.add(slot)
     this.#count(slot, this.options.counted, 1)
-    for (const selection of this.#selections.values()) selection.add(slot)
+    for (const result of this.#cached.values()) result.add(slot)
     return slot
   }
 
   #change(slots: readonly TableSlot<Item>[], fields: readonly Name[], change: () => void): void {
     const counted = this.options.counted.filter((name) => fields.includes(name))
-    const concerned = [...this.#selections.values()].filter((selection) => selection.dependsOn(fields))
+    const concerned = [...this.#cached.values()].filter((result) => result.dependsOn(fields))
     for (const slot of slots) {
       this.#count(slot, counted, -1)
-      for (const selection of concerned) selection.delete(slot)
+      for (const result of concerned) result.delete(slot)
     }
     change()
     for (const slot of slots) {
       this.#count(slot, counted, 1)
-      for (const selection of concerned) selection.add(slot)
+      for (const result of concerned) result.add(slot)
     }
   }
 
@@ -183,13 +183,13 @@ function withoutRepeats<Name extends string>({ filters, sort }: ListQuery<Name>)
 
 const slotsPerStep = 64
 
-const none: Selection<never> = { size: 0, slice: () => [] }
+const none: QueryResult<never> = { size: 0, slice: () => [] }
 
-/** Result of a query, kept up to date: the table removes an item from it, changes the item, and adds it again. */
-class MaintainedSelection<Item, Name extends string> implements Selection<Item> {
+/** A cached query result. For each change, the table removes the item, changes it, and adds it to the result again. */
+class CachedResult<Item, Name extends string> implements QueryResult<Item> {
   readonly #list: SortedList<TableSlot<Item>>
-  #filling: Promise<void> | undefined
-  isFilled = false
+  #completion: Promise<void> | undefined
+  isComplete = false
 
   constructor(
     private readonly options: TableOptions<Item, Name>,
@@ -220,12 +220,12 @@ class MaintainedSelection<Item, Name extends string> implements Selection<Item> 
     this.#list.delete(slot)
   }
 
-  fill(all: SortedList<TableSlot<Item>>): Promise<void> {
-    this.#filling ??= inSlices(this.#addAll(all)).then(() => void (this.isFilled = true))
-    return this.#filling
+  complete(all: SortedList<TableSlot<Item>>): Promise<void> {
+    this.#completion ??= inSlices(this.#addAll(all)).then(() => void (this.isComplete = true))
+    return this.#completion
   }
 
-  /** Adds all items in steps. Items may be removed between two steps, even the last item of the previous step. */
+  /** Adds all matching items in steps. Between two steps, even the last item of the previous step may be removed. */
   *#addAll(all: SortedList<TableSlot<Item>>): Generator<void, void> {
     let passed: TableSlot<Item> | undefined
     for (;;) {

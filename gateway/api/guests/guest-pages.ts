@@ -151,8 +151,8 @@ async function select(
     const found = selectFrom(few, guestFields, wanted)
     return { items: found.slice(...range), total: found.length }
   }
-  const selection = await view.guestTable.select(wanted)
-  return { items: selection.slice(...range), total: selection.size }
+  const result = await view.guestTable.select(wanted)
+  return { items: result.slice(...range), total: result.size }
 }
 
 /** Returns the few guests that can match: for a query by name or a restricted caller. `undefined`: all can match. */

@@ -88,8 +88,8 @@ async function selectTasks(
     const own = selectFrom(view.operationsOf(caller.guests), operationFields, wanted)
     return { items: own.slice(...range), total: own.length }
   }
-  const selection = await view.operationTable.select(wanted)
-  return { items: selection.slice(...range), total: selection.size }
+  const result = await view.operationTable.select(wanted)
+  return { items: result.slice(...range), total: result.size }
 }
 
 async function endTask(

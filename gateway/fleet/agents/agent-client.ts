@@ -46,14 +46,14 @@ export function callAgent<Request, Response>(
     const call = method(request, metadataOf(options), { deadline }, (error, response) => {
       online?.()
       if (!error) return resolve(response)
-      // `left`: the call may have reached the agent. Only a call that was sent has an authentication context.
+      // `left`: true if the call may have reached the agent. Only a call that was sent has an authentication context.
       const left = call.getAuthContext() !== null && error.details !== refusedStream
       reject(fromServiceError(error, { step: options.step, left }))
     })
     const online = options.link?.whileOnline(() => call.cancel())
   }).catch((cause: unknown) => {
     if (cause instanceof BerthError) throw cause
-    // grpc-js throws synchronously if the channel was closed in the meantime.
+    // grpc-js throws synchronously if the channel was already closed.
     throw new UnansweredError(false, cause)
   })
 }
@@ -67,7 +67,7 @@ function metadataOf({ fence }: CallParts): Metadata {
 interface CallParts {
   readonly step: string
   readonly timeoutMs: number
-  /** Link to the host. The call is canceled when the host goes offline. */
+  /** Link to the host. When the host goes offline, the call is canceled. */
   readonly link?: AgentLink
   /** Proof that this process holds the lease for the call's work (shared/fence.ts). */
   readonly fence?: Fence | undefined
@@ -148,8 +148,8 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /**
- * Sends a call to a host. If the connection fails, sends the call again on the next connection. It is not sent again if
- * the agent may have executed it and a second execution would do harm.
+ * Sends a call to a host. If the connection fails, sends the call again on the next connection, unless the agent may
+ * have executed it and a second execution would do harm.
  */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts
@@ -169,7 +169,7 @@ async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall)
   }
 }
 
-/** True for reads, and for writes with an operation id, by which the agent recognizes repetitions. */
+/** True for reads, and for writes with an operation id, because the agent recognizes a repeated id. */
 function isIdempotent(name: string, request: unknown): boolean {
   if (/^(get|list|find|describe|diagnose|expect|appoint)/.test(name)) return true
   return Boolean((request as { operationId?: string }).operationId)

@@ -38,7 +38,7 @@ export interface AgentTarget {
   readonly silenceMs: number
 }
 
-/** TLS settings by the gateway's certificate. Creating them takes milliseconds, and a gateway connects to many hosts. */
+/** TLS settings by the gateway's certificate. Cached, because creating them for each of many hosts is slow. */
 const secureContexts = new WeakMap<KeyedCertificate, { readonly trusted: string; readonly context: SecureContext }>()
 
 /** TLS settings for the gateway's connections to an agent. */
@@ -61,7 +61,7 @@ function createContext({ caPems, leaf }: Pick<AgentTarget, 'caPems' | 'leaf'>): 
   })
 }
 
-/** Clients for all services of one agent. A new certificate needs a new AgentConnection. */
+/** Clients for all services of one agent. A new certificate of the gateway needs a new AgentConnection. */
 export interface AgentConnection {
   readonly target: AgentTarget
   readonly backups: InstanceType<typeof BackupServiceClient>
@@ -83,7 +83,7 @@ export interface AgentConnection {
 
 /**
  * Creates clients that connect at their first call, with TLS 1.3. The server must present a certificate of the private
- * CA for exactly this host. Calls therefore always reach the right agent.
+ * CA for exactly this host, so that a call never reaches another agent.
  */
 export function connectAgent(target: AgentTarget): AgentConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const
@@ -91,7 +91,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   let peer: CertificateIdentity | undefined
   let closed = false
   const checkServerIdentity = (_name: string, certificate: PeerCertificate): Error | undefined => {
-    // After a failure, grpc-js 1.14.7 may connect once more on a closed channel. Such a connection would stay open.
+    // After a failed connection attempt, grpc-js 1.14.7 may connect again although the channel was closed.
     if (closed) return new Error('the connection was closed')
     try {
       peer = check(certificate)
@@ -135,7 +135,7 @@ export function connectAgent(target: AgentTarget): AgentConnection {
   }
 }
 
-/** True if the agent's certificate on a connection is still valid for the host. This is checked before every call. */
+/** True if the agent's certificate on a connection is still valid for the host. Called before every call. */
 export function isConnectionGood(
   host: HostState,
   connection: AgentConnection,

@@ -10,7 +10,7 @@ export interface AgentLinkParts {
   readonly hostChanged: KeyedCondition
   /** Time in ms for which a host that has lost its connection still counts as online. */
   readonly reconnectMs: number
-  /** Provides the connection of the host's live stream, if the connection's certificates are valid. */
+  /** Watcher of the host. It has the connection of the host's live stream, if the certificates are valid. */
   readonly watcher: { readonly connection: AgentConnection | undefined }
   /** Time in ms for which calls may wait for the host after the gateway's start. 0: the host is not expected. */
   expectedMs(): number
@@ -19,10 +19,10 @@ export interface AgentLinkParts {
 
 /**
  * Finds the connection for calls to one host. Calls to an online host wait for its next connection. Shortly after the
- * gateway's start, calls also wait for offline hosts: agents may have been restarted too.
+ * gateway's start, calls also wait for offline hosts, because agents may have been restarted too.
  */
 export class AgentLink {
-  /** The connection from before a pause of this process. It may be broken, so calls prefer a new connection. */
+  /** The connection from before the last pause of this process. It may be broken, so calls prefer a new connection. */
   #suspect: AgentConnection | undefined
   readonly #cancels = new Set<() => void>()
 
@@ -45,8 +45,8 @@ export class AgentLink {
   }
 
   /**
-   * Waits for a connection. For an online host, it waits at most `reconnectMs`. For an offline host, it only waits
-   * shortly after the gateway's start, while the host may be about to connect.
+   * Waits for a connection. For an online host, waits at most `reconnectMs`. For an offline host, waits only shortly
+   * after the gateway's start, while the host may be about to connect.
    * @param failed a connection that has just failed and must not be returned
    * @throws {BerthError} `host_offline`
    */

@@ -5,7 +5,7 @@ import { CertificateServiceClient } from '../../../proto/gen/berth/agent/v1/cert
 import { createPeerCheck, identityDnsName, type CertificateIdentity } from '../../../shared/identity.js'
 import { channelOptions, secureContextOf, type AgentConnection, type AgentTarget } from './agent-connection.js'
 
-/** Number of days after its expiry during which a certificate can still be renewed with its key. */
+/** Number of days after its expiry for which a host can still renew a certificate by proving that it has the key. */
 export const renewableDays = 180
 
 const renewableForMs = renewableDays * 86_400_000
@@ -16,9 +16,9 @@ export interface RenewalConnection extends Pick<AgentConnection, 'certificates' 
 }
 
 /**
- * Connects to an agent whose certificate has expired or is not valid yet, which TLS would reject. This function checks
- * instead that a trusted CA issued the certificate, for this host, and that it is not revoked. TLS proves that the
- * agent has the certificate's key. Only the calls of a renewal are possible.
+ * Connects to an agent whose certificate has expired or is not valid yet, which TLS would reject. Instead, this
+ * function checks that a trusted CA issued the certificate for this host, and that it is not revoked. TLS proves that
+ * the agent has the certificate's key. The connection only allows the calls of a renewal.
  */
 export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const

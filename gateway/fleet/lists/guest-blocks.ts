@@ -2,7 +2,10 @@ import type { GuestView } from '../reported.js'
 
 const idsPerBlock = 256
 
-/** Guests whose ids are in one range. Data that was derived from the block is valid until `version` changes. */
+/**
+ * A block: the guests whose ids are in one range of 256. Lists cache data for each block; it is valid for one
+ * `version`.
+ */
 export interface GuestBlock {
   readonly version: number
   /** Guests of the block, ordered by id. */
@@ -14,7 +17,7 @@ interface Block extends GuestBlock {
   readonly byId: Map<number, GuestView>
 }
 
-/** All guests in blocks by id. A change of a guest makes only the data that was derived from its block outdated. */
+/** All guests in blocks. A change of a guest makes only the data that was derived from its block outdated. */
 export class GuestBlocks {
   readonly #blocks = new Map<number, Block>()
   #inOrder: readonly Block[] | undefined
@@ -37,7 +40,7 @@ export class GuestBlocks {
     this.#inOrder = undefined
   }
 
-  /** Call this if lists must show the guest with other data, although `set` was not called for this guest. */
+  /** Call this if lists must show the guest with other data although the guest itself has not changed. */
   touch(id: number): void {
     const block = this.#blocks.get(numberOf(id))
     if (block) block.version++

@@ -13,7 +13,7 @@ export interface AnnouncerOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Tells hosts who owns a guest. Hosts ignore what they know already, so each call may be repeated. */
+/** Tells hosts who owns a guest. Each call may be repeated, because hosts ignore what they already know. */
 export class Announcer {
   constructor(private readonly options: AnnouncerOptions) {}
 
@@ -50,7 +50,7 @@ export class Announcer {
         await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
   }
 
-  /** A move that the store had lost has no known target: any host may still have a reservation for the guest. */
+  /** If the store has lost the move, its target is not known: any host may still have a reservation for the guest. */
   #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
     const { ownerId } = decided!
     if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]

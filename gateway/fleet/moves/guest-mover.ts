@@ -44,7 +44,7 @@ export class GuestMover {
     })
   }
 
-  /** @throws {BerthError} if no host could get the guest at present, or the guest is already on the target */
+  /** @throws {BerthError} if no host can take the guest at present, or the guest is already on the target */
   async #refuseImpossible(guest: GuestView, toHostId: string | undefined): Promise<void> {
     this.#refuseUnmovable(guest)
     const { watched, moves } = this.options
@@ -92,7 +92,7 @@ export class GuestMover {
     const { plan, move } = await this.#store(request)
     const network = await this.#expect(move, guest).catch((error: unknown) => this.#cancel(move, error))
     return this.#order(request, move, { ...plan, network }).catch((error: unknown) => {
-      // An order that was sent but not answered may have begun the move. The source's operation then shows the outcome.
+      // If the order was sent but not answered, the move may have begun. The source's operation then shows the outcome.
       if (error instanceof UnansweredError && error.left) throw error
       return this.#cancel(move, error)
     })

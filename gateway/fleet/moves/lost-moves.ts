@@ -1,7 +1,7 @@
 import type { HostState } from '../host-state.js'
 import type { LostMove, StoredMove } from './move-store.js'
 
-/** Time in ms without an owner after which the guest's move counts as lost. Before, reports of hosts may be late. */
+/** Time in ms without an owner after which a guest's move counts as lost. Before, reports may still be late. */
 const graceMs = 120_000
 
 /** Finds guests that no host owns: their host handed them over in a move that the store has lost. */
@@ -19,7 +19,7 @@ export class LostMoves {
   }
 }
 
-/** Finds guests that no host owns. All hosts must be online, because an offline host could run any guest. */
+/** Finds guests that no host owns. Requires that all hosts are online, because an offline host could run any guest. */
 function findOwnerless(hosts: readonly HostState[], moving: ReadonlySet<string>): LostMove[] {
   if (hosts.some(({ online }) => !online)) return []
   const handedOver = hosts.flatMap((host) => [...handedOverOn(host)])

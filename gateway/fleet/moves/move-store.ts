@@ -12,7 +12,7 @@ export interface StoredMove {
   readonly id: string
   readonly uuid: string
   readonly fromHostId: string
-  /** Host to which the guest moves. Empty: not known, because the store had lost the move. */
+  /** Host to which the guest moves. Empty: not known, because the store has lost the move. */
   readonly toHostId: string
   readonly beganAtMs: number
   /** Ownership generation of the guest when the move began. Absent in moves that an earlier version began. */
@@ -21,7 +21,7 @@ export interface StoredMove {
   readonly decided?: { readonly ownerId: string; readonly generation: number }
 }
 
-/** Maximum time in ms for which a move that has begun keeps resources reserved: longer than a transfer can take. */
+/** Maximum time in ms for which a move keeps resources reserved. It exceeds the duration of any transfer. */
 const moveRoomMs = 24 * 3_600_000
 
 /**
@@ -72,14 +72,14 @@ export class MoveStore {
 
   /**
    * Begins a move from the guest's present owner.
-   * @throws {BerthError} `guest_moving` if the guest is moving already or belongs to another host; `not_found`
+   * @throws {BerthError} `guest_moving` if the guest already moves or belongs to another host; `not_found`
    */
   async begin(move: Omit<StoredMove, 'decided'>): Promise<void> {
     const period = { untilMs: steadyClock.now() + moveRoomMs, lifetimeMs: moveRoomMs }
     await this.#change('begin move', move, ({ owner, move: earlier, room }) => {
       if (!owner) throw notFound('container')
       const next = planBegin(owner, move.fromHostId, { id: move.id, toHostId: move.toHostId })
-      // An earlier move of the guest may be over. It is still stored until both of its hosts know the result.
+      // An earlier move that has ended is still stored until both of its hosts know the result.
       if (!next || earlier)
         throw conflict(
           'guest_moving',
@@ -91,7 +91,7 @@ export class MoveStore {
 
   /**
    * Decides a move in one durable write, which changes the guest's owner or confirms the present owner.
-   * @returns false if nothing was written: the move is decided already, or has ended
+   * @returns false if nothing was written, because the move is already decided or has ended
    */
   async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {
     return this.#change('decide move', { id, uuid }, ({ owner, move, room }) => {
@@ -110,7 +110,7 @@ export class MoveStore {
   async recover({ uuid, hostId, moveId, generation }: LostMove): Promise<boolean> {
     return this.#change('recover move', { id: moveId, uuid }, ({ owner, move }) => {
       if (move || owner?.move || (owner && owner.hostId !== hostId)) return undefined
-      // A lost decision about this move may have set the generation to `generation + 1`, which the new one must exceed.
+      // The lost decision about this move may have used the generation `generation + 1`. The new one must be higher.
       const next = { hostId, generation: Math.max(owner?.generation ?? 0, generation + 1) + 1 }
       const decided = { ownerId: hostId, generation: next.generation }
       return {
@@ -122,8 +122,8 @@ export class MoveStore {
   }
 
   /**
-   * True if the store contains this decision and replicas have confirmed it. A decision without this confirmation may
-   * exist only in the present master, and a failover would lose it.
+   * True if the store contains this decision and replicas have confirmed it. Otherwise, the decision may exist only in
+   * the present master, and a failover would lose it.
    */
   async confirmDecided({ id, uuid, decided }: StoredMove): Promise<boolean> {
     const { move } = await this.store.transact('confirm move', (client) => this.#read(client, { id, uuid }))
@@ -140,7 +140,8 @@ export class MoveStore {
       if (move?.id !== id) return void (await client.unwatch())
       const steps = client.multi()
       steps.hDel(this.#movesKey, uuid)
-      // The reservation stays a little longer: other gateways may not have the target's report about the guest yet.
+      // The reservation stays a little longer, because other gateways may not have the target's report about the guest
+      // yet.
       if (room) this.#rooms.put(steps, new Map([[id, planSettled(room, steadyClock.now())]]))
       await steps.exec()
     })
@@ -188,7 +189,7 @@ export class MoveStore {
   }
 }
 
-/** A guest without an owner: the host `hostId` has handed it over in a move, and the store has lost this move. */
+/** A guest without an owner. The host `hostId` has handed it over in a move that the store has lost. */
 export interface LostMove {
   readonly uuid: string
   readonly hostId: string
@@ -199,17 +200,17 @@ export interface LostMove {
 type MoveIds = Pick<StoredMove, 'id' | 'uuid'>
 
 interface Present {
-  /** `undefined`: no reservation exists. The guest or its host was removed, or the store has lost the reservation. */
+  /** Stored owner. `undefined`: the guest or its host was removed, or the store has lost the reservation. */
   readonly owner: GuestOwner | undefined
   readonly move: StoredMove | undefined
-  /** Resources that are reserved on the target. */
+  /** Resources that are reserved on the target. `undefined`: none. */
   readonly room: ReservedRoom | undefined
 }
 
 interface Change {
   readonly owner: GuestOwner
   readonly move: StoredMove
-  /** undefined: the resources on the target are no longer reserved. */
+  /** Reservation to store. `undefined`: the resources on the target are no longer reserved. */
   readonly room: ReservedRoom | undefined
 }
 

@@ -1,7 +1,7 @@
 import type { StoredMove } from './move-store.js'
 
 export interface MoveFacts {
-  /** The source host's report about the guest. `undefined`: it does not report the guest, or is offline. */
+  /** The source host's report about the guest. `undefined`: the host is offline, or does not report the guest. */
   readonly source: { readonly role: string; readonly moveId: string } | undefined
   /** State of the move's operation on the source host. `undefined`: not known. */
   readonly operation: string | undefined
@@ -12,19 +12,20 @@ export interface MoveFacts {
   readonly nowMs: number
 }
 
-/** If the source host has no operation of the move after this time in ms, the order to begin it was lost. */
+/** Time in ms after which an order to begin a move counts as lost if the source host has no operation of the move. */
 const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** What to do after the owner of the guest got the decision. `tell`: tells the move's other host to delete its copy. */
+/** What to do after the owner of the guest got the decision. `tell`: tell the move's other host to delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'
-  // The source has handed over the guest. If the target is offline and cannot start the guest, the source gets it back.
+  // The source has handed over the guest. An offline target cannot start the guest, so the source becomes the owner
+  // again.
   if (source?.role === 'handed_over' && source.moveId === move.id) return isTargetOnline ? 'switch' : 'cancel'
   if (isSourceRemoved || operation === 'failed' || operation === 'canceled') return 'cancel'
   const isLost = operation === undefined && isSourceOnline && nowMs - move.beganAtMs > orderLostMs

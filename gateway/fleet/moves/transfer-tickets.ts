@@ -6,7 +6,7 @@ import type { StoredMove } from './move-store.js'
 
 /** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
 const ticketMs = 24 * 3_600_000
-/** For the reconnection after an agent has renewed its key: time limit in ms, and pause between two checks. */
+/** Time limit in ms for the reconnection after an agent has renewed its key, and pause between two checks. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 

@@ -90,7 +90,7 @@ export class GuestCreator {
       await this.options.fleet.reached(hostId, response.revision)
       return { hostId, response }
     } catch (error) {
-      // Only a clear refusal by the agent frees the reservation. After other errors the guest may exist: a later sweep
+      // Only a clear refusal by the agent frees the reservation. After other errors, the guest may exist. A later sweep
       // frees the reservation if no host reports the guest.
       if (!repeated && isRefusal(error)) await this.#release(reservation)
       throw error
@@ -111,8 +111,8 @@ export class GuestCreator {
 }
 
 /**
- * True if this host's refusal is about too few resources or addresses, so that another host may accept the guest. Each
- * host has its own pools of addresses.
+ * True if the host refused because of too few resources or addresses, so that another host may accept the guest. Each
+ * host has its own address pools.
  */
 function mayFitElsewhere({ spec }: GuestCreationRequest, error: unknown): error is BerthError {
   if (!(error instanceof BerthError)) return false
@@ -121,7 +121,7 @@ function mayFitElsewhere({ spec }: GuestCreationRequest, error: unknown): error 
   return error.code === 'resource_exhausted' || (isNamed && Object.hasOwn(named, error.field ?? ''))
 }
 
-/** Selects the refusal for the client. "No free address" says more than "the address belongs to no pool". */
+/** Selects the refusal that the client gets. "No free address" helps more than "the address belongs to no pool". */
 function mostTelling(refusals: readonly BerthError[]): BerthError {
   return refusals.find(({ code }) => code === 'resource_exhausted') ?? refusals[0]!
 }

@@ -24,7 +24,7 @@ type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership'>
 export class GuestOwners {
   constructor(private readonly parts: GuestOwnersParts) {}
 
-  /** Claims ids and names for guests of a host. The fleet view hides guests whose id or name another guest has. */
+  /** Claims ids and names for a host's guests. The fleet view hides guests with an id or name of another guest. */
   async check(host: HostState, guests: readonly ReportedGuest[]): Promise<void> {
     const { registry, view, log } = this.parts
     const claims = guests.map(claimOf)
@@ -83,7 +83,7 @@ export class GuestOwners {
   async sweep(callTimeoutMs: number): Promise<void> {
     const { registry, moves, log } = this.parts
     try {
-      // Reservations of moving guests stay: the target does not report the guest before the end of the move.
+      // Reservations of moving guests stay, because the target does not report the guest before the end of the move.
       const moving = new Set((await moves.list()).map(({ uuid }) => uuid))
       const freed = await registry.sweep(
         ({ hostId, uuid }) => moving.has(uuid) || this.#mayExist(hostId, uuid),

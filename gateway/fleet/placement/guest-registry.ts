@@ -133,8 +133,8 @@ export class GuestRegistry {
   }
 
   /**
-   * Registers reported guests that the store does not know. Raises the counter of ids to the highest reported id.
-   * @returns guests that do not belong to this host, by uuid of the guest
+   * Registers reported guests that the store lacks. Raises the counter of ids to the highest reported id.
+   * @returns the reasons for guests that do not belong to this host, by uuid of the guest
    */
   async claim(hostId: string, claims: readonly GuestClaim[]): Promise<Map<string, Refusal>> {
     const refused = new Map<string, Refusal>()
@@ -177,7 +177,10 @@ export class GuestRegistry {
     return uuids.filter((_, index) => !found[index])
   }
 
-  /** Calls the listener after changes of reservations and when the store is back. Call before `store.start()`. */
+  /**
+   * Calls the listener after changes of reservations and when the store is available again. Call before
+   * `store.start()`.
+   */
   onChange(listener: () => void): void {
     this.store.onInvalidate(this.#guests, listener)
     this.store.on('up', listener)
@@ -187,7 +190,7 @@ export class GuestRegistry {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
 
-  /** Usually the store knows all guests. Then one read is enough, which does not wait for transactions of other hosts. */
+  /** The store usually knows all guests. One read then suffices, and needs no wait for other transactions. */
   async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
     const found = await this.store.run('look for guests', (client) => this.#planClaims(client, hostId, claims))
     if (found.isRegistered) return found.refused

@@ -46,7 +46,7 @@ export class Placement {
 
   /**
    * Chooses a host for a new guest. The caller stores the reservation in the transaction that read `rooms`.
-   * @param rooms all reservations. A host on which the operation already has a reservation is preferred
+   * @param rooms all reservations; a host on which the operation already has a reservation is preferred
    * @param isExcluded true for hosts that have refused the guest
    * @returns undefined if all suitable hosts are excluded
    * @throws {BerthError} as `planPlacement`
@@ -65,8 +65,8 @@ export class Placement {
   }
 
   /**
-   * Reserves resources for several guests before the first one is created. If one guest fits on no host, reserves
-   * nothing.
+   * Reserves resources for several guests before the first one is created. If no host has room for one of them,
+   * reserves nothing.
    * @param attempt called for each guest with its index; must call `place`, and may replace the error of `place`
    * @throws {BerthError} as `planPlacement`, `store_unavailable`
    */
@@ -84,12 +84,12 @@ export class Placement {
     })
   }
 
-  /** Removes reservations of `hold` or `reserveTarget`. If that fails, they end when they expire. Never rejects. */
+  /** Removes reservations of `hold` or `reserveTarget`. After a failure, they end at their expiry. Never rejects. */
   async release(operationIds: readonly string[]): Promise<void> {
     await this.#changeQuietly(() => new Map(operationIds.map((id) => [id, undefined])))
   }
 
-  /** Lets reservations of guests that hosts report end soon, and removes expired reservations. Never rejects. */
+  /** Shortens reservations of guests that hosts report, and removes expired reservations. Never rejects. */
   async clean(): Promise<void> {
     await this.#changeQuietly((rooms) => this.#read(rooms).changes)
   }
@@ -149,7 +149,7 @@ export class Placement {
     return { hostId, room: { ...reserve(hostId, guest.limits), uuid: guest.uuid }, changes }
   }
 
-  /** @param ownId operation that gets a new reservation, so that its former reservation does not count */
+  /** @param ownId id of an operation whose former reservation must not count, because it will be replaced */
   #read(rooms: ReservedRooms, ownId?: string): { candidates: Candidate[]; changes: RoomChanges } {
     const { view } = this.options
     const isShown = (hostId: string, uuid: string): boolean => view.findState(hostId)?.guests.has(uuid) ?? false

@@ -6,7 +6,7 @@ export interface Reservation {
   readonly id: number
   readonly name: string
   readonly hostId: string
-  /** Id of the operation that creates the guest. Empty: the guest was only reported by its agent. */
+  /** Id of the operation that creates the guest. Empty: the guest is known only from a report of its agent. */
   readonly operationId: string
   readonly reservedAtMs: number
   /** Ownership generation: number of decisions about the guest's owner so far. Absent: 0. */
@@ -22,7 +22,7 @@ export interface GuestClaim {
   readonly name: string
   /** Ownership generation of the guest that the host knows (see `Reservation`). Absent: 0. */
   readonly generation?: number
-  /** False if the host has a copy of the guest, but must not start it. Absent: true. */
+  /** False if the host has a copy of the guest that it must not start. Absent: true. */
   readonly isOwner?: boolean
 }
 
@@ -38,14 +38,17 @@ export interface StoredClaims {
 export interface ClaimPlan {
   /** Identities of this host's guests that the store does not know yet. */
   readonly add: readonly GuestClaim[]
-  /** Guests that do not belong to this host, by uuid of the guest. */
+  /** Guests that do not belong to this host, and the reasons, by uuid of the guest. */
   readonly refused: ReadonlyMap<string, Refusal>
 }
 
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /** Present ownership generation, if the host knows an older one and therefore believes that it is the owner. */
+  /**
+   * Generation of the present owner. Set if the host knows only an older one and therefore believes that it is the
+   * owner.
+   */
   readonly ownerGeneration?: number
 }
 
@@ -68,7 +71,7 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
   return { add, refused }
 }
 
-/** Finds an old copy of a guest that another host owns now. A host restored from an old image has such copies. */
+/** Finds an old copy of a guest that another host owns now. A host whose disk was restored has such copies. */
 function newerOwner(
   hostId: string,
   { generation = 0, isOwner }: GuestClaim,

@@ -1,9 +1,10 @@
 /*
- * The stored owner of a guest. Each function plans one durable write, or returns `undefined` if the record has changed
- * meanwhile and nothing must be written. agent/guests/ownership/plan-ownership.ts shows how agents apply a decision.
+ * Plans changes of a guest's stored owner. Each function plans one durable write. It returns `undefined` if the stored
+ * owner no longer allows the change, so that nothing is written. agent/guests/ownership/plan-ownership.ts shows how
+ * agents apply a decision.
  */
 
-/** A move in progress. The gateways have not decided yet whether its target becomes the owner of the guest. */
+/** A move in progress, while the gateways have not yet decided whether its target becomes the owner of the guest. */
 export interface PendingMove {
   readonly id: string
   readonly toHostId: string
@@ -11,7 +12,7 @@ export interface PendingMove {
 
 export interface GuestOwner {
   readonly hostId: string
-  /** Number of decisions about the owner. Each end of a move increases it, also if the move is canceled. */
+  /** Number of decisions about the owner. Each end of a move increases it, even a cancellation. */
   readonly generation: number
   /** Move in progress of the guest. */
   readonly move?: PendingMove
@@ -30,7 +31,7 @@ export function planSwitch({ generation, move }: GuestOwner, moveId: string): Gu
 
 /**
  * Makes the source of a move the owner again after the target had become the owner. Call it only if the target has no
- * copy and the source still has the guest.
+ * copy and the source still has a copy.
  */
 export function planReturn(
   { hostId, generation, move }: GuestOwner,
@@ -41,8 +42,8 @@ export function planReturn(
 }
 
 /**
- * Ends the move without a change of the owner. A source that has handed over the guest may start it again. The new
- * generation makes all earlier messages of the move invalid.
+ * Ends the move without a change of the owner. If the source has handed over the guest, the source may start the guest
+ * again. The new generation makes all earlier messages of the move invalid.
  */
 export function planCancel({ hostId, generation, move }: GuestOwner, moveId: string): GuestOwner | undefined {
   if (move?.id !== moveId) return undefined

@@ -18,7 +18,8 @@ export interface Usable {
 }
 
 /**
- * Chooses hosts for a new guest: the requested host, otherwise all hosts with enough resources, the least loaded first.
+ * Chooses hosts for a new guest: the requested host, or without one all hosts with enough resources, the least loaded
+ * first.
  * @returns ids of at least one host
  * @throws {BerthError} `not_found` (host or template), `host_offline`, `invalid_state` (draining), `unsupported` (no
  * host can run such guests), `image_disabled`, `resource_exhausted`
@@ -96,13 +97,16 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
   return findExceeded(addAllocation(allocated, wanted), host.description?.capacity, ratios) === undefined
 }
 
-/** Highest allocated share of a resource with the guest, divided by its overcommit ratio (16 if there is no limit). */
+/**
+ * Returns the highest allocated fraction of a resource, including the new guest. Divides each fraction by the
+ * resource's overcommit ratio (16 if it is unlimited).
+ */
 function spread({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   const shares = planShares(addAllocation(allocated, wanted), host.description?.capacity)
   return Math.max(...shares.map(({ share, kind }) => share / (ratios[kind] || 16)))
 }
 
-/** True if the host runs virtual machines with hardware acceleration. Without it they have a tenth of the speed. */
+/** True if the host runs virtual machines with hardware acceleration, which makes them about ten times faster. */
 function isAccelerated({ host }: Candidate): boolean {
   return host.description?.capabilities?.kvmAcceleration === 'kvm'
 }

@@ -8,9 +8,9 @@ export interface ReservationRequest {
   readonly name: string
   readonly operationId: string
   readonly uuid: string
-  /** True if a host has reported a guest with this name or id: the store may have lost the guest's reservation. */
+  /** True if a host has reported a guest with this name or id. The store may have lost the guest's reservation. */
   readonly isShown: (ref: string) => boolean
-  /** Chooses the host and its resources, or throws. `rooms` includes the reservations of earlier requests. */
+  /** Chooses a host and resources, or throws. `rooms` includes the reservations of earlier requests. */
   readonly place: (rooms: ReservedRooms) => Placed
 }
 
@@ -21,7 +21,7 @@ export interface StoredReservations {
   /** Names of guests in lower case. */
   readonly names: ReadonlySet<string>
   readonly rooms: ReservedRooms
-  /** Ids that no guest has: as many as there are requests. */
+  /** Unused ids, one for each request. */
   readonly freeIds: readonly number[]
 }
 

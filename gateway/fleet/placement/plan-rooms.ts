@@ -6,9 +6,9 @@ export interface ReservedRoom {
   readonly limits: Allocation
   /** Uuid of the guest. Absent: not chosen yet. */
   readonly uuid?: string
-  /** Steady time in ms since 1970 at which the reservation ends, even if its gateway has died. */
+  /** Time in ms since 1970 (steady clock) at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
-  /** Longest time in ms from now to `untilMs`, since other gateways' clocks may be ahead. Default: `roomLifetimeMs`. */
+  /** Maximum time in ms until `untilMs`, since other gateways' clocks may be ahead. Default: `roomLifetimeMs`. */
   readonly lifetimeMs?: number
 }
 
@@ -20,15 +20,18 @@ export type RoomChanges = ReadonlyMap<string, ReservedRoom | undefined>
 
 /** Lifetime in ms of a reservation. A creation takes seconds. */
 export const roomLifetimeMs = 120_000
-/** Time in ms that a reservation stays after one gateway shows its guest. By then, all gateways show this guest. */
+/**
+ * Time in ms for which a reservation stays after one gateway shows its guest, so that all gateways show the guest
+ * first.
+ */
 export const roomSettleMs = 5000
 
 export interface RoomFacts {
   /** Present time in ms since 1970. If the clock has jumped, this may be earlier than the real time. */
   readonly nowMs: number
-  /** Present time in ms since 1970. If the clock has jumped, this may be later than the real time. */
+  /** Like `nowMs`, but if the clock has jumped, this may be later than the real time. */
   readonly latestMs: number
-  /** True if this gateway's view counts the guest among those of the host. */
+  /** True if this gateway's view counts the guest as a guest of the host. */
   readonly isShown: (hostId: string, uuid: string) => boolean
 }
 
@@ -36,15 +39,15 @@ export interface RoomPlan {
   /** Reservations that count as used resources of their hosts, in addition to the guests in the fleet view. */
   readonly counted: readonly ReservedRoom[]
   /**
-   * Changes to store: reservations of guests that hosts report end soon, and expired reservations are removed. A
-   * reservation that would end too late is shortened: the clock of the gateway that made it is ahead.
+   * Changes to store. Shortens reservations of guests that hosts report, and removes expired reservations. Also
+   * shortens a reservation that would end too late, because the clock of its gateway is ahead.
    */
   readonly changes: RoomChanges
 }
 
 /**
- * Decides which reservations this gateway counts. If the host of a guest has reported the guest to this gateway, the
- * guest itself counts instead of its reservation. At gateways without the report, the reservation counts.
+ * Decides which reservations this gateway counts. Once a host has reported a guest to this gateway, the guest counts
+ * instead of its reservation. Without the report, the reservation counts.
  */
 export function planRooms(rooms: ReservedRooms, { nowMs, latestMs, isShown }: RoomFacts): RoomPlan {
   const counted: ReservedRoom[] = []
@@ -64,7 +67,7 @@ function limitLifetime(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + (room.lifetimeMs ?? roomLifetimeMs)) }
 }
 
-/** Shortens the reservation of a guest that its host reports now. Only gateways without the report need it longer. */
+/** Shortens the reservation of a guest that its host reports now. Only gateways without this report still need it. */
 export function planSettled(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + roomSettleMs) }
 }

@@ -4,7 +4,7 @@ import type { ReservedRoom, ReservedRooms, RoomChanges } from './plan-rooms.js'
 
 /**
  * Resources of hosts that are reserved for guests, among all gateways that share the store. Each transaction that
- * reserves resources watches the key. It runs again if another transaction has changed a reservation meanwhile.
+ * reserves resources watches the key. The transaction runs again if another one has changed a reservation.
  *
  * | key | holds |
  * |---|---|
@@ -41,7 +41,7 @@ export class RoomStore {
 
   /**
    * Changes reservations in one transaction.
-   * @param plan called with all reservations, and called again if another gateway has changed one meanwhile
+   * @param plan called with all reservations; called again if another gateway has changed a reservation in the meantime
    * @throws {BerthError} `store_unavailable`, or the error of `plan`
    */
   async change<T>(plan: (rooms: ReservedRooms) => { readonly changes: RoomChanges; readonly result: T }): Promise<T> {

@@ -37,11 +37,11 @@ export interface CaRotationOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
   readonly caDays: number
-  /** Absent: this gateway is the only one. */
+  /** Members of the rotation. Absent: this gateway is the only one. */
   readonly gateways?: RotationMembers | undefined
   /** True if each connection to a host with a certificate of this CA uses such a certificate for the gateway, too. */
   readonly isInUse: (fingerprint: string) => boolean
-  /** Does for each connected host what `stepFor` returns, such as the renewal of its certificate. */
+  /** Does for each connected host what `stepFor` returns, for example renews its certificate. */
   readonly checkHosts: () => Promise<void>
   /** Interval in ms of checks. Default: 1 s. */
   readonly everyMs?: number
@@ -49,8 +49,8 @@ export interface CaRotationOptions {
 }
 
 /**
- * Replaces the CA of the fleet while it runs. The state is in the store. Each gateway follows it, and one of them, which
- * holds the lease, advances it. Create the object before `store.start()`.
+ * Replaces the CA of the fleet while the fleet runs. The state is in the store. All gateways follow it; the gateway
+ * that holds the lease advances it. Create the object before `store.start()`.
  */
 export class CaRotation implements FleetRotation {
   readonly #rotation: StoredDocument<Rotation | null>
@@ -80,7 +80,7 @@ export class CaRotation implements FleetRotation {
   }
 
   start(): void {
-    void this.#rotation.refresh() // if the store is not ready yet, the document is read as soon as it is
+    void this.#rotation.refresh() // if the store is not ready yet, the document is read when it becomes ready
     this.#timer = setInterval(() => this.#wake(), this.options.everyMs ?? 1000)
   }
 
@@ -138,7 +138,7 @@ export class CaRotation implements FleetRotation {
     return issuer ?? this.known?.from
   }
 
-  /** What this gateway must do for a connected host. undefined: nothing, or another gateway does it. */
+  /** Returns the next step for a connected host. undefined: no step is due, or another gateway does it. */
   stepFor(record: HostRecord): HostStep | undefined {
     if (!this.lease.held || this.#rotation.value === undefined) return undefined
     return planHostStep(this.#rotation.value, record, this.options.authority.fingerprint)
@@ -159,7 +159,7 @@ export class CaRotation implements FleetRotation {
     try {
       // A gateway without the new CA must not hold the lease: it could not encrypt the CA for gateways that lack it.
       if (rotation && !(await this.#follow(rotation))) return
-      // Until all hosts are known, missing hosts would count as removed.
+      // Before all hosts are known, missing hosts would count as removed.
       if (!this.options.watched.isComplete || !(await this.lease.take())) return
       if (!rotation || !this.#hasWork(rotation)) return
       await this.options.checkHosts()
@@ -194,7 +194,7 @@ export class CaRotation implements FleetRotation {
     return true
   }
 
-  /** Stores the next CA. @returns false if no gateway has encrypted it for this one yet */
+  /** Stores the next CA. @returns false if no gateway has encrypted the CA for this gateway yet */
   async #receive({ keys, to }: Rotation): Promise<boolean> {
     const { gateways, authority, log } = this.options
     const pem = gateways && openKey(gateways, keys)
@@ -238,7 +238,7 @@ export class CaRotation implements FleetRotation {
     )
   }
 
-  /** Revokes certificates of the old CA. Their hosts, for which the rotation does not wait, must join again. */
+  /** Revokes certificates of the old CA. The rotation does not wait for excluded hosts, so these must join again. */
   async #revokeExcluded({ to, excluded }: Rotation): Promise<void> {
     const { watched } = this.options
     for (const { id, joined, issuer } of this.facts().hosts)

@@ -21,7 +21,9 @@ export interface RotationMembers {
   members(): readonly RotationMember[]
 }
 
-/** Encrypts key and certificate of a CA for each gateway that is not in `known`. @returns the texts by id of the gateway */
+/**
+ * Encrypts key and certificate of a CA for each gateway that is not in `known`. @returns the texts by id of the gateway
+ */
 export function sealKeys(
   { privateKeyPem, caPem }: Authority,
   members: readonly RotationMember[],
@@ -31,13 +33,13 @@ export function sealKeys(
   return Object.fromEntries(missing.map(({ id, publicKey }) => [id, sealAnswer(publicKey!, privateKeyPem + caPem)]))
 }
 
-/** Decrypts key and certificate of a CA. @returns undefined if they were not encrypted for this gateway yet */
+/** Decrypts key and certificate of a CA. @returns undefined if they have not been encrypted for this gateway yet */
 export function openKey({ ownId, privateKey }: RotationMembers, keys: Rotation['keys']): string | undefined {
   const sealed = keys[ownId]
   return sealed && openAnswer(privateKey, sealed)
 }
 
-/** @throws {BerthError} `rotation_unsupported` if hosts or gateways have versions that know no rotation */
+/** @throws {BerthError} `rotation_unsupported` if hosts or gateways have versions that do not support the rotation */
 export function refuseUnsupported(hosts: readonly HostView[], members: readonly RotationMember[]): void {
   const oldHosts = hosts.filter(({ description }) => description && !description.features.includes('rotate-ca'))
   const oldGateways = members.filter(({ publicKey }) => !publicKey)
