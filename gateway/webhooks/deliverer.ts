@@ -19,13 +19,13 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. If there are more, all are dropped; a later search finds them. */
+/** Maximum number of changes that wait to be queued. If there are more, all are dropped. A later search finds them. */
 const maxNews = 20_000
 const retryMs = 500
 
 /**
- * Creates and sends deliveries, only at the gateway that holds the lease. It stores deliveries and `Cursors` together,
- * so that the next holder of the lease can continue.
+ * Creates and sends deliveries, only at the gateway that holds the lease. New deliveries and `Cursors` are stored in
+ * one transaction, so that the next holder of the lease can continue.
  */
 export class Deliverer {
   readonly #outboxes = new Map<string, Outbox>()
@@ -39,7 +39,7 @@ export class Deliverer {
   #stopped = false
   readonly #unlisten: () => void
 
-  /** @param news changes that the previous deliverer of this process has not queued */
+  /** @param news changes that this process's previous deliverer has not queued */
   constructor(
     private readonly parts: DelivererParts,
     news: readonly News[] = [],
@@ -50,7 +50,7 @@ export class Deliverer {
     this.work()
   }
 
-  /** Starts a round, which queues changes and manual deliveries and applies changes of webhooks. */
+  /** Starts a round: queues deliveries for changes, queues manual deliveries, and applies changes of webhooks. */
   work(): void {
     if (!this.#stopped) void this.#rounds.run()
   }
@@ -71,7 +71,7 @@ export class Deliverer {
       for (const { id } of this.parts.view.hosts()) this.#behind.add(id)
     }
     this.#news.push(newsOf(change, hostId))
-    // The next round searches for changes of the host that this gateway missed while the host was offline or unknown.
+    // The next round searches for changes of the host that this gateway missed while it did not reach the host.
     if (change.kind === 'host' && change.after?.state === 'online') this.#behind.add(hostId)
     setImmediate(() => this.work())
   }
@@ -91,7 +91,7 @@ export class Deliverer {
     if (!this.#loaded) this.#cursors = await this.parts.queue.readCursors()
     await this.#followRecords()
     this.#loaded = true
-    await this.#takeInbox()
+    await this.#queueManual()
     await this.#queueNews()
   }
 
@@ -105,7 +105,7 @@ export class Deliverer {
     for (const { id } of records) await this.#openOutbox(id)
   }
 
-  /** Deletes the data of removed webhooks, also of webhooks that were removed while no gateway delivered. */
+  /** Deletes the data of removed webhooks, even if no gateway delivered at the time of their removal. */
   async #dropRemoved(records: readonly WebhookRecord[]): Promise<void> {
     const { queue } = this.parts
     const noted = this.#loaded ? [] : await queue.readRemoved()
@@ -133,20 +133,20 @@ export class Deliverer {
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
-  /** True while a new webhook has no `Outbox`. Until `#followRecords` has created it, no deliveries are queued. */
+  /** True if a webhook has no `Outbox`, which `#followRecords` creates. Meanwhile, no deliveries are queued. */
   get #lacksOutbox(): boolean {
     return this.parts.records().some(({ id }) => !this.#outboxes.has(id))
   }
 
-  async #takeInbox(): Promise<void> {
-    const entries = await this.parts.queue.readInbox()
+  async #queueManual(): Promise<void> {
+    const entries = await this.parts.queue.readManual()
     if (entries.length === 0) return
     if (this.#lacksOutbox) return this.work()
     const made = new Map<string, QueuedDelivery[]>()
     for (const { webhookId, delivery } of entries)
       if (this.#outboxes.has(webhookId)) this.#addTo(made, webhookId, delivery)
     try {
-      await this.parts.queue.takeInbox(made, entries.length)
+      await this.parts.queue.queueManual(made, entries.length)
     } catch (error) {
       this.#forget()
       throw error
@@ -156,8 +156,8 @@ export class Deliverer {
   }
 
   /**
-   * Forgets the queue and the stored revisions after a failed write. The store may have executed it. Therefore the next
-   * round reads both again, and stores no delivery twice.
+   * Forgets the queue and the stored revisions after a failed write, which the store may nevertheless have executed.
+   * The next round reads both again, so that no delivery is stored twice.
    */
   #forget(): void {
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -165,7 +165,7 @@ export class Deliverer {
     this.#loaded = false
   }
 
-  /** Queues deliveries for new and for missed changes. The stored revisions of hosts show which changes were missed. */
+  /** Queues deliveries for new and for missed changes. The stored revisions of hosts show which ones were missed. */
   async #queueNews(): Promise<void> {
     if (this.#lacksOutbox) return this.work()
     const news = this.#news
@@ -187,7 +187,7 @@ export class Deliverer {
       await this.parts.queue.add(made, cursors)
     } catch (error) {
       for (const hostId of [...behind, ...news.map((one) => one.hostId)]) this.#behind.add(hostId)
-      // Removals have no revision. The search for missed changes does not find them, so the next round must get them.
+      // Removals have no revision. A search for missed changes cannot find them, so the next round must get them.
       this.#news.unshift(...news.filter(({ revision }) => revision === 0))
       this.#forget()
       throw error
@@ -198,8 +198,8 @@ export class Deliverer {
 
   /**
    * Returns the revision after which changes of a host are sent. If no revision is stored, only changes from now on are
-   * sent. The stored revision may exceed all revisions of the host, because its agent has a new journal. The newest
-   * revision of the host is then returned.
+   * sent. The stored revision may exceed all revisions of the host if its agent has a new journal. The newest revision
+   * of the host is returned in this case.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)
@@ -209,7 +209,7 @@ export class Deliverer {
     return first ? Math.min(newest, first.revision - 1) : newest
   }
 
-  /** True if the host has reported its state. Before, the fleet view has only its stored containers, and no tasks. */
+  /** True if the host has reported its state. Until then, the view has only its stored containers, and no tasks. */
   #isSeen(hostId: string): boolean {
     return (this.parts.view.findHost(hostId)?.lastSeenMs ?? 0) > 0
   }

@@ -9,13 +9,13 @@ export interface QueuedDelivery extends Delivery {
   readonly body: string
 }
 
-/** A manual delivery (a test event or a repetition), which has no number yet. */
-export interface InboxEntry {
+/** A manual delivery: a test event or a repetition. It has no number yet. */
+export interface ManualDelivery {
   readonly webhookId: string
   readonly delivery: Omit<QueuedDelivery, 'number'>
 }
 
-/** By host id: revision up to which the changes of the host have been turned into deliveries. */
+/** By host id: revision up to which deliveries were created for the host's changes. */
 export type Cursors = ReadonlyMap<string, number>
 
 /** Maximum number of ended deliveries in the log of a webhook. */
@@ -29,7 +29,7 @@ const loggedDeliveries = 200
  * |---|---|
  * | `webhook-queue:ID` | hash: number → QueuedDelivery as JSON |
  * | `webhook-log:ID` | list: LoggedDelivery as JSON, newest first |
- * | `webhook-inbox` | list: InboxEntry as JSON, for the gateway that delivers |
+ * | `webhook-inbox` | list: ManualDelivery as JSON, for the gateway that delivers |
  * | `webhook-cursors` | hash: host id → revision |
  * | `webhook-removed` | set: ids whose queue and log must be deleted |
  */
@@ -37,7 +37,7 @@ export class DeliveryQueue {
   /** Writes that only succeed while this gateway holds the lease for deliveries. */
   readonly #own: LeasedWrites
 
-  /** @param epoch see `LeasedWrites` */
+  /** @param epoch epoch of the lease, see `LeasedWrites` */
   constructor(
     private readonly store: Store,
     lease: Lease,
@@ -46,7 +46,7 @@ export class DeliveryQueue {
     this.#own = new LeasedWrites(store, lease, epoch)
   }
 
-  get inboxKey(): string {
+  get manualKey(): string {
     return this.store.key('webhook-inbox')
   }
 
@@ -56,8 +56,8 @@ export class DeliveryQueue {
   }
 
   /**
-   * Like `load`, but first waits until the replicas of the store, if there are any, have the deliveries. A delivery
-   * that was sent, and then lost with the master, would be sent a second time with another id.
+   * Like `load`, but first waits until the replicas of the store have the deliveries. If a delivery was sent and then
+   * lost with the master, it would be sent a second time with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
     // Unlike `run`, `transact` also waits for the replicas if the commands only read.
@@ -74,7 +74,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Stores deliveries, and for each host the revision up to which its changes are queued, in one transaction. */
+  /** Stores deliveries, and for each host the revision up to which deliveries were created, in one transaction. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)
@@ -112,17 +112,17 @@ export class DeliveryQueue {
     return found
   }
 
-  /** Notes that a webhook will be removed. Its data is deleted when a gateway delivers the next time. */
+  /** Records that a webhook will be removed. The delivering gateway deletes the webhook's data. */
   async noteRemoved(webhookId: string): Promise<void> {
     await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
-  /** Reads the ids that `noteRemoved` has stored. A webhook may still exist if its removal failed later. */
+  /** Reads the ids that `noteRemoved` has stored. Some webhooks may still exist, because their removal has failed. */
   async readRemoved(): Promise<string[]> {
     return this.store.run('read removed webhooks', (client) => client.sMembers(this.#removedKey))
   }
 
-  /** Deletes all data of a webhook, and the note of its removal. */
+  /** Deletes all data of a webhook, and the record of its removal. */
   async remove(webhookId: string): Promise<void> {
     await this.#own.write((multi) => {
       multi.del([this.#queueKey(webhookId), this.#logKey(webhookId)])
@@ -130,21 +130,21 @@ export class DeliveryQueue {
     })
   }
 
-  async send(entry: InboxEntry): Promise<void> {
-    await this.store.run('request a repeated delivery', (client) => client.rPush(this.inboxKey, JSON.stringify(entry)))
+  async send(entry: ManualDelivery): Promise<void> {
+    await this.store.run('request a repeated delivery', (client) => client.rPush(this.manualKey, JSON.stringify(entry)))
   }
 
   /** Reads manual deliveries, oldest first. */
-  async readInbox(): Promise<InboxEntry[]> {
-    const texts = await this.store.run('read requested deliveries', (client) => client.lRange(this.inboxKey, 0, 99))
-    return texts.map((text) => JSON.parse(text) as InboxEntry)
+  async readManual(): Promise<ManualDelivery[]> {
+    const texts = await this.store.run('read requested deliveries', (client) => client.lRange(this.manualKey, 0, 99))
+    return texts.map((text) => JSON.parse(text) as ManualDelivery)
   }
 
-  /** Stores the deliveries `made` in the queues, and removes the first `count` inbox entries, which they replace. */
-  async takeInbox(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
+  /** Stores the deliveries `made` in the queues, and removes the first `count` manual deliveries that they replace. */
+  async queueManual(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)
-      multi.lTrim(this.inboxKey, count, -1)
+      multi.lTrim(this.manualKey, count, -1)
     })
   }
 
@@ -153,7 +153,7 @@ export class DeliveryQueue {
     return new Map(Object.entries(found).map(([hostId, revision]) => [hostId, Number(revision)]))
   }
 
-  /** Deletes the stored revisions after the last webhook was removed: the next webhook must not get earlier changes. */
+  /** Deletes the stored revisions after the last webhook was removed. A later webhook gets no earlier changes. */
   async forgetCursors(): Promise<void> {
     await this.#own.write((multi) => multi.del(this.#cursorsKey))
   }

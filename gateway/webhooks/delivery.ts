@@ -1,7 +1,7 @@
 /** A message for a webhook, with the state of its delivery. */
 export interface Delivery {
   readonly id: string
-  /** Increasing number. Deliveries about one container are sent in the order of their numbers. */
+  /** Increasing number. Deliveries about one container or host are sent in the order of their numbers. */
   readonly number: number
   /** Id of the event, the same for all attempts and manual repetitions. */
   readonly eventId: string
@@ -11,7 +11,7 @@ export interface Delivery {
   readonly guestUuid: string
   readonly createdAtMs: number
   readonly attempts: number
-  /** Time of the next attempt to deliver, in ms since 1970. */
+  /** Time of the next attempt in ms since 1970. */
   readonly nextAtMs: number
   readonly last?: DeliveryAttempt
 }
@@ -31,7 +31,7 @@ export interface LoggedDelivery extends Delivery {
   readonly body: string
 }
 
-/** Pauses between attempts to deliver: about a second after the first attempt, a quarter of an hour at the end. */
+/** Pauses between attempts: about a second after the first one, increasing to a quarter of an hour. */
 export interface RetryPlan {
   readonly firstMs: number
   readonly maxMs: number

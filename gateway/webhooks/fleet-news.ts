@@ -1,7 +1,7 @@
 import { revisionOf, type FleetChange } from '../fleet/fleet-changes.js'
 import type { FleetView } from '../fleet/contract.js'
 
-/** A change, and its revision in the journal of its host. 0: the change has no revision. */
+/** A change, and its revision in the journal of its host. Revision 0: the change has no revision. */
 export interface News {
   readonly hostId: string
   readonly change: FleetChange
@@ -14,7 +14,7 @@ export function newsOf(change: FleetChange, hostId: string): News {
 
 /**
  * Finds missed changes: items of a host with a higher revision than `since`, oldest first, in their present state.
- * Deleted containers are missing, but the tasks that deleted them are included.
+ * Deleted containers cannot be found, but the tasks that deleted them are.
  */
 export function missedNews(view: FleetView, hostId: string, since: number): News[] {
   const own = [...entitiesOf(view, hostId)].map((change) => newsOf(change, hostId))
@@ -29,7 +29,7 @@ export function newestRevision(view: FleetView, hostId: string): number {
 }
 
 function* entitiesOf(view: FleetView, hostId: string): Iterable<FleetChange> {
-  // The state before the change is not known. `before` is the present state, so that listeners see no new item.
+  // The former state is not known. `before` is the present state, because without it, the item would seem to be new.
   for (const guest of view.guestsOf(hostId)) yield { kind: 'guest', before: guest, after: guest }
   for (const task of view.operationsOn(hostId)) yield { kind: 'task', after: task }
   for (const alert of view.alerts(hostId)) yield { kind: 'alert', before: alert, after: alert }

@@ -10,7 +10,7 @@ export interface OutboxParts {
   readonly queue: DeliveryQueue
   readonly retries: RetryPlan
   readonly log: Logger
-  /** Finds the webhook in its present state. `undefined`: it was removed. */
+  /** Finds the webhook in its present state. `undefined`: the webhook was removed. */
   readonly find: () => WebhookRecord | undefined
   readonly send: (webhook: WebhookRecord, message: MessageParts, signal: AbortSignal) => Promise<DeliveryAttempt>
 }
@@ -21,26 +21,26 @@ export interface MessageParts {
   readonly body: string
 }
 
-/** Maximum number of containers with concurrent deliveries to one receiver. */
+/** Maximum number of concurrent deliveries to one receiver. They concern different containers or hosts. */
 const parallel = 4
 /** Pause in ms between attempts to store the result of a delivery. */
 const storeRetryMs = 500
 
-/** Queue of deliveries about one container. They are sent one after another. */
-interface Lane {
+/** Pending deliveries about one container or host. They are sent one after another. */
+interface OrderedQueue {
   readonly waiting: Delivery[]
   busy: boolean
   timer: NodeJS.Timeout | undefined
 }
 
 /**
- * Sends the deliveries of one webhook. Their bodies stay in the store until they are sent. Deliveries about one
+ * Sends the deliveries of one webhook. Until a delivery is sent, its body stays in the store. Deliveries about one
  * container are sent in order: each waits until the previous delivery was accepted or has failed for good. A receiver
  * that fails gets one delivery at a time.
  */
 export class Outbox {
-  readonly #lanes = new Map<string, Lane>()
-  /** Uuids of containers and ids of hosts (keys in `#lanes`) whose first delivery may be sent now. */
+  readonly #queues = new Map<string, OrderedQueue>()
+  /** Uuids of containers and ids of hosts (keys in `#queues`) whose first delivery may be sent now. */
   #due: string[] = []
   #running = 0
   #failures = 0
@@ -60,41 +60,41 @@ export class Outbox {
 
   /** Number of pending deliveries about one container, including the one that is being sent. */
   waitingOf(key: string): number {
-    return this.#lanes.get(key)?.waiting.length ?? 0
+    return this.#queues.get(key)?.waiting.length ?? 0
   }
 
-  /** True if the notice that tells the receiver about dropped events has not been delivered yet. */
+  /** True if the notice about dropped events has not been delivered to the receiver yet. */
   get hasNotice(): boolean {
     return this.#notices > 0
   }
 
-  /** Adds deliveries that are already stored, in their order. */
+  /** Adds stored deliveries in the order of their numbers. */
   add(deliveries: readonly QueuedDelivery[]): void {
     for (const { body: _, ...delivery } of deliveries) {
-      const lane = this.#laneOf(delivery.key)
+      const queue = this.#queueOf(delivery.key)
       this.#count(delivery, 1)
-      if (lane.waiting.push(delivery) === 1) this.#schedule(delivery.key, lane)
+      if (queue.waiting.push(delivery) === 1) this.#schedule(delivery.key, queue)
     }
     this.pump()
   }
 
-  /** Sends due deliveries. Call it, for example, after the webhook was enabled. */
+  /** Sends due deliveries. Call this also when a webhook was enabled. */
   pump(): void {
     const atOnce = this.#failures > 0 ? 1 : parallel
     while (this.#running < atOnce && this.#due.length > 0 && this.#isOn) {
       const key = this.#due.shift()!
-      const lane = this.#lanes.get(key)
-      if (!lane || lane.busy) continue
+      const queue = this.#queues.get(key)
+      if (!queue || queue.busy) continue
       this.#running++
-      lane.busy = true
-      void this.#run(key, lane)
+      queue.busy = true
+      void this.#run(key, queue)
     }
   }
 
-  /** Aborts the attempts in progress. The next gateway that delivers repeats them. */
+  /** Aborts the attempts in progress. The next gateway that delivers repeats these attempts. */
   stop(): void {
     this.#abort.abort()
-    for (const { timer } of this.#lanes.values()) clearTimeout(timer)
+    for (const { timer } of this.#queues.values()) clearTimeout(timer)
     this.#due = []
   }
 
@@ -102,53 +102,53 @@ export class Outbox {
     return !this.#abort.signal.aborted && this.parts.find()?.disabled === false
   }
 
-  #laneOf(key: string): Lane {
-    const known = this.#lanes.get(key)
+  #queueOf(key: string): OrderedQueue {
+    const known = this.#queues.get(key)
     if (known) return known
-    const made: Lane = { waiting: [], busy: false, timer: undefined }
-    this.#lanes.set(key, made)
+    const made: OrderedQueue = { waiting: [], busy: false, timer: undefined }
+    this.#queues.set(key, made)
     return made
   }
 
-  #schedule(key: string, lane: Lane): void {
-    const [first] = lane.waiting
-    if (!first) return void this.#lanes.delete(key)
+  #schedule(key: string, queue: OrderedQueue): void {
+    const [first] = queue.waiting
+    if (!first) return void this.#queues.delete(key)
     const waitMs = first.nextAtMs - steadyClock.now()
     if (waitMs <= 0) return void this.#due.push(key)
-    lane.timer = setTimeout(() => {
+    queue.timer = setTimeout(() => {
       this.#due.push(key)
       this.pump()
     }, waitMs)
   }
 
-  async #run(key: string, lane: Lane): Promise<void> {
+  async #run(key: string, queue: OrderedQueue): Promise<void> {
     try {
-      await this.#deliver(lane)
+      await this.#deliver(queue)
     } catch (err) {
       if (!this.#abort.signal.aborted)
         this.parts.log.warn({ err, webhook: this.webhookId }, 'delivering an event failed')
       await this.#pause()
     }
     this.#running--
-    lane.busy = false
+    queue.busy = false
     if (this.#abort.signal.aborted) return
-    this.#schedule(key, lane)
+    this.#schedule(key, queue)
     this.pump()
   }
 
-  async #deliver(lane: Lane): Promise<void> {
-    const delivery = lane.waiting[0]!
+  async #deliver(queue: OrderedQueue): Promise<void> {
+    const delivery = queue.waiting[0]!
     const body = await this.parts.queue.readBody(this.webhookId, delivery.number)
     const webhook = this.parts.find()
-    if (body === undefined || !webhook) return this.#drop(lane)
+    if (body === undefined || !webhook) return this.#drop(queue)
     const { eventId: id, type } = delivery
     const last = await this.parts.send(webhook, { id, type, body }, this.#abort.signal)
     if (this.#abort.signal.aborted) return
     this.#failures = last.error === '' ? 0 : this.#failures + 1
-    await this.#settle(lane, { ...delivery, body, attempts: delivery.attempts + 1, last })
+    await this.#settle(queue, { ...delivery, body, attempts: delivery.attempts + 1, last })
   }
 
-  async #settle(lane: Lane, tried: QueuedDelivery & { last: DeliveryAttempt }): Promise<void> {
+  async #settle(queue: OrderedQueue, tried: QueuedDelivery & { last: DeliveryAttempt }): Promise<void> {
     const { createdAtMs, attempts } = tried
     const plan = { createdAtMs, attempts, nowMs: steadyClock.now(), random: Math.random() }
     const delivered = tried.last.error === ''
@@ -159,16 +159,16 @@ export class Outbox {
         if (isRepeated && (await this.#hasEnded(tried))) return
         await this.parts.queue.end(this.webhookId, { ...tried, outcome })
       })
-      return this.#drop(lane)
+      return this.#drop(queue)
     }
     const again = { ...tried, nextAtMs }
     await this.#store(() => this.parts.queue.update(this.webhookId, again))
     const { body: _, ...kept } = again
-    lane.waiting[0] = kept
+    queue.waiting[0] = kept
   }
 
-  #drop(lane: Lane): void {
-    const gone = lane.waiting.shift()
+  #drop(queue: OrderedQueue): void {
+    const gone = queue.waiting.shift()
     if (gone) this.#count(gone, -1)
   }
 
@@ -177,14 +177,14 @@ export class Outbox {
     if (type === droppedType) this.#notices += by
   }
 
-  /** True if the store has moved the delivery to the log although the call failed. A second call would add it again. */
+  /** True if a failed call has nevertheless moved the delivery to the log. A repeated call would add it again. */
   async #hasEnded({ number }: QueuedDelivery): Promise<boolean> {
     return (await this.parts.queue.readBody(this.webhookId, number)) === undefined
   }
 
   /**
-   * Stores the result of a delivery. Repeats the write while the store is down.
-   * @param write gets true after a failed call, which the store may nevertheless have executed
+   * Stores the result of a delivery. Repeats the write until it succeeds.
+   * @param write called with true after a failed call, which the store may nevertheless have executed
    */
   async #store(write: (isRepeated: boolean) => Promise<void>): Promise<void> {
     for (let isRepeated = false; ; isRepeated = true) {

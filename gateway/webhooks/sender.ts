@@ -22,7 +22,7 @@ export interface WebhookMessage extends Omit<SignedMessage, 'atMs'> {
 const longestError = 200
 const maxConnections = 8
 const maxHeaderBytes = 16_384
-/** Maximum number of bytes to read from an answer. If its body is longer, the connection is closed. */
+/** Maximum number of bytes that are read from an answer. If the body is longer, the connection is closed. */
 const mostDiscardedBytes = 16_384
 
 /** Sends messages to receivers that are not trusted. Only the status of an answer is used; its body is discarded. */

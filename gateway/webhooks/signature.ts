@@ -16,7 +16,7 @@ export interface SignedMessage {
   readonly body: string
 }
 
-/** Creates headers with which a receiver verifies sender and time of a message. They sign id, time and body. */
+/** Creates headers that sign id, time and body of a message. The receiver uses them to verify the sender. */
 export function signatureHeaders(secret: string, { id, atMs, body }: SignedMessage): Record<string, string> {
   const timestamp = String(Math.floor(atMs / 1000))
   const key = Buffer.from(secret.slice(prefix.length), 'base64')

@@ -8,7 +8,7 @@ export interface WebhookRecord {
   /** Types of events, `kind.*` for all types of a kind, or `*` for all types. */
   readonly events: readonly string[]
   readonly disabled: boolean
-  /** Encrypted secret, which cannot be decrypted for another webhook. */
+  /** Encrypted secret. It can be decrypted only for this webhook. */
   readonly sealed: string
   readonly createdAtMs: number
   readonly changedAtMs: number
@@ -34,7 +34,7 @@ export function checkEvents(events: readonly string[]): readonly string[] {
   throw invalidField('events', `events: must be ${known}`)
 }
 
-/** Returns the types of events that these words select, for example `task.*`. */
+/** Returns all types of events that match these patterns, for example `task.*`. */
 export function typesOf(events: readonly string[]): EventType[] {
   return webhookTypes.filter((type) =>
     events.some((word) => word === everyEvent || word === type || word === `${kindOf(type)}.*`),

@@ -38,7 +38,7 @@ export class WebhookRecords {
     return this.#document.value !== undefined
   }
 
-  /** Webhooks in the order of their names. Empty until the store has been reached. */
+  /** The webhooks in the order of their names. Empty until the store has been reached. */
   get known(): readonly WebhookRecord[] {
     return this.#document.value ?? []
   }

@@ -27,7 +27,7 @@ export interface WebhooksOptions {
   readonly retries?: RetryPlan
   /** Time limit of an attempt to deliver a message, in ms. Default: 10 s. */
   readonly timeoutMs?: number
-  /** Time in ms after which another gateway takes over the deliveries of a gateway that died. Default: 10 s. */
+  /** Time in ms after which another gateway takes over the deliveries of a gateway that has died. Default: 10 s. */
   readonly leaseMs?: number
 }
 
@@ -41,7 +41,7 @@ export const pingType = 'webhook.test'
 
 /**
  * Notifies other programs of changes by HTTP. All gateways accept requests, but only the gateway that holds the lease
- * in the store delivers. Create the object before `store.start()`.
+ * sends deliveries. Create the object before `store.start()`.
  */
 export class Webhooks {
   readonly records: WebhookRecords
@@ -65,10 +65,10 @@ export class Webhooks {
     this.lease = new Lease(store, 'webhook-lease', this.#leaseMs)
     this.#queue = new DeliveryQueue(store, this.lease)
     this.records.onChange(() => this.#deliverer?.work())
-    store.onInvalidate(this.#queue.inboxKey, () => this.#deliverer?.work())
+    store.onInvalidate(this.#queue.manualKey, () => this.#deliverer?.work())
   }
 
-  /** Starts to deliver as soon as no other gateway does. */
+  /** Starts to deliver as soon as this gateway holds the lease. */
   start(view: FleetView, describe: Describe): void {
     const hold = (): void => void this.#holding.run(() => this.#hold(view, describe))
     this.records.onChange(hold)
@@ -137,11 +137,11 @@ export class Webhooks {
     if (this.#closed || !this.records.isKnown) return
     const { epoch } = this.lease
     if (epoch === undefined || (this.#deliverer && epoch === this.#delivererEpoch)) return
-    // The lease is new. Another gateway may have changed the queue before, so a new deliverer reads it from the store.
+    // The lease was taken over. Another gateway may have changed the queue, so a new deliverer reads it from the store.
     const news = await this.#stopDelivering()
     this.#delivererEpoch = epoch
-    // The new deliverer gets this epoch. Meanwhile, the lease may have expired for this process but not for the store. It
-    // would then be renewed with the same epoch, and a deliverer without the epoch would stay and could write nothing.
+    // The new deliverer gets the epoch that the lease had before this step. If the lease has expired in this process
+    // but not in the store, it is renewed with the same epoch. A deliverer without an epoch could then never write.
     const queue = new DeliveryQueue(this.options.store, this.lease, epoch)
     this.#deliverer = this.#createDeliverer(view, describe, queue, news)
   }
