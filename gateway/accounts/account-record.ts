@@ -18,7 +18,7 @@ interface AccountBase {
   readonly id: number
   /** Unique among accounts of all kinds, ignoring case. */
   readonly username: string
-  /** Argon2 hash in PHC format. "": the account has no password yet and can only be opened with a link. */
+  /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to it. */
   readonly passwordHash: string
   readonly disabled: boolean
   /** Number that increases to end all sessions of the account. A session is valid only for the number at its login. */
@@ -53,8 +53,8 @@ export interface SubUserAccount extends AccountBase {
   /** `Principal.root` of the creator: the caller whose limits the account shares. Absent: the creator was unlimited. */
   readonly root?: string
   /**
-   * `ref` of a caller that is restricted to containers. The account uses up this caller's quota of sub-users. Absent:
-   * the account uses up the quota of `root`.
+   * `ref` of a caller that is restricted to containers and whose quota of sub-users the account uses up. Absent: the
+   * account uses up the quota of `root`.
    */
   readonly boundRoot?: string
 }
@@ -75,7 +75,7 @@ export function refOf({ kind, id }: Pick<Account, 'kind' | 'id'>): string {
   return `${kind === 'admin' ? 'admin' : 'subuser'}:${id}`
 }
 
-/** Returns the `ref` of the caller whose limits apply to an account: the stored `root`, or else the account itself. */
+/** Returns the `ref` of the caller whose limits apply to an account: its `root`, or else the account itself. */
 export function rootAccountOf(account: Account): string {
   return (account.kind === 'sub_user' && account.root) || refOf(account)
 }

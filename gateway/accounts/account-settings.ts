@@ -17,7 +17,7 @@ export class AccountSettings {
     this.requireTwoFactor = new StoredDocument<TwoFactorRule>({ store, name: 'require-2fa', initial, log })
   }
 
-  /** True if an account must set up its second factor before anything else. */
+  /** True if the account must set up a second factor before it may do anything else. */
   mustEnrol({ kind, totp }: Account): boolean {
     const rule = this.requireTwoFactor.current
     return totp === undefined && (rule === 'all' || (rule === 'admins' && kind === 'admin'))

@@ -70,8 +70,9 @@ export class AccountStore {
   }
 
   /**
-   * Changes an account in one transaction. The change is in force at this gateway when the promise resolves, and at the
-   * others before the request is answered, see `Visibility`. `plan` runs again if an account of this kind changes in the meantime.
+   * Changes an account in one transaction. When the promise resolves, the change is in force at this gateway. At the
+   * other gateways, it is in force before the request is answered, see `Visibility`. `plan` runs again if another
+   * request has changed an account of this kind.
    * @throws {BerthError} `not_found`, `store_unavailable`, and errors of `plan`
    */
   async change<K extends AccountKind>(

@@ -11,7 +11,7 @@ import { createToken, digestToken, isToken } from './session-secret.js'
 /** New administrators are rare, so all of them share one account in the queue for password hashes (see `FairGate`). */
 const passwordClaim: PasswordClaim = { account: 'administrators', source: '' }
 
-/** Lifetime of a set-up link. */
+/** Lifetime in ms of a set-up link. */
 const linkMs = 24 * 3_600_000
 
 export interface AdminParts {
@@ -110,13 +110,13 @@ export class Admins {
     return token
   }
 
-  /** True if a link for the first administrator exists and was not used. */
+  /** True if an unused link for the first administrator exists. */
   async hasFirstLink(): Promise<boolean> {
     if ((await this.list()).length > 0) return false
     return (await this.parts.store.run('find the setup link', (client) => client.exists(this.#firstKey))) === 1
   }
 
-  /** True if a valid link exists, for the first administrator or for an existing one. */
+  /** True if a valid link exists, for the first administrator or for an existing administrator. */
   async hasLink(): Promise<boolean> {
     const admins = await this.list()
     return admins.length === 0 ? this.hasFirstLink() : admins.some(isOpen)
@@ -135,7 +135,7 @@ export class Admins {
 
   /**
    * Uses a link: creates the first administrator, or sets the password of an existing one.
-   * @param username name of the first administrator, ignored for existing ones
+   * @param username name of the first administrator; ignored if the link belongs to an existing administrator
    * @throws {BerthError} `not_found` as in `ownerOf`, `invalid_field`, `name_conflict`
    */
   async redeem(token: string, { username, password }: { username: string; password: string }): Promise<AdminAccount> {

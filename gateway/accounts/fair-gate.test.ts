@@ -11,7 +11,7 @@ describe('the queue of password checks', () => {
     const ends = new Map<string, () => void>()
     const answers = new Map<string, string>()
     const enter = (name: string, claim: Partial<GateClaim> = {}): void => {
-      const whole: GateClaim = { lane: 'login', account: name, source: name, ...claim }
+      const whole: GateClaim = { kind: 'login', account: name, source: name, ...claim }
       const work = () => {
         began.push(name)
         return new Promise<void>((resolve) => ends.set(name, resolve))
@@ -65,7 +65,7 @@ describe('the queue of password checks', () => {
 
   it('runs logins before other work, and reserves a slot for logins', async () => {
     const { began, enter, endAll, settle } = labOf()
-    for (const n of [1, 2, 3]) enter(`rotation ${n}`, { lane: 'other', account: 'reseller' })
+    for (const n of [1, 2, 3]) enter(`rotation ${n}`, { kind: 'other', account: 'reseller' })
     await settle()
     expect(began, 'one slot is reserved for logins').to.deep.equal(['rotation 1'])
     for (const n of [1, 2, 3]) enter(`login ${n}`)
@@ -75,7 +75,7 @@ describe('the queue of password checks', () => {
   it('runs other work from time to time even during a flood of logins', async () => {
     const { enter, endAll } = labOf({ atOnce: 1, maxStrangers: 100 })
     enter('first')
-    enter('rotation', { lane: 'other' })
+    enter('rotation', { kind: 'other' })
     for (let n = 0; n < 40; n++) enter(`login ${n}`)
     expect((await endAll()).indexOf('rotation')).to.equal(16)
   })
@@ -127,7 +127,7 @@ describe('the queue of password checks', () => {
     it('rejects logins from unknown devices when the queue of these logins is full, but accepts logins from known devices', async () => {
       const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
       flood(enter, 3)
-      const claim = { lane: 'login', account: 'new', source: 'new' } as const
+      const claim = { kind: 'login', account: 'new', source: 'new' } as const
       expect(gate.refuses(claim), 'before it is full').to.equal(false)
       enter('last')
       expect(gate.refuses(claim), 'when it is full').to.equal(true)
@@ -153,7 +153,7 @@ describe('the queue of password checks', () => {
     it('accepts a login to an account that has no waiting logins while several logins to another account wait', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
-      expect(gate.refuses({ lane: 'login', account: 'new', source: 'new' })).to.equal(false)
+      expect(gate.refuses({ kind: 'login', account: 'new', source: 'new' })).to.equal(false)
     })
   })
 
@@ -167,7 +167,7 @@ describe('the queue of password checks', () => {
 
   it('runs the next check after a check has failed', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
-    const claim: GateClaim = { lane: 'login', account: 'a', source: 's' }
+    const claim: GateClaim = { kind: 'login', account: 'a', source: 's' }
     const failed = gate.run(claim, () => Promise.reject(new Error('x'))).catch((error: Error) => error.message)
     expect(await failed).to.equal('x')
     expect(await gate.run(claim, () => Promise.resolve('later'))).to.deep.equal({ value: 'later' })

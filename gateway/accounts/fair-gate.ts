@@ -1,14 +1,14 @@
-/** Account, address and kind of a piece of work. They decide when it starts. */
+/** Account, address and kind of some work. They decide when the work starts. */
 export interface GateClaim {
-  /** Logins run before other work, for example before hashing new passwords. */
-  readonly lane: 'login' | 'other'
+  /** Kind of work. Logins run before other work, for example before hashing new passwords. */
+  readonly kind: 'login' | 'other'
   /** Account to log in to, or the caller that sets passwords. Accounts whose requests wait take turns. */
   readonly account: string
   /** Client address of the request. */
   readonly source: string
   /**
    * True if the request has a session, or its device or address has logged in to this account before. Such requests run
-   * before the requests of strangers.
+   * before the others, which come from strangers.
    */
   readonly known?: boolean
 }
@@ -17,17 +17,17 @@ export interface GateLimits {
   readonly atOnce: number
   /** Maximum number of concurrent work items that are not logins. */
   readonly othersAtOnce: number
-  /** Maximum number of strangers' logins that run at once, so that a flood of them does not block known users. */
+  /** Maximum number of strangers' logins at the same time, so that many of them do not delay known users. */
   readonly strangersAtOnce: number
-  /** Maximum length of each queue. If it is exceeded, work of the account and address with most work is rejected. */
+  /** Maximum length of each queue. Beyond it, the work of the account and address with the most work is rejected. */
   readonly maxWaiting: number
-  /** Maximum length of the queue of strangers' logins. It is short, so that excess logins are rejected early. */
+  /** Maximum length of the queue of strangers' logins. Short, so that excess logins are rejected early. */
   readonly maxStrangers: number
-  /** Maximum waiting time. Work that has not started by then is rejected. */
+  /** Maximum waiting time in ms. Work that has not started by then is rejected. */
   readonly maxWaitMs: number
 }
 
-/** Strangers wait in a separate queue. In a common one, invented user names, which are always new, would come first. */
+/** Strangers have a separate queue. In a common one, invented user names, which are always new, would be first. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -46,7 +46,7 @@ const loginsPerOther = 16
 const knownPerStranger = 4
 /** An account or address counts as recently served if it had one of the last 32 turns. */
 const recentTurns = 32
-/** Maximum number of accounts and addresses in `#served`. If there are more, all are forgotten. */
+/** Maximum number of accounts and addresses in `#served`. Beyond it, all are forgotten. */
 const maxServed = 10_000
 
 /**
@@ -66,7 +66,7 @@ export class FairGate {
 
   constructor(private readonly limits: GateLimits) {}
 
-  /** Runs work when its turn comes. @returns `undefined` if rejected: the queue is full, or the work waited too long */
+  /** Runs work when its turn comes. @returns `undefined` if the queue is full or the work has waited too long */
   async run<T>(claim: GateClaim, work: () => Promise<T>): Promise<{ value: T } | undefined> {
     if (!(await this.#turn(claim))) return undefined
     try {
@@ -150,7 +150,7 @@ export class FairGate {
 
   /**
    * Selects the entry to reject. It belongs to the account with the most entries, and there to the address with the
-   * most entries. Its turn would come after all other entries of this address.
+   * most entries. Among these, it is the entry whose turn would be last.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)
@@ -197,8 +197,8 @@ export class FairGate {
   }
 }
 
-function queueOf({ lane, known }: GateClaim): Queue {
-  if (lane === 'other') return 'other'
+function queueOf({ kind, known }: GateClaim): Queue {
+  if (kind === 'other') return 'other'
   return known ? 'known' : 'stranger'
 }
 

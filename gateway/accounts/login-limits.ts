@@ -16,13 +16,13 @@ import {
 
 /** An attempt to log in. It counts as failed until one of these methods is called. */
 export interface CountedAttempt {
-  /** Forgets this attempt and earlier failures of the same `LoginStep`. @throws {BerthError} `store_unavailable` */
+  /** Forgets this attempt and earlier failures in this `LoginStep`. @throws {BerthError} `store_unavailable` */
   succeeded(): Promise<void>
   /** Forgets only this attempt. Earlier failures still count. @throws {BerthError} `store_unavailable` */
   abandoned(): Promise<void>
 }
 
-/** The origin of an attempt to log in. */
+/** The account and the origin of an attempt to log in. */
 export interface Trier {
   readonly username: string
   readonly address: string
@@ -31,9 +31,9 @@ export interface Trier {
 }
 
 /**
- * Counts attempts to log in, for all gateways together. An attempt is counted before its password is checked. Otherwise
- * concurrent attempts could evade the limit. The store allows no scripts. Therefore INCR counts the attempts, and `SET
- * NX` ensures that only one of several concurrent attempts is admitted after a waiting time.
+ * Counts attempts to log in, for all gateways together. An attempt is counted before its password is checked, because
+ * concurrent attempts could otherwise evade the limit. The store allows no scripts. Therefore INCR counts the attempts,
+ * and `SET NX` ensures that only one of several concurrent attempts is admitted after a waiting time.
  */
 export class LoginLimits {
   readonly places: KnownPlaces
@@ -42,7 +42,7 @@ export class LoginLimits {
     this.places = new KnownPlaces(store)
   }
 
-  /** Counts an attempt. @throws {BerthError} `rate_limited` while the caller has to wait, `store_unavailable` */
+  /** Counts an attempt. @throws {BerthError} `rate_limited` during a waiting time, `store_unavailable` */
   async enter(trier: Trier, step: LoginStep = 'password'): Promise<CountedAttempt> {
     const attempt = attemptOf(trier)
     const failures = Number(await this.store.run('count logins', (client) => client.get(this.#failures(attempt))))
@@ -87,7 +87,7 @@ export class LoginLimits {
   }
 
   /**
-   * If the counter has reached its limit, blocks further attempts for a waiting time.
+   * Starts a waiting time if the counter has reached its limit.
    * @throws {BerthError} `rate_limited` if a concurrent attempt has already started the waiting time
    */
   async #lockAfter(client: StoreClient, { name, allowance }: Bucket, attempts: number): Promise<void> {

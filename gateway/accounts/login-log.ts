@@ -15,7 +15,7 @@ export interface LastLogin {
 }
 
 export interface LoginRetention {
-  /** Maximum number of rows, separately for successful and failed logins, so that failures push out only failures. */
+  /** Maximum number of rows. Successes and failures have separate limits, so that failures push out only failures. */
   readonly keep: number
   readonly days: number
 }
@@ -34,7 +34,7 @@ export class LoginLog {
   }
 
   /**
-   * Adds an attempt to the log; it is durable when the promise resolves.
+   * Adds an attempt to the log. The entry is durable when the promise resolves.
    * @param root `Principal.root` of the account
    * @throws {BerthError} `store_unavailable`
    */
@@ -72,7 +72,7 @@ export class LoginLog {
     await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
   }
 
-  /** Redis key of a string: the id of the log row that counts attempts like this one. */
+  /** Redis key of a string: the id of the log row in which attempts of this kind are counted now. */
   #recentKey({ attempt }: LoginRow): string {
     return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
   }

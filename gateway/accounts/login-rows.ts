@@ -2,16 +2,16 @@ import type { Store, StoreClient } from '../store/store.js'
 import type { LoginAttempt } from './login-record.js'
 
 /*
- * Decides which login attempts get separate rows in the login log. Separate rows are limited per day, because an
- * attacker could otherwise push out the rows about other users. Beyond the limit, attempts at the same account share a
- * row for each hour. If there are too many of these rows, too, attempts at all accounts share one row.
+ * Decides which login attempts get separate rows in the login log. The number of separate rows per day is limited,
+ * because an attacker could otherwise push out the rows about other users. Beyond the limit, attempts at the same
+ * account share one row per hour. If there are too many of these rows, attempts at all accounts share one row.
  */
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Attempts that differ only in their time share a row if at most this time in ms is between them. */
+/** Attempts that differ only in their time share a row if they are at most this time in ms apart. */
 const sameRowMs = minuteMs
 
 /** Fraction of the log's rows that each kind of row may fill per day. All failed logins together: at most a fifth. */
@@ -25,7 +25,7 @@ export interface LoginRow {
 }
 
 interface PlannedRow extends LoginRow {
-  /** True if the day's limit allows another row. The row is then counted. */
+  /** True if the day's limit allows another row. Also counts this row. */
   readonly mayBeMade: (client: StoreClient) => Promise<boolean>
 }
 
@@ -85,7 +85,7 @@ export class LoginRows {
     )
   }
 
-  /** Counts a new row of the kind `of`. @returns false if more such rows were made in a day than `share` allows */
+  /** Counts a new row of the kind `of`. @returns false if the day's rows of this kind exceed the fraction `share` */
   async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
     const key = this.store.key('login-rows', of)
     const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]

@@ -63,7 +63,7 @@ export class Logins {
   }
 
   /**
-   * First step of a login. The caller of this method has found the account, for example by its access code.
+   * First step of a login if the caller of this method has already found the account, for example by its access code.
    * @param credential failed attempts are counted for its `username`
    */
   async loginTo(
@@ -87,7 +87,7 @@ export class Logins {
       await attempt.succeeded()
       return this.#begin({ ...about, account }, keep)
     }
-    // The counters are not reset yet: attackers who know the password could otherwise guess codes without limit.
+    // The counters are not reset yet, because attackers who know the password could then guess codes without limit.
     await attempt.abandoned()
     await this.#note(about, 'code_required')
     return { pendingToken: await this.parts.pending.begin(account, keep) }
@@ -170,7 +170,7 @@ export class Logins {
     }
   }
 
-  /** Removes an attempt from the counters if its password was not checked because too many logins wait. */
+  /** Removes an attempt from the counters if its password was not checked because too many logins were waiting. */
   async #giveUp(about: About, attempt: CountedAttempt, error: unknown): Promise<never> {
     await attempt.abandoned()
     if (error instanceof BerthError && error.code === 'rate_limited') await this.#note(about, 'rate_limited')
@@ -211,7 +211,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/** Attempts with recovery codes count separately: these must work even while somebody guesses TOTP codes. */
+/** Attempts with recovery codes count separately: recovery codes must work even while others guess TOTP codes. */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

@@ -54,7 +54,7 @@ export class OwnAccount {
     await this.parts.sessions.confirm(session)
   }
 
-  /** Starts the set-up of a second factor and discards an earlier attempt. @throws {BerthError} `invalid_state` */
+  /** Starts the set-up of a second factor. Discards an earlier, incomplete one. @throws {BerthError} `invalid_state` */
   async beginTwoFactor(account: Account): Promise<{ secret: string; uri: string }> {
     refuseSecond(account)
     const { store, twoFactor } = this.parts
@@ -122,7 +122,7 @@ export class OwnAccount {
     })
   }
 
-  /** Changes the account. At the same time, its other sessions end and its known devices are forgotten. */
+  /** Changes the account. Also ends its other sessions and forgets its known devices. */
   async #restart(session: Session, place: LoginPlace, plan: (account: Account) => Account): Promise<LoggedIn> {
     const { account, session: next } = await this.parts.sessions.restart(session, place, plan)
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }

@@ -9,7 +9,7 @@ const defaultCost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 
 /**
  * Each running hash uses 19 MiB and one of the process's four worker threads. Work that waits longer than `maxWaitMs`
- * is rejected, because users do not wait longer.
+ * is rejected, because users give up by then.
  */
 const limits = {
   atOnce: 4,
@@ -24,14 +24,14 @@ const limits = {
 type Cost = Readonly<Record<keyof typeof defaultCost, number>>
 
 /** The account of a password, and the origin of the request. */
-export type PasswordClaim = Omit<GateClaim, 'lane'>
+export type PasswordClaim = Omit<GateClaim, 'kind'>
 
 export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 
 /** Hashes and checks passwords. FairGate decides which of the waiting requests is processed next. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
-  /** Hash that belongs to no account. Because of it, checks for unknown and for existing names take the same time. */
+  /** Hash of no account. Unknown names are checked against it, so that they take the same time as existing ones. */
   readonly #dummy: string
 
   constructor(private readonly cost: Cost = defaultCost) {
@@ -40,7 +40,7 @@ export class Passwords {
 
   /** @throws {BerthError} `rate_limited` if too many requests wait */
   hash(password: string, claim: PasswordClaim): Promise<string> {
-    return this.#turn({ ...claim, lane: 'other' }, () => hash(prepared(password), this.cost))
+    return this.#turn({ ...claim, kind: 'other' }, () => hash(prepared(password), this.cost))
   }
 
   /**
@@ -52,15 +52,15 @@ export class Passwords {
     const known = passwordHash !== undefined && passwordHash !== ''
     const against = known ? passwordHash : this.#dummy
     const check = (): Promise<boolean> => verify(against, prepared(password), this.cost)
-    return (await this.#turn({ ...claim, lane: 'login' }, check)) && known
+    return (await this.#turn({ ...claim, kind: 'login' }, check)) && known
   }
 
   /**
-   * Rejects a login before any work is done for it, if the queue is so long that its password would not be checked.
+   * Rejects a login early if the queue is so long that its password would not be checked.
    * @throws {BerthError} `rate_limited`
    */
   refuseExcess(claim: PasswordClaim): void {
-    if (this.#gate.refuses({ ...claim, lane: 'login' })) throw tooMany()
+    if (this.#gate.refuses({ ...claim, kind: 'login' })) throw tooMany()
   }
 
   async #turn<T>(claim: GateClaim, work: () => Promise<T>): Promise<T> {
@@ -74,7 +74,7 @@ function tooMany(): BerthError {
   return rateLimited('too many passwords are waiting to be checked: try again later', 2000)
 }
 
-/** Normalizes a password, because keyboards compose the same characters differently (RFC 8265, 4.2.1). */
+/** Normalizes a password, because keyboards encode the same characters differently (RFC 8265, 4.2.1). */
 function prepared(password: string): string {
   return password.normalize('NFC')
 }

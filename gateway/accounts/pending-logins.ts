@@ -31,13 +31,13 @@ export class PendingLogins {
     return token
   }
 
-  /** Finds a pending login and counts an attempt. `undefined`: it does not exist, or had too many attempts. */
+  /** Finds a pending login and counts an attempt. `undefined`: it does not exist, or has had too many attempts. */
   async try(token: string): Promise<PendingLogin | undefined> {
     if (!isToken(token)) return undefined
     const digest = digestToken(token)
     const [text, tries] = await this.store.run('look up a login', async (client) => {
       const found = await client.get(this.#key(digest))
-      // Attempts with tokens that do not exist are not counted, so that they fill no memory.
+      // Attempts with unknown tokens are not counted, so that they use no memory.
       if (found === null) return [null, 0]
       const multi = client.multi().incr(this.#tries(digest))
       const [count] = await multi.pExpire(this.#tries(digest), pendingMs, 'NX').exec()
@@ -49,7 +49,7 @@ export class PendingLogins {
 
   /**
    * Removes a pending login.
-   * @returns false if it no longer existed: only one of two concurrent requests may continue
+   * @returns false if it no longer existed, so that only one of two concurrent requests continues
    * @throws {BerthError} `store_unavailable`
    */
   async end(digest: string): Promise<boolean> {

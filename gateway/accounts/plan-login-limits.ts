@@ -15,7 +15,7 @@ export type LoginStep = (typeof loginSteps)[number]
 export interface Allowance {
   /** Number of attempts without a waiting time. */
   readonly free: number
-  /** First waiting time. It doubles with each further attempt, up to `mostWaitMs`. */
+  /** First waiting time in ms. It doubles with each further attempt, up to `mostWaitMs`. */
   readonly firstWaitMs: number
   readonly mostWaitMs: number
   /** Time in ms until the counter is reset, from the first attempt or from the end of the last waiting time. */
@@ -46,7 +46,7 @@ export const allowances = {
 export const attackAt = 50
 export const attackWindowMs = 60 * minuteMs
 
-/** A counter of attempts, and its limit. */
+/** A counter of attempts with its limit. */
 export interface Bucket {
   /** Part of the counter's key in the store. */
   readonly name: string
@@ -83,7 +83,7 @@ function ownAllowance(step: LoginStep, isKnown: boolean, failures: number): Allo
   return failures >= attackAt ? allowances.pairUnderAttack : allowances.pair
 }
 
-/** Waiting time in ms before the next attempt; 0 without a wait. @param attempts number of attempts so far */
+/** Waiting time in ms before the next attempt. 0: no wait. @param attempts number of attempts so far */
 export function waitAfter(attempts: number, { free, firstWaitMs, mostWaitMs }: Allowance): number {
   if (attempts < free) return 0
   return Math.min(mostWaitMs, firstWaitMs * 2 ** Math.min(20, attempts - free))

@@ -10,7 +10,7 @@ export interface SessionRecord {
   readonly userAgent: string
   readonly createdAtMs: number
   readonly expiresAtMs: number
-  /** Time in ms without a request after which the session ends. */
+  /** Time in ms without any request after which the session ends. */
   readonly idleMs: number
   /** Time of the last confirmation of the password or a code. Some changes require a recent confirmation. */
   readonly confirmedAtMs: number
@@ -54,7 +54,7 @@ export function keeps({ idleMs }: SessionRecord): boolean {
   return idleMs > idleHours.short * hourMs
 }
 
-/** True if the session belongs to the account and has not ended. Idle time is not checked. */
+/** True if the session belongs to the account and has not ended. Does not check the idle time. */
 export function isCurrent(record: SessionRecord, account: Account | undefined, nowMs: number): account is Account {
   return (
     account?.id === record.accountId &&

@@ -205,7 +205,7 @@ export class Sessions {
     this.#records.forget(digest)
   }
 
-  /** Reads the sessions of an account, and deletes the stored data of sessions that have ended. */
+  /** Reads the sessions of an account, and deletes stored data of ended sessions. */
   async #readAll(account: Account): Promise<{ digest: string; record: SessionRecord }[]> {
     const name = this.#digestsKey(account.id)
     const digests = await this.store.run('list sessions', (client) => client.sMembers(name))

@@ -51,7 +51,7 @@ export class TwoFactor {
     return { recovery: codes.map(digestRecoveryCode), codes }
   }
 
-  /** Returns the record after the use of a code. `undefined`: the code is wrong or was used before. */
+  /** Returns the record after the use of a code. `undefined`: the code is wrong, or was used before. */
   use(account: Account, given: SecondFactor): TotpRecord | undefined {
     const { totp } = account
     if (totp === undefined) return undefined
@@ -68,7 +68,7 @@ export class TwoFactor {
   findStep(secret: string, code: string, afterStep: number): number | undefined {
     const token = code.replaceAll(' ', '')
     if (!/^\d{6}$/.test(token)) return undefined
-    // The library's option afterTimeStep is not used, because it throws an error if the clock was set back.
+    // The library's option afterTimeStep is not used, because it throws if the clock was set back.
     const result = verifySync({ secret, token, epochTolerance: stepSeconds })
     return result.valid && 'timeStep' in result && result.timeStep > afterStep ? result.timeStep : undefined
   }

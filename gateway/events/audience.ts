@@ -12,7 +12,7 @@ const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUs
   alert: { scope: 'security:read', subUsers: false },
 }
 
-/** Events that a caller may receive. They contain only data that the caller could read anyway. */
+/** Events that a caller may receive. Their data is limited to what the caller can read in other ways. */
 export interface Audience {
   readonly kinds: ReadonlySet<EventKind>
   readonly guests: Guests

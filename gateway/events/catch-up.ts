@@ -3,25 +3,22 @@ import { formatEventId, type EventNumber } from './event-id.js'
 import { dropReplaced, includes, isOnlineIn, type Position } from './positions.js'
 import type { RingEntry } from './ring.js'
 
-/** Events of other gateways that a client has received. */
+/** The events of other gateways that a client has received. */
 export interface Foreign {
   readonly numbers: readonly EventNumber[]
   readonly position: Position
-  /**
-   * Position of the gateway whose connections to hosts the client knows. `undefined`: the client knows those of this
-   * gateway.
-   */
+  /** Position of the gateway whose states of host connections the client has. `undefined`: those of this gateway. */
   readonly connections: Position | undefined
 }
 
 export type Verdict = 'send' | 'skip' | 'gap'
 
 /**
- * Selects the events for a client that has received events of another gateway: those that the client lacks. It ends
- * when this gateway has seen everything that the client has received.
+ * Selects the events for a client that has received events of another gateway: those that the client lacks. The
+ * selection ends when this gateway has seen all events that the client has received.
  */
 export class CatchUp {
-  /** False while all entries were known to the client. Unmarked events among them are then known, too. */
+  /** False while the client knew all entries so far. It then knows the entries without a mark among them, too. */
   #hasNews: boolean
   readonly #removedGuests = new Set<string>()
   readonly #position: Map<string, number>
@@ -33,7 +30,7 @@ export class CatchUp {
     this.#hasNews = foreign.connections === undefined
   }
 
-  /** Decides about the next entry. `gap`: this gateway lacks events that the client has not received. */
+  /** Decides about the next entry. `gap`: this gateway lacks events that the client has not received either. */
   judge({ event, mark }: RingEntry): Verdict {
     const verdict = this.#judge(mark)
     if (verdict === 'skip' && !(event && this.#removedGuests.has(event.guestUuid))) return 'skip'
@@ -52,15 +49,15 @@ export class CatchUp {
     return mark.isGap ? 'gap' : 'send'
   }
 
-  /** Id for the client after the entry with this number of this gateway. */
+  /** Returns the id for the client after the entry `own` of this gateway's ring. */
   idAfter(own: EventNumber): string {
     const { numbers } = this.foreign
     return formatEventId(this.#connections ? [...numbers, own] : [own, ...numbers])
   }
 
   /**
-   * Compares the connections to hosts that the client knows with those of this gateway. Later changes of connections
-   * are sent as events.
+   * Compares the states of host connections that the client knows with those of this gateway. Later changes of these
+   * states are sent as events.
    * @returns ids of hosts with another state
    */
   takeConnections(latest: Position, hostIds: Iterable<string>): string[] {
@@ -71,7 +68,7 @@ export class CatchUp {
     return [...hostIds].filter((id) => isOnlineIn(known, id) !== isOnlineIn(latest, id))
   }
 
-  /** True if this gateway has seen everything that the client has received. */
+  /** True if this gateway has seen all events that the client has received. */
   isOver(latest: Position): boolean {
     return !this.#connections && includes(latest, this.#position)
   }

@@ -5,14 +5,14 @@ export interface EventNumber {
   readonly number: number
 }
 
-/** Maximum number of gateways that an id names. */
+/** Maximum number of gateways in one id. */
 const mostGateways = 4
-/** Maximum length of an id: 4 times an epoch, a number and a separator. */
+/** Maximum length of an id with four gateways: each part has an epoch, a number and a separator. */
 export const eventIdLength = 256
 
 /**
- * Formats the id of an event. It names more than one gateway while a client receives from one gateway what it has
- * partly received from another. The client has the events of each of them up to its number.
+ * Formats the id of an event. The id contains several gateways if the client has partly received the same events from
+ * others. From each of these gateways, the client has all events up to the given number.
  */
 export function formatEventId(numbers: readonly EventNumber[]): string {
   return numbers.map(({ epoch, number }) => `${epoch}.${number}`).join('~')

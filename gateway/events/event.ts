@@ -27,7 +27,7 @@ export interface EventContent {
   readonly customerData?: string
 }
 
-/** Converts a change to events. Returns none if the change makes no visible difference. */
+/** Converts a change to events. Returns no events if the change makes no visible difference. */
 export type Describe = (change: FleetChange, hostId: string) => readonly EventContent[]
 
 export function kindOf(type: EventType): EventKind {

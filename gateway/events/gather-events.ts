@@ -36,7 +36,7 @@ export function gatherEvents({ ring, view, audience, from, maxBytes }: GatherReq
   return { bytes: Buffer.concat(frames), next }
 }
 
-/** Like `gatherEvents`, for a client that has received events of other gateways. */
+/** Like `gatherEvents`, but for a client that has also received events of other gateways. */
 export function gatherMissing(
   { ring, view, audience, from, maxBytes }: GatherRequest,
   catchUp: CatchUp,
@@ -64,7 +64,7 @@ function frameFor({ guests }: Audience, { frame, customerFrame }: SentEvent): Bu
   return guests === 'all' ? frame : customerFrame
 }
 
-/** Replaces the id, which is the first line. */
+/** Replaces the id. It must be the first line of the frame. */
 function withId(frame: Buffer, id: string): Buffer {
   return Buffer.concat([Buffer.from(`id: ${id}`), frame.subarray(frame.indexOf('\n'))])
 }

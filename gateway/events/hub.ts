@@ -25,9 +25,9 @@ export interface HubOptions {
     hostMarks(): Iterable<ChangeMark>
   }
   readonly describe: Describe
-  /** Stores events across restarts. If set, `start` must be called. Absent: clients start over after a restart. */
+  /** Stores events across restarts. If set, call `start`. Absent: after a restart, clients start over. */
   readonly journal?: EventJournal
-  /** Tells other gateways which events a client has received. Absent: clients start over at another gateway. */
+  /** Records for other gateways which events a client has received. Absent: clients start over at other gateways. */
   readonly order?: Pick<SharedOrder, 'isNeeded' | 'record' | 'find'>
   /** Limits of stored events. Default: 16,384 events, at most 16 MiB in total. */
   readonly limits?: RingLimits
@@ -40,14 +40,14 @@ export interface Opening {
   readonly audience: Audience
   readonly holding: Holding
   readonly resume: Resume
-  /** Returns the events that the client may receive now. @throws {BerthError} if it may not receive any more */
+  /** Returns the events that the client may still receive. @throws {BerthError} if the client has lost its access */
   readonly recheck: () => Promise<Audience>
 }
 
 const defaultLimits: RingLimits = { count: 16_384, bytes: 16 * 1024 ** 2 }
-/** Interval in ms between writes to a client. Events within it are sent together. */
+/** Interval in ms between writes to a client. Events of one interval are sent together. */
 const gatherMs = 50
-/** Maximum time in ms until a stream ends after its caller has lost rights. */
+/** Maximum time in ms between a caller's loss of rights and the end of its stream. */
 const recheckMs = 1000
 const beatEveryMs = 15_000
 
@@ -56,14 +56,14 @@ export class EventHub {
   ring: EventRing
   readonly #listeners = new Set<EventSubscriber>()
   readonly #holdings = new Map<EventSubscriber, Holding>()
-  /** Collected events to send. Listeners with the same rights and the same next event share an entry. */
+  /** Collected events to send. Listeners with the same rights and the same next event share an item. */
   readonly #gathered = new Map<string, GatheredEvents>()
   #timer: NodeJS.Timeout | undefined
   #pumpedAtMs = 0
   #isRecording = false
   #closed = false
   #started: boolean
-  /** The latest mark without its part, and the number of the next part. */
+  /** The mark of the latest change, and the part number of the next event of this change. */
   #lastMark: ChangeMark | undefined
   #nextPart = 0
   readonly #stops: (() => void)[]
@@ -83,9 +83,9 @@ export class EventHub {
   }
 
   /**
-   * Continues with the events of the previous gateway process, and reports which hosts have changed since then. Until
-   * this call, changes of hosts are not reported, because every host would appear as new.
-   * @param isComplete false: not all hosts are known. Earlier events are then dropped, and clients start again.
+   * Continues with the events of the previous gateway process, and reports which hosts have changed since. Before this
+   * call, changes of hosts are not reported, because every host would seem to be new.
+   * @param isComplete false: some hosts are not known. Earlier events are dropped, and clients start over.
    */
   start(isComplete: boolean): void {
     const { journal, view } = this.options
@@ -108,13 +108,13 @@ export class EventHub {
     this.#schedule()
   }
 
-  /** Notes how far the hosts have reported. Events up to there are not in the ring. */
+  /** Adds an entry for each host's last reported revision to the ring. The changes before it are not in the ring. */
   #notePositions(view: HubOptions['view']): void {
     for (const { id, epoch, revision } of view.positions())
       if (epoch !== '') this.#add(undefined, markAfter({ lane: journalLane(id, epoch), revision, isGap: true }))
   }
 
-  /** Call this when the order of events has become necessary for other gateways. */
+  /** Call this when another gateway has joined and needs the order of events. */
   shareOrder(): void {
     this.#schedule()
   }
@@ -124,7 +124,7 @@ export class EventHub {
     return this.#listeners.size
   }
 
-  /** Rejects another client if too many are connected. @throws {BerthError} `events_unavailable` */
+  /** Throws an error if too many clients are connected for another one. @throws {BerthError} `events_unavailable` */
   refuseTooMany(holding: Holding): void {
     const most = this.options.maxListeners ?? 2000
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }
@@ -139,7 +139,7 @@ export class EventHub {
     return readResume(this.ring.epoch, lastId, this.options.order)
   }
 
-  /** Serves a client until it disconnects or may not receive events any more. */
+  /** Serves a client until it disconnects or loses its access. */
   open({ response, audience, holding, resume, recheck }: Opening): void {
     if (!this.options.order?.isNeeded) this.ring.release()
     const listener = new EventSubscriber({
@@ -197,7 +197,7 @@ export class EventHub {
     this.options.journal?.add(entry)
   }
 
-  /** Numbers the events of one change. */
+  /** Returns the mark for the next event of a change. The events of one change are numbered. */
   #divide(mark: ChangeMark): EntryMark {
     const isSame = this.#lastMark?.lane === mark.lane && this.#lastMark.revision === mark.revision
     this.#lastMark = mark
@@ -209,7 +209,7 @@ export class EventHub {
     return new EventRing(start, this.options.limits ?? defaultLimits)
   }
 
-  /** Writes events, then the hosts' revisions. After a crash in between, clients get events twice, but miss none. */
+  /** Writes events, then the hosts' revisions. A crash between the two repeats events, but no events are lost. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }
@@ -236,7 +236,7 @@ export class EventHub {
     await order.record(ring)
     this.#isRecording = false
     if (this.#closed) return
-    const isReplaced = ring !== this.ring // by `start`
+    const isReplaced = ring !== this.ring // `start` has replaced the ring
     if (!isReplaced) this.#send(end)
     if (isReplaced || ring.next > end) this.#schedule()
   }
@@ -265,7 +265,7 @@ export class EventHub {
     return made
   }
 
-  /** Encodes the present state of hosts whose connections differ from what the client knows. */
+  /** Encodes the state of each host whose connection has another state than the client knows. */
   #gatherConnections(audience: Audience, catchUp: CatchUp): Buffer {
     const { view, describe } = this.options
     const { latest } = this.ring

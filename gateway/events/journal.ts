@@ -17,9 +17,9 @@ export interface EventJournalOptions {
 const linesPerWrite = 500
 
 /**
- * A file with the events of the ring. After a restart or crash of the gateway, the next process continues with them.
- * Each event is written before it is sent, but no write waits for the disk. The file is therefore ignored after a crash
- * of the machine.
+ * A file with the events of the ring. After a restart or crash of the gateway, the next process continues with these
+ * events. Each event is written before it is sent, but not synced to the disk. After a crash of the host, the file is
+ * therefore ignored.
  */
 export class EventJournal {
   #former: FormerEvents | undefined
@@ -43,7 +43,7 @@ export class EventJournal {
     this.#former = undefined
   }
 
-  /** Writes a new file with the ring's events, which atomically replaces the old file. */
+  /** Writes a new file with the ring's events, and atomically replaces the old file. */
   begin(ring: EventRing, hosts: Iterable<HostPosition>): void {
     this.#guard(() => {
       const { path } = this.options
@@ -95,7 +95,7 @@ export class EventJournal {
     this.#bytes += bytes.length
   }
 
-  /** If a write fails, deletes the journal. After a restart, clients then start again instead of missing events. */
+  /** If a write fails, deletes the journal. After a restart, clients then start over instead of missing events. */
   #guard(work: () => void): void {
     try {
       work()
@@ -130,7 +130,7 @@ function removeIfThere(path: string): void {
   try {
     rmSync(path, { force: true })
   } catch {
-    // The file cannot be deleted, because its directory cannot be changed or reached.
+    // The file cannot be deleted: its directory is read-only or not reachable.
   }
 }
 

@@ -7,15 +7,15 @@ import type { EventRing } from './ring.js'
 
 /** Maximum number of bytes that wait for one client, in addition to the buffers of its socket. */
 const waitingBytes = 256 * 1024
-/** A client that does not read for this long (ms) is disconnected. */
+/** Time in ms after which a client that does not read is disconnected. */
 const stalledMs = 60_000
 /** Time in ms that clients wait before they connect again. */
 const retryMs = 2000
 
 export interface EventSource {
-  /** Encodes the events from `from` that an audience may receive: at most `maxBytes`. */
+  /** Encodes at most `maxBytes` of events from `from` on that an audience may receive. */
   gather(audience: Audience, from: number, maxBytes: number, catchUp: CatchUp | undefined): GatheredEvents
-  /** Encodes events about hosts whose connection differs from what the client knows. */
+  /** Encodes the state of each host whose connection has another state than the client knows. */
   gatherConnections(audience: Audience, catchUp: CatchUp): Buffer
 }
 
@@ -23,9 +23,9 @@ export interface EventSource {
 export interface StreamStart {
   /** Number of the first entry for the client. */
   readonly next: number
-  /** Absent: the client has received no events of other gateways that this gateway may send, too. */
+  /** Selects missing events. Absent: the client has received no events of other gateways that occur here again. */
   readonly catchUp?: CatchUp | undefined
-  /** Id of the client's position. Absent: that of the entry before `next`. */
+  /** Id of the client's position. Absent: the id of the entry before `next`. */
   readonly id?: string | undefined
 }
 
@@ -34,13 +34,13 @@ export interface ListenerParts {
   readonly audience: Audience
   readonly ring: EventRing
   readonly source: EventSource
-  /** `undefined`: the events after the last one that the client has received are not known. */
+  /** `undefined`: it is not known which events the client has not received. */
   readonly start: StreamStart | undefined
 }
 
 /**
- * One client of the stream of events. It reads from the ring at its own pace. Unread events wait in the ring, so that
- * slow clients use no more memory than fast ones. If unread events are overwritten, the client must start again.
+ * One client of the stream of events. It reads from the ring at its own pace. Unread events stay in the ring, so that
+ * slow clients use no more memory than fast ones. If unread events are overwritten, the client must start over.
  */
 export class EventSubscriber {
   /** Number of the next entry for the client. */
@@ -62,14 +62,14 @@ export class EventSubscriber {
     this.#next = start?.next ?? ring.released
     this.#catchUp = start?.catchUp
     response.on('drain', () => this.pump())
-    // If the client disconnects during a write, `close` follows this event. Without a listener, the process would end.
+    // If the client disconnects during a write, `error` precedes `close`. An unhandled error would end the process.
     response.on('error', () => response.destroy())
     response.write(`retry: ${retryMs}\n`)
     this.#note(start === undefined ? 'reset' : 'ready', start?.id)
     this.pump()
   }
 
-  /** Sends new events as far as the client accepts them. */
+  /** Sends new events until the client accepts no more. */
   pump(): void {
     while (!this.#ended && this.#next < this.#ring.released) {
       if (this.#isFull()) return
@@ -82,12 +82,12 @@ export class EventSubscriber {
     if (this.#catchUp && !this.#ended) this.#endCatchUp(this.#catchUp)
   }
 
-  /** Called when the client has everything that this gateway has. */
+  /** Called when the client has received all entries that this gateway has. */
   #endCatchUp(catchUp: CatchUp): void {
     const bytes = this.#source.gatherConnections(this.audience, catchUp)
     if (catchUp.isOver(this.#ring.latest)) this.#catchUp = undefined
     else if (bytes.length === 0) return
-    // The beat gives the client the id of its new position, which these events lack.
+    // These events have no ids. The beat gives the client the id of its new position.
     this.#response.write(bytes)
     this.#writeBeat()
   }
@@ -98,7 +98,7 @@ export class EventSubscriber {
     this.#note('reset')
   }
 
-  /** Sends a sign of life. Call it periodically. A client that does not read for a while is disconnected. */
+  /** Sends a sign of life. Call this periodically. A client that does not read for `stalledMs` is disconnected. */
   beat(nowMs: number): void {
     if (this.#isFull()) {
       this.#waitsSinceMs ||= nowMs
@@ -117,7 +117,7 @@ export class EventSubscriber {
   end(code: string): void {
     if (this.#ended) return
     this.#ended = true
-    // A client that does not read would not get the reason.
+    // A client that does not read would not receive the reason.
     if (this.#isFull()) return void this.#response.destroy()
     this.#response.end(`event: end\ndata: ${JSON.stringify({ code })}\n\n`)
   }
@@ -126,7 +126,7 @@ export class EventSubscriber {
     return this.#response.writableLength >= waitingBytes
   }
 
-  /** Id with which the client can resume: it has received, or may not receive, all entries before `#next`. */
+  /** Id with which the client can resume. All entries before `#next` were sent, or are not for this client. */
   get #id(): string {
     const last = { epoch: this.#ring.epoch, number: this.#next - 1 }
     return this.#catchUp?.idAfter(last) ?? this.#ring.idOf(last.number)

@@ -2,19 +2,19 @@ import { advance, type Position } from './positions.js'
 import type { EventRing } from './ring.js'
 
 /**
- * The order of the events from `from` up to (not including) `to` at one gateway. Together with the entries before it,
- * it gives the position of a client after each of these events.
+ * The order of the events from `from` up to, but not including, `to` at one gateway. Together with the entries before
+ * it, it shows the position of a client after each of these events.
  */
 export interface OrderEntry {
   readonly from: number
   readonly to: number
-  /** Position before `from`, by lane. Absent: the position after the previous entry. */
+  /** Position before `from`, by lane (see `ChangeMark.lane`). Absent: the position after the previous entry. */
   readonly base?: Readonly<Record<string, number>>
-  /** By lane: number of an event, and its `at`. */
+  /** By lane: the number of each event in the ring, and the event's `at` in the lane. */
   readonly lanes: Readonly<Record<string, readonly (readonly [number, number])[]>>
 }
 
-/** Number of events whose order is stored together, so that a position can be found without reading all. */
+/** Number of events whose order is stored under one key. To find a position, only one key is read. */
 export const segmentSize = 4096
 
 export function segmentOf(number: number): number {
@@ -25,7 +25,7 @@ export function segmentOf(number: number): number {
  * Returns the order of the ring's entries from `from` up to `to`, divided by segment. The first entry of a segment has
  * a base.
  * @param base position before `from`
- * @param isFirst true: nothing was stored before, so the first entry needs a base in any case
+ * @param isFirst true: nothing was stored before, so the first entry needs a base even within a segment
  */
 export function planOrder(
   ring: Pick<EventRing, 'at'>,
@@ -72,7 +72,7 @@ export function findPosition(entries: readonly OrderEntry[], number: number): Po
   return reached > number ? position : undefined
 }
 
-/** Advances a position by the last event of each lane up to `number`. */
+/** Advances a position by the last event of each lane with a number of at most `number`. */
 function applyLanes(position: Map<string, number>, lanes: OrderEntry['lanes'], number: number): void {
   const last = Object.entries(lanes).flatMap(([lane, steps]) => {
     const step = steps.findLast(([event]) => event <= number)

@@ -11,7 +11,7 @@ export interface JournalHeader {
   /** Epoch of the `EventRing`, and number of the first event in the file. */
   readonly epoch: string
   readonly first: number
-  /** Position before the first event, by lane. Absent: an earlier version of Berth has written the file. */
+  /** Position before the first event, by lane (see `ChangeMark`). Absent: an older version has written the file. */
   readonly base?: Readonly<Record<string, number>>
 }
 
@@ -32,7 +32,7 @@ export interface FormerEvents extends RingStart {
   readonly hosts: ReadonlyMap<string, HostPosition>
 }
 
-/** @returns undefined if the text is incomplete, or was written before the last boot of the machine */
+/** @returns undefined if the text is incomplete, or was written before the last boot of the host */
 export function parseJournal(text: string, boot: string): FormerEvents | undefined {
   if (!text.endsWith('\n')) return undefined
   try {
@@ -50,7 +50,7 @@ export function parseJournal(text: string, boot: string): FormerEvents | undefin
   }
 }
 
-/** Other gateways do not know the events that an earlier version of Berth has written: they have no marks. */
+/** Events that an earlier version of Berth has written have no marks, so other gateways do not know them. */
 function gapsOf(hosts: Iterable<HostPosition>): FormerEntry[] {
   return [...hosts]
     .filter(({ epoch }) => epoch !== '')

@@ -6,7 +6,7 @@ type HostChange = Extract<FleetChange, { kind: 'host' }>
 
 /**
  * Returns the changes of hosts that happened while no gateway process ran.
- * @param former states of hosts that the previous gateway process passed to clients, by id
+ * @param former states of hosts, by id, that the previous gateway process passed to clients
  */
 export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: readonly HostView[]): HostChange[] {
   const present = new Set(hosts.map(({ id }) => id))
@@ -17,7 +17,7 @@ export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: r
   ]
 }
 
-/** Change of a host whose connection a client knows otherwise. */
+/** Returns a change of a host for a client that knows another state of the host's connection. */
 export function withConnection(host: HostView, isOnline: boolean): HostChange {
   const [before, after] = isOnline ? (['offline', 'online'] as const) : (['online', 'offline'] as const)
   return { kind: 'host', before: { ...host, state: before }, after: { ...host, state: after } }

@@ -1,9 +1,9 @@
 import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/change-mark.js'
 
-/** The last delivered number of each lane. A position in a stream that all gateways understand. */
+/** The last delivered number of each lane (see `ChangeMark.lane`). All gateways understand this position. */
 export type Position = ReadonlyMap<string, number>
 
-/** Mark of an entry in the ring. `at` also numbers the events of one change, because a client may have only some. */
+/** Mark of an entry in the ring. `at` also numbers the events of one change: a client may have only some of them. */
 export interface EntryMark extends Omit<ChangeMark, 'revision'> {
   readonly at: number
 }
@@ -16,7 +16,7 @@ export function markAt({ revision, ...mark }: ChangeMark, part: number): EntryMa
   return { ...mark, at: revision * partsOf + Math.min(part, partsOf - 1) }
 }
 
-/** Mark after all events of a change. */
+/** Returns the mark that follows all events of a change. */
 export function markAfter(mark: ChangeMark): EntryMark {
   return markAt(mark, partsOf - 1)
 }
@@ -33,7 +33,7 @@ export function advance(position: Map<string, number>, mark: EntryMark | undefin
   position.set(mark.lane, mark.at)
 }
 
-/** Drops the lanes that a new lane replaces: those of a removed host, or the former journal of a host. */
+/** Drops the lanes that `lane` replaces: all lanes of a removed host, or the lane of a host's former journal. */
 export function dropReplaced(position: Map<string, number>, lane: string): void {
   const [host, kind] = [hostOfLane(lane), kindOfLane(lane)]
   if (kind !== 'removed' && kind !== 'journal') return
@@ -41,7 +41,7 @@ export function dropReplaced(position: Map<string, number>, lane: string): void 
     if (hostOfLane(other) === host && (kind === 'removed' || kindOfLane(other) === kind)) position.delete(other)
 }
 
-/** Returns the position of a client that has received what both positions contain. */
+/** Returns the position of a client that has received all changes of both positions. */
 export function join(a: Position, b: Position): Position {
   const joined = new Map(a)
   for (const [lane, at] of b) joined.set(lane, Math.max(at, joined.get(lane) ?? at))
@@ -54,7 +54,7 @@ export function includes(position: Position, base: Position): boolean {
   return true
 }
 
-/** False for lanes whose missed changes do not matter: the next one replaces them. */
+/** False for lanes in which a missed change does not matter, because the next change replaces it. */
 function isLasting(lane: string): boolean {
   const kind = kindOfLane(lane)
   return kind === 'journal' || kind === 'record'

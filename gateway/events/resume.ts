@@ -6,8 +6,8 @@ import type { EventRing } from './ring.js'
 import type { SharedOrder } from './shared-order.js'
 
 /**
- * Events that a client has received before. `new`: it needs no earlier events; `unknown`: it must start over.
- * `own`: number of the last event from this gateway; `foreign`: events from other gateways.
+ * Events that a client has received before. `new`: the client needs no earlier events; `unknown`: it must start over.
+ * `own`: number of its last event from this gateway; `foreign`: events from other gateways.
  */
 export type Resume = 'new' | 'unknown' | { readonly own?: number; readonly foreign?: Foreign }
 
@@ -29,12 +29,12 @@ export async function readResume(
   if (others.length === 0) return { own: own! }
   const position = await order?.find(others)
   if (!position) return 'unknown'
-  // The first number is that of the gateway whose connections to hosts the client knows.
+  // The first number belongs to the gateway whose states of host connections the client knows.
   const connections = numbers[0]!.epoch === ownEpoch ? undefined : await order?.find([numbers[0]!])
   return { ...(own !== undefined && { own }), foreign: { numbers: others, position, connections } }
 }
 
-/** Returns where the client begins. `undefined`: it must start over. */
+/** Returns where the client's stream begins. `undefined`: the client must start over. */
 export function startOf(ring: EventRing, resume: Resume): StreamStart | undefined {
   if (resume === 'new') return { next: ring.released }
   if (resume === 'unknown') return undefined

@@ -15,7 +15,7 @@ export interface SentEvent extends EventContent {
   readonly customerFrame: Buffer
 }
 
-/** An entry of the ring. The numbers of a ring have no gaps. Without an event, the entry only notes a position. */
+/** An entry of the ring. Entries are numbered without gaps. An entry without an event only records a position. */
 export interface RingEntry {
   readonly number: number
   readonly event: SentEvent | undefined
@@ -40,7 +40,7 @@ export class EventRing {
   readonly #base: Map<string, number>
   readonly #latest: Map<string, number>
 
-  /** Id of this ring: another ring may have other events with the same numbers. */
+  /** Id of this ring. Other rings may have other events with the same numbers. */
   readonly epoch: string
 
   constructor(
@@ -69,12 +69,12 @@ export class EventRing {
     return this.#released
   }
 
-  /** Position before the oldest stored entry. */
+  /** Position of a client before the oldest stored entry. */
   get base(): Position {
     return this.#base
   }
 
-  /** Position before the entry `released`. */
+  /** Position of a client before the entry `released`. */
   get latest(): Position {
     return this.#latest
   }
@@ -83,7 +83,7 @@ export class EventRing {
     return this.#bytes
   }
 
-  /** @param content undefined: the entry only notes a position */
+  /** @param content undefined: the entry only records a position */
   add(content: EventContent | undefined, mark?: EntryMark): RingEntry {
     const number = this.#next++
     const entry = { number, mark, event: content && this.#encode(number, content) }
@@ -99,7 +99,7 @@ export class EventRing {
     for (; this.#released < end; this.#released++) advance(this.#latest, this.at(this.#released).mark)
   }
 
-  /** Returns an entry. @param number at least `first`, less than `next` */
+  /** Returns an entry. @param number `first` or more, but less than `next` */
   at(number: number): RingEntry {
     return this.#slots[number % this.limits.count]!
   }
@@ -114,7 +114,7 @@ export class EventRing {
     return formatEventId([{ epoch: this.epoch, number }])
   }
 
-  /** True if all entries after `number` are stored, so that a client can resume after it. */
+  /** True if all entries after `number` are stored, so that a client can resume there. */
   has(number: number): boolean {
     return number + 1 >= this.#first && number + 1 <= this.#released
   }

@@ -11,15 +11,15 @@ import type { EventRing } from './ring.js'
 export interface SharedOrderOptions {
   readonly store: Store
   readonly log: Logger
-  /** Returns whether there are other gateways. */
+  /** True if other gateways use this store, too. */
   readonly isShared: () => boolean
 }
 
-/** The ring may contain the events of this number of segments. */
+/** Number of stored segments. The events in the ring may belong to this number of segments. */
 const keptSegments = 6
-/** Time in ms after which the order of a gateway that sends no events is deleted. */
+/** Time in ms after which a gateway's order is deleted if the gateway sends no events. */
 const keepMs = 24 * 60 * 60_000
-/** Maximum time in ms that events wait for the store. */
+/** Maximum time in ms for which events are held back until the store has their order. */
 const writeTimeoutMs = 1000
 /** Pause in ms after a failed write. */
 const retryMs = 1000
@@ -27,8 +27,8 @@ const retryMs = 1000
 const cached = 32
 
 /**
- * The order of the events at each gateway, in the store. With it, other gateways find out which events a client has
- * received. It contains no events, because each gateway has them itself.
+ * The order of the events at each gateway, in the store. It shows other gateways which events a client has received. It
+ * contains no events, because each gateway has all events itself.
  *
  * `event-order:EPOCH:SEGMENT` is a list of `OrderEntry` as JSON. EPOCH is that of the gateway's `EventRing`.
  */
@@ -43,7 +43,7 @@ export class SharedOrder {
   readonly #reads = new KeyedSingleFlight<string, readonly OrderEntry[]>()
 
   constructor(private readonly options: SharedOrderOptions) {
-    // Another server may lack the last writes.
+    // After a change to another server, the last writes may be missing.
     options.store.on('up', () => (this.#stored = undefined))
   }
 
@@ -53,8 +53,8 @@ export class SharedOrder {
   }
 
   /**
-   * Stores the order of all new entries of the ring. If the store is not available, clients that have received these
-   * entries cannot resume at other gateways.
+   * Stores the order of all new entries of the ring. If this fails, clients that have received these entries cannot
+   * resume at other gateways.
    */
   async record(ring: EventRing): Promise<void> {
     const { store, log } = this.options
@@ -75,7 +75,7 @@ export class SharedOrder {
     }
   }
 
-  /** Finds the position of a client that has received events of other gateways. `undefined`: it is not known. */
+  /** Finds the position of a client that has events of other gateways. `undefined`: the position is not known. */
   async find(numbers: readonly EventNumber[]): Promise<Position | undefined> {
     const positions = await Promise.all(numbers.map((number) => this.#findOne(number)))
     return positions.reduce((all, one) => all && one && join(all, one))
@@ -103,12 +103,12 @@ export class SharedOrder {
     const found =
       findPosition(this.#segments.get(key) ?? [], number) ??
       findPosition(await this.#read(key), number) ??
-      findPosition(await this.#read(key), number) // the first read may have begun before this call
+      findPosition(await this.#read(key), number) // another caller may have begun the first read before this call
     if (found) remember(this.#positions, name, found)
     return found
   }
 
-  /** Returns the entries of a segment. None: the store is not available, or does not contain the segment. */
+  /** Returns the entries of a segment. Empty: the store is not available, or does not contain the segment. */
   #read(key: string): Promise<readonly OrderEntry[]> {
     return this.#reads.run(key, async () => {
       const texts = await this.options.store
@@ -125,7 +125,7 @@ export class SharedOrder {
   }
 }
 
-/** Adds to a cache, and drops its oldest entry if there are too many. */
+/** Adds a value to a cache. Drops the oldest value if the cache is too large. */
 function remember<Value>(cache: Map<string, Value>, key: string, value: Value): void {
   cache.delete(key)
   cache.set(key, value)

@@ -2,27 +2,27 @@ import { SingleFlight } from '../../shared/async/single-flight.js'
 import { storeUnavailable, toStoreError, withTimeout } from './connection.js'
 import { trustMs } from './plan-visibility.js'
 
-/** Time limit in ms of an exchange with the server, including the time until all reported changes are in force. */
+/** Time limit in ms of an exchange with the server, including the time until this process has applied its reports. */
 const renewTimeoutMs = 5000
-/** Maximum number of exchanges until one was fast enough, so that the caches may be used. */
+/** Maximum number of exchanges. If none is fast enough, the caches may not be used. */
 const trustAttempts = 3
 
 export interface CacheTrustOptions {
   /**
    * Sends a PING and waits for the answer. Before the answer, the server reports all changes that it has acknowledged.
-   * @param serves true: the answer allows the use of caches
+   * @param serves true if the answer allows this gateway to use its caches
    */
   readonly exchange: (serves: boolean) => Promise<void>
-  /** Resolves when all reported changes are in force in this process. Never rejects. */
+  /** Resolves when this process has applied all reported changes. Never rejects. */
   readonly applied: () => Promise<void>
 }
 
-/** Knows up to which time this process has applied all changes in the server, so that it may use its caches. */
+/** Records up to which time this process has applied all changes of the server. Decides whether caches may be used. */
 export class CacheTrust {
-  /** In the time of performance.now(). */
+  /** Time of the server's last confirmation, in ms of performance.now(). */
   #confirmedMs = -Infinity
   #applied = Promise.resolve()
-  /** Number of exchanges with the server whose reported changes are not in force in this process yet. */
+  /** Number of exchanges with the server whose reported changes this process has not applied yet. */
   #unapplied = 0
   /** Number of connections that were lost. */
   #losses = 0
@@ -30,12 +30,12 @@ export class CacheTrust {
 
   constructor(private readonly options: CacheTrustOptions) {}
 
-  /** -Infinity: there was no exchange since the connection was lost. */
+  /** -Infinity: no exchange has succeeded since the connection was lost. */
   get confirmedMs(): number {
     return this.#confirmedMs
   }
 
-  /** Call it when the connection was lost. Later answers on it no longer count. */
+  /** Call this when the connection was lost. Later answers on the lost connection do not count. */
   reset(): void {
     this.#losses++
     this.#confirmedMs = -Infinity
@@ -54,8 +54,8 @@ export class CacheTrust {
   }
 
   /**
-   * Exchanges a PING with the server. The caches may not be used while changes of an earlier exchange are not in force:
-   * other gateways would wait for this gateway in vain.
+   * Exchanges a PING with the server. While changes of an earlier exchange are not applied, the caches may not be used,
+   * because other gateways would wait for this gateway in vain.
    */
   async exchange(): Promise<void> {
     const { exchange, applied } = this.options

@@ -31,7 +31,7 @@ export class Confirmations {
   constructor(private readonly options: ConfirmationsOptions) {}
 
   /**
-   * Resolves when replicas have everything that the master had before this call.
+   * Resolves when replicas have all data that the master had before this call.
    * @throws {BerthError} `store_unavailable` if too few replicas confirm in time
    */
   confirm(step: string): Promise<void> {

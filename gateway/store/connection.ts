@@ -30,10 +30,10 @@ function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreSe
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
     disableClientInfo: true,
-    // No timeout of single commands, because each timeout would create an AbortSignal, which costs more than the
+    // Single commands have no timeout, because each timeout would create an AbortSignal, which costs more than the
     // command. `Store` ends hanging commands instead.
     commandOptions: { timeout: 0 },
-    // `Store` connects again by itself, each time with a new client.
+    // node-redis must not reconnect: `Store` does this, each time with a new client.
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, ...address, ...tls },
   })
 }
@@ -50,7 +50,7 @@ export interface StoreConnection {
   readonly confirming: StoreClient | undefined
   /**
    * Connection that receives changes of keys and messages of other gateways. Redis closes a connection with a
-   * subscription if much data waits to be read. Large answers therefore use other connections.
+   * subscription if too much data waits to be sent. Large answers therefore use other connections.
    */
   readonly listening: StoreClient
   destroy(): void
@@ -103,8 +103,8 @@ export async function connectStore(server: StoreServer, subscriptions: Subscript
 
 async function prepare(clients: readonly StoreClient[], mustBeMaster: boolean): Promise<void> {
   await Promise.all(clients.map((client) => client.connect()))
-  // Turns off the tracking that node-redis requests for `emitInvalidate`: it reports only keys that the connection has
-  // read. `subscribe` requests reports of all keys with the prefixes.
+  // Turns off the tracking that node-redis requests for `emitInvalidate`, because it reports only keys that this
+  // connection has read. `subscribe` requests reports of all keys with the prefixes.
   await Promise.all(clients.map((client) => client.sendCommand(['CLIENT', 'TRACKING', 'OFF'])))
   await clients[0]!.ping() // fails while Redis loads its data
   if (mustBeMaster) await Promise.all(clients.map(checkMaster))
@@ -128,8 +128,8 @@ const turns = 24
 
 /**
  * Rejects if `promise` takes longer than `ms`. The timeouts of node-redis only cover the time until a command is
- * written. A process whose event loop was blocked must get the chance to read the answer. Therefore `ms` is divided
- * into `turns` parts, and each turn of the event loop uses up at most one.
+ * written. After a long pause of the event loop, the process must still have a chance to read the answer. `ms` is
+ * therefore divided into `turns` parts, and each turn of the event loop counts as at most one part.
  */
 export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
@@ -165,7 +165,7 @@ export function toStoreError(cause: unknown, step: string): BerthError {
   return storeUnavailable(step, cause)
 }
 
-/** Error for a change that replicas did not confirm: it was perhaps made, but a failure of the master could lose it. */
+/** Error for a change that replicas did not confirm. The change may have been made, but could still be lost. */
 export function unconfirmed(step: string, cause: unknown): BerthError {
   const message = `${step}: the change may have been made, but the store could not confirm it: try again later`
   return new BerthError('unavailable', 'store_unavailable', message, { cause })

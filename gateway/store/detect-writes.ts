@@ -5,14 +5,14 @@ const reads: ReadonlySet<string> = new Set([
   ...['get', 'mGet', 'exists', 'pTTL', 'scanIterator', 'time', 'ping', 'info', 'role'],
   ...['hGet', 'hmGet', 'hGetAll', 'hVals', 'hKeys', 'hExists', 'hScan'],
   ...['lRange', 'sMembers', 'zRange', 'zCard', 'zScore', 'zCount', 'xRange', 'xRevRange'],
-  // These methods only begin or end a transaction. The commands within it are checked one by one.
+  // These methods only begin or end a transaction. Each command in the transaction is checked separately.
   ...['multi', 'exec', 'watch', 'unwatch'],
 ])
 
 export interface DetectedWrites {
   /** Client that records whether it is used for a write. */
   readonly client: StoreClient
-  /** True once the client was used for a write, also as a part of a transaction. */
+  /** True once the client was used for a write, even within a transaction. */
   readonly hasWritten: boolean
 }
 
@@ -33,7 +33,7 @@ function wrap<T extends object>(target: T, onCall: (method: string) => void): T 
       return (...parameters: unknown[]): unknown => {
         onCall(name)
         const result: unknown = Reflect.apply(value, target, parameters)
-        if (result === target) return proxy // a command returned the transaction itself: callers need its proxy
+        if (result === target) return proxy // a command that returns the transaction itself must return its proxy instead
         return name === 'multi' ? wrap(result as object, onCall) : result
       }
     },

@@ -68,14 +68,14 @@ export class StoredDocument<T> {
     return next.value
   }
 
-  /** Reads the document again, so that a caller gets a change that another gateway has just made. */
+  /** Reads the document again. Used if another gateway may have just changed it. */
   refresh(): Promise<void> {
     return this.#reload()
   }
 
   /**
-   * @param isNewServer true if the store may have another server now, which lacks unconfirmed changes of the former
-   * one. The value that is read then replaces the known value even if its version is older.
+   * @param isNewServer true if the store may use another server now, which lacks unconfirmed changes of the former one.
+   * The document of the new server then replaces the known value, even with an older version.
    */
   async #reload(isNewServer = false): Promise<void> {
     const { store, name, log } = this.options
@@ -102,7 +102,7 @@ export class StoredDocument<T> {
     this.#learn(read)
   }
 
-  /** Stores a read value. Older versions are ignored, because answers may arrive out of order. */
+  /** Applies a value that was read. Ignores older versions, because answers may arrive out of order. */
   #learn(read: Version<T>): void {
     if (this.#known && read.version !== 0 && read.version <= this.#known.version) return
     this.#known = read

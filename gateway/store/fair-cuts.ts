@@ -4,8 +4,8 @@
  */
 
 /**
- * Number of entries of a caller. Callers with the same `root`, for example keys that one key created, first count as
- * one caller with the sum of their entries. The entries to remove are then divided among these callers.
+ * Number of entries of a caller. Callers with the same `root` (for example keys that one key created) first count as
+ * one caller with the sum of their entries. The entries to remove from this sum are then divided among them.
  */
 export interface Share {
   readonly root: string
@@ -13,7 +13,7 @@ export interface Share {
   readonly count: number
 }
 
-/** Plans how many entries of each caller are removed. @returns numbers by `ref`, whose sum is `excess` */
+/** Plans how many entries of each caller are removed. @returns numbers by `ref`; their sum is `excess` */
 export function planCuts(shares: readonly Share[], excess: number): Map<string, number> {
   const roots = new Map<string, Map<string, number>>()
   for (const { root, ref, count } of shares)

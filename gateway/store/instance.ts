@@ -3,18 +3,19 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import type { Store } from './store.js'
 
 /*
- * Records of requests in progress name the gateway process that runs the request. This file makes these names, and
- * checks whether a process still runs: with /proc on the same host, otherwise with a short-lived key in the store.
+ * Records of requests in progress contain the name of the gateway process that runs the request. This file creates
+ * these names. It also checks whether a process still runs: on the same host with /proc, otherwise with a key in the
+ * store that expires soon after the process has ended.
  */
 
 const leaseMs = 10_000
 const renewEveryMs = 3000
 
 interface ProcessName {
-  /** Boot id of the machine and id of the pid namespace. Two running processes never have the same place and pid. */
+  /** Boot id of the host and id of the pid namespace. Two running processes never have the same place and pid. */
   readonly place: string
   readonly pid: number
-  /** Start time in clock ticks since boot. It differs if a pid is reused. */
+  /** Start time in clock ticks since boot. It distinguishes processes that had the same pid one after another. */
   readonly startTicks: string
 }
 
@@ -30,7 +31,7 @@ export class GatewayInstance {
 
   /** Starts to renew the key of this process in the store. */
   start(): void {
-    const renew = () => void this.#renew().catch(() => undefined) // harmless failure: nobody can read the key then
+    const renew = () => void this.#renew().catch(() => undefined) // a failure is harmless: other gateways cannot read the key at such a time either
     this.store.on('up', renew)
     if (this.store.ready()) renew()
     this.#timer ??= setInterval(renew, renewEveryMs).unref()

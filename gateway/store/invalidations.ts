@@ -1,4 +1,4 @@
-/** Called with a changed key; `null`: any key may have changed. A returned promise resolves when it is applied. */
+/** Called with a changed key. `null`: any key may have changed. A returned promise resolves when it is applied. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */
@@ -26,7 +26,7 @@ export class Invalidations {
     this.#running.add(running)
   }
 
-  /** Resolves when all changes reported before this call are in force in this process. Never rejects. */
+  /** Resolves when this process has applied all changes that were reported before this call. Never rejects. */
   async applied(): Promise<void> {
     await Promise.all(this.#running)
   }

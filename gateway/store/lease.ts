@@ -5,8 +5,8 @@ import { planLease, type LeaseGrant } from './plan-lease.js'
 import type { Store, StoreClient } from './store.js'
 
 /**
- * A lease that only one of the gateways on a store holds. If the holder dies, another gateway takes it over after a
- * short time; after `release`, at once. Each take-over gives the lease a higher epoch, see `shared/fence.ts`.
+ * A lease that at most one gateway of a store holds. If the holder dies, another gateway can take the lease over after
+ * a short time; after `release`, at once. Each take-over increases the lease's epoch, see `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()
@@ -22,12 +22,12 @@ export class Lease {
     private readonly leaseMs: number,
   ) {}
 
-  /** True if this process certainly holds the lease: it has not expired, so no other gateway can take it over. */
+  /** True if this process certainly holds the lease: no other gateway can take it over before it expires. */
   get held(): boolean {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Number of this take-over of the lease; it always increases. undefined: this process does not hold the lease. */
+  /** Number of this take-over of the lease. It only increases. undefined: this process does not hold the lease. */
   get epoch(): number | undefined {
     return this.held ? this.#epoch : undefined
   }
@@ -39,7 +39,7 @@ export class Lease {
     return { work: this.name, epoch }
   }
 
-  /** Takes or renews the lease. @returns true if this process holds it @throws {BerthError} `store_unavailable` */
+  /** Takes or renews the lease. @returns true if this process now holds it @throws {BerthError} `store_unavailable` */
   async take(): Promise<boolean> {
     const askedMs = performance.now()
     const epoch = this.#isUnsure ? undefined : this.#epoch
@@ -51,7 +51,7 @@ export class Lease {
     return grant !== undefined
   }
 
-  /** Remembers an epoch that an agent has seen. The next renewal then makes the lease's epoch higher, if necessary. */
+  /** Remembers an epoch that an agent has seen. The next renewal ensures that the lease's epoch is higher. */
   exceed(epoch: number): void {
     this.#above = Math.max(this.#above, epoch)
   }

@@ -8,15 +8,15 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes that are valid only while the gateway holds a lease without interruption. They fail after any later take-over,
- * even by the same gateway: another gateway may have held the lease in between. All waiting writes form one transaction,
- * so that the lease is checked only once.
+ * Writes that fail once the gateway has lost a lease. They fail even if this gateway has taken it over again, because
+ * another gateway may have held the lease in between. All waiting writes form one transaction, so that the lease is
+ * checked only once.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []
   readonly #rounds = new Coalescer(() => this.#round())
 
-  /** @param epoch epoch of the lease in which the work began. 0: this process does not hold the lease: all writes fail */
+  /** @param epoch epoch of the lease in which the work began. 0: all writes fail, because the lease is not held */
   constructor(
     private readonly store: Store,
     private readonly lease: Lease,

@@ -88,8 +88,8 @@ export function parseManifest(text: string): AofFile[] | undefined {
 }
 
 /**
- * Creates a manifest for the files in the directory. Leaves out increments that are older than the base file, which
- * contains their changes already: Redis would otherwise execute, for example, INCR twice.
+ * Creates a manifest for the files in the directory. Omits increments that are older than the base file and thus
+ * contained in it. Redis would otherwise execute their commands twice, for example INCR.
  * @returns undefined if it is ambiguous which files belong together
  */
 export function rebuildManifest(names: readonly string[]): string | undefined {
@@ -109,9 +109,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 
 /**
  * Finds the increments that belong to a base file. Redis opens an increment before it writes a base, and another one if
- * writing the base fails. So even an increment with the number of the base or a higher one may be older than the base.
+ * writing the base fails. An increment may therefore be older than the base although its number is the same or higher.
  * Source: redis 7.0, aof.c
- * @returns undefined if some of these may be older
+ * @returns undefined if some of the found increments may be older than the base
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {
   const later = all.filter(({ sequence }) => sequence >= base.sequence).toSorted((a, b) => a.sequence - b.sequence)

@@ -10,7 +10,7 @@ export interface LeaseClaim {
   readonly holder: string
   /** Epoch of the lease that this gateway holds. undefined: it holds no lease, or its last claim got no answer. */
   readonly epoch: number | undefined
-  /** Highest epoch that an agent has seen. The lease gets a higher one, even if the store lost its latest epochs. */
+  /** Highest epoch that an agent has seen. The new epoch is higher, even if the store has lost its latest epochs. */
   readonly above: number
 }
 
@@ -21,8 +21,8 @@ export interface LeaseGrant {
 }
 
 /**
- * Decides about a claim. A renewal keeps the epoch. Any other grant gets a new epoch, higher than all before. If the
- * last claim of a gateway got no answer, its next claim gets a new epoch, so that no epoch is used twice.
+ * Decides about a claim. A renewal keeps the epoch. Any other grant gets a higher epoch than all earlier ones. If a
+ * gateway got no answer to its last claim, its next claim gets a new epoch, so that no epoch is used twice.
  */
 export function planLease({ holder, counter }: StoredLease, claim: LeaseClaim): LeaseGrant | undefined {
   if (holder !== null && holder !== claim.holder) return undefined

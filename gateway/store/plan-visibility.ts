@@ -12,7 +12,7 @@ export interface KnownGateways {
   /** Number of other subscribers of the channel. */
   readonly others: number
   readonly nowMs: number
-  /** Time at which this gateway began to receive messages of the other gateways. */
+  /** Monotonic time in ms at which this gateway began to receive messages of the other gateways. */
   readonly connectedMs: number
 }
 
@@ -22,13 +22,13 @@ export interface AnswersNeeded {
   readonly from: readonly string[]
   /** Minimum number of answers. It exceeds the number of ids in `from` if unknown gateways may use their caches. */
   readonly count: number
-  /** End of the wait in monotonic ms: gateways that have not answered by then no longer use older data. */
+  /** End of the wait in monotonic ms. A gateway that has not answered by then no longer uses older data. */
   readonly untilMs: number
 }
 
 /**
  * Decides which gateways must confirm a change: those that sent a message within `distrustMs`, because they may use
- * their caches. A gateway that has just connected may not know all others: it waits for one answer per subscriber.
+ * their caches. A gateway that has just connected may not know all others, so it waits for one answer per subscriber.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)

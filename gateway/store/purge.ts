@@ -6,8 +6,8 @@ import { isAliveHere } from './instance.js'
 const keysAtOnce = 1000
 
 /**
- * Deletes all keys with a prefix, and no others, because the server may be shared.
- * @param ownId id of this machine's gateway in the list of gateways; undefined if this machine has no gateway
+ * Deletes all keys with a prefix. Keeps all other keys, because the server may be shared.
+ * @param ownId id of this host's gateway in the list of gateways; undefined if this host has no gateway
  * @returns the number of deleted keys
  * @throws {BerthError} `store_shared` if some keys may belong to others, `store_unavailable`
  */

@@ -15,7 +15,7 @@ export interface RedisAccess {
   readonly tls: RedisTls | undefined
 }
 
-/** Paths of PEM files. "": the default certificate authorities, or no client certificate. */
+/** Paths of PEM files. "": the default certificate authorities, and no client certificate. */
 export interface RedisTls {
   readonly caFile: string
   readonly certificateFile: string

@@ -12,8 +12,8 @@ import { AofRepair } from './aof-repair.js'
 import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 
 /*
- * The gateway's private redis-server. It runs in its own session and survives the gateway. The next gateway uses it
- * again.
+ * The gateway's private redis-server. It runs in its own session and survives the gateway. The next gateway process
+ * uses the same server.
  *
  * The server runs under flock(1), which locks a file in its directory. Two servers can therefore never write the same
  * append-only file.
@@ -103,7 +103,7 @@ export class RedisProcess {
   async stop(): Promise<void> {
     this.#stopping.abort()
     const guardEnded = Promise.resolve(this.#guard).then(() => true)
-    // When a server ends, another one that waits for the lock may start. The loop also ends that server.
+    // When a server ends, another server that waits for the lock may start. The loop ends that server, too.
     do await this.#end(await this.findPid())
     while (!(await Promise.race([guardEnded, delay(pollMs, false)])))
   }
@@ -135,10 +135,10 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair true if the previous server ended early: its files may be torn @returns why the new server ended */
+  /** @param repair true if the previous server ended early, so that files may be torn @returns why the new one ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
-    // The files may be repaired only if nobody holds the lock: otherwise a running server uses them.
+    // The files may be repaired only while nobody holds the lock, because a server that holds the lock uses them.
     if ((await runLocked(this.#paths.lock, ['true'], '')).code === 0) {
       await this.#repair.ensureManifest()
       if (repair) await this.#repair.repair()
@@ -242,8 +242,9 @@ export class RedisProcess {
 }
 
 /**
- * Runs a tool that holds the lock of the server's directory, so that no Redis server uses the directory meanwhile.
- * @returns its exit code, or `lockTakenCode`, and its output
+ * Runs a tool that holds the lock of the server's directory, so that no Redis server uses the directory at the same
+ * time.
+ * @returns the tool's exit code, or `lockTakenCode`, and its output
  */
 function runLocked(lock: string, command: readonly string[], input: string): Promise<{ code: number; output: string }> {
   return new Promise((resolve, reject) => {
@@ -261,6 +262,6 @@ function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // ESRCH: the process has ended already.
+    // ESRCH: the process has already ended.
   }
 }

@@ -1,7 +1,7 @@
 export interface Replication {
   /** Number of connected replicas. */
   readonly replicas: number
-  /** Bytes of changes that the slowest replica has not confirmed yet. 0: all confirmed, or no replica is connected. */
+  /** Bytes of changes that the slowest replica has not confirmed. 0: all are confirmed, or no replica is connected. */
   readonly lagBytes: number
 }
 

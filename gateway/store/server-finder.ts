@@ -6,7 +6,7 @@ import { Sentinels, type SentinelsOptions } from './sentinels/sentinels.js'
 export interface ServerOptions {
   /** URL of the server: `redis://`, `rediss://` or `unix:///path`. It is not used if there are Sentinels. */
   readonly url: string
-  /** Login and TLS. Default: as the URL states. */
+  /** Login and TLS. Default: according to the URL. */
   readonly access?: RedisAccess | undefined
   /** Sentinels that name the master. Default: the server is always the same. */
   readonly sentinels?: SentinelsOptions | undefined
@@ -14,7 +14,7 @@ export interface ServerOptions {
   readonly confirmingReplicas?: number | undefined
 }
 
-/** Time limit in ms for connecting to a master. It is short: the Sentinels may choose another master meanwhile. */
+/** Time limit in ms for connecting to a master. Short, because the Sentinels may soon choose another master. */
 const masterConnectTimeoutMs = 1000
 
 /** Finds the server to which the store connects, and notices when another server has taken its place. */
@@ -43,7 +43,7 @@ export class ServerFinder {
     return { at, access, connectTimeoutMs: masterConnectTimeoutMs, mustBeMaster: true, confirms }
   }
 
-  /** Notes that the store is connected to this server. */
+  /** Records that the store is connected to this server. */
   use({ at }: StoreServer): void {
     if (typeof at === 'string') return
     if (this.#current && !isSameAddress(this.#current, at)) this.failovers++
@@ -51,7 +51,7 @@ export class ServerFinder {
     this.#witnessedMs = performance.now()
   }
 
-  /** Notes that a replica has confirmed a write to the current master. */
+  /** Records that a replica has confirmed a write to the current master. */
   noteConfirmed(): void {
     this.#confirmedMs = performance.now()
   }

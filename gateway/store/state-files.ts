@@ -9,12 +9,12 @@ const adminKey = 'admin-key.json'
 
 /** Directory, in the state directory, with the state that a gateway will have after it has joined a fleet. */
 export const joiningDirectory = 'joining'
-/** This file exists while the state is being replaced. It lists the entries of the new state. */
+/** This file exists while the state is being replaced. It lists the names of the new state's files and directories. */
 export const joinMarker = `${joiningDirectory}/changing`
 
 export const isJoinInterrupted = (directory: string): boolean => existsSync(join(directory, joinMarker))
 
-/** Fails while `berth-gateway join` is replacing the state. @throws {BerthError} `join_interrupted` */
+/** Throws an error while `berth-gateway join` replaces the state. @throws {BerthError} `join_interrupted` */
 export function refuseInterruptedJoin(directory: string): void {
   if (!isJoinInterrupted(directory)) return
   throw new BerthError(
@@ -25,15 +25,15 @@ export function refuseInterruptedJoin(directory: string): void {
 }
 
 /**
- * Fails if a file of an earlier start is lost. New files would not help: hosts reject a new authority, and a new secret
- * cannot decrypt stored data.
+ * Throws an error if a file of an earlier start is lost. New files would not help: hosts reject a new authority, and a
+ * new secret cannot decrypt stored data.
  * @throws {BerthError} `state_missing`, `join_interrupted`
  */
 export function checkStateComplete(directory: string): void {
   refuseInterruptedJoin(directory)
   const has = (name: string): boolean => existsSync(join(directory, name))
   const missing = needed.find((name) => !has(name))
-  // If there is only the administrator's key, no file was lost: this is the first start, which creates the other files.
+  // At the first start, only the administrator's key may exist. No file is lost then: the others do not exist yet.
   const wasComplete = has(storeFiles) || (needed.some(has) && has(adminKey))
   if (missing === undefined || !wasComplete) return
   throw new BerthError(

@@ -30,17 +30,17 @@ export interface StoreOptions extends ServerOptions {
 /** A listener may return a promise. A write counts as visible at this gateway only when this promise has resolved. */
 type Listener = () => unknown
 
-/** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it prolongs a failover. */
+/** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it lengthens a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
 
 interface ActiveConnection extends StoreConnection {
-  /** Absent: writes need no confirmation. */
+  /** Confirmations by replicas. Absent: writes need no confirmation. */
   readonly confirmations: Confirmations | undefined
 }
 
 /**
- * The Redis server that gateways share. Commands fail immediately while it is down. A server that stops answering
- * counts as down within 2 s, or within 3 s if only writes hang. After its return, it is used again within 2 s.
+ * The Redis server that gateways share. While it is down, commands fail immediately. A server that stops answering
+ * counts as down within 2 s, or within 3 s if only writes hang. Once the server answers again, it is used within 2 s.
  *
  * No command is sent twice. A command whose answer was lost fails with `store_unavailable`.
  */
@@ -52,7 +52,7 @@ export class Store {
   #loop: Promise<void> | undefined
   readonly #stop = new AbortController()
   readonly #invalidations = new Invalidations()
-  /** Tells when a write is visible at all gateways. */
+  /** Waits until writes are visible at all gateways. */
   readonly visibility: Visibility
   readonly #listeners = { up: new Set<Listener>(), down: new Set<Listener>() }
   readonly #transactions = new Transactions(() => this.#connection)
@@ -70,19 +70,19 @@ export class Store {
     })
   }
 
-  /** Complete name of a key: the prefix, and the parts separated by colons. */
+  /** Returns the complete name of a key: the prefix, and the parts separated by colons. */
   key(...parts: readonly (string | number)[]): string {
     return this.options.prefix + parts.join(':')
   }
 
-  /** Starts to connect, and tries again until it succeeds. */
+  /** Starts to connect, and repeats failed attempts until the store is connected. */
   start(): void {
     this.#loop ??= this.#keepConnected()
   }
 
   /**
-   * Waits until the store is connected, for callers that do not try again.
-   * @throws {BerthError} `store_unavailable` if that takes longer than `timeoutMs`
+   * Waits until the store is connected. For callers that do not repeat their work.
+   * @throws {BerthError} `store_unavailable` after `timeoutMs`
    */
   async connected(timeoutMs: number): Promise<void> {
     const up = new Promise<void>((resolve) => this.on('up', resolve))
@@ -107,8 +107,8 @@ export class Store {
   }
 
   /**
-   * Waits until this process has applied all writes that any gateway acknowledged before this call. Usually this is
-   * certain at once. After a pause of the process, it first reads the changes.
+   * Waits until this process has applied all writes that any gateway acknowledged before this call. Usually they are
+   * already applied. After a pause of the process, the changes must be read first.
    * @throws {BerthError} `store_unavailable`
    */
   async current(): Promise<void> {
@@ -122,8 +122,8 @@ export class Store {
   /**
    * Calls `listener` after each change, by any client, of a key that starts with `prefix`. `null`: any of these keys
    * may have changed. `prefix` must include the store's own prefix, see `key`. Writes count as visible at this gateway
-   * when the promises of the listeners resolve. Call this before `start`. Drop cached data at the event `down`: changes
-   * are not reported while the store is down.
+   * when the promises of the listeners resolve. Call this before `start`. Listeners must drop cached data at the event
+   * `down`, because no changes are reported while the store is down.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#invalidations.listen(prefix, listener)
@@ -154,7 +154,7 @@ export class Store {
     return this.#unconfirmed + (this.#connection?.confirmations?.failures ?? 0)
   }
 
-  /** Reads how far the replicas are behind the master. @throws {BerthError} `store_unavailable` */
+  /** Reads the number of replicas and their delay. @throws {BerthError} `store_unavailable` */
   async readReplication(): Promise<Replication> {
     return parseReplication(await this.run('read the replication', (client) => client.info('replication')))
   }
@@ -200,7 +200,7 @@ export class Store {
     this.#stop.abort()
     const connection = this.#connection
     if (connection) {
-      // All earlier commands are answered before the ping.
+      // Redis answers in order: the last ping is answered after all earlier commands.
       const last = Promise.all([connection.main.ping(), this.visibility.leave()])
       await withTimeout(pingTimeoutMs, last).catch(() => undefined)
       this.#drop(connection, 'closed')

@@ -13,7 +13,7 @@ export class Transactions<Connection extends { readonly exclusive: StoreClient }
   constructor(private readonly connection: () => Connection | undefined) {}
 
   /**
-   * Runs `commands`, and repeats them if a watched key has changed meanwhile.
+   * Runs `commands`, and repeats them if a watched key has changed before the end of the transaction.
    * @returns the result of `commands`, and the connection on which they ran
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */

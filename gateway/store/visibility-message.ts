@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 
 /** Maximum length of a message. The longest messages are questions with the revisions of all hosts of a fleet. */
 const maxLength = 1_000_000
-/** Maximum number of revisions in a question. The gateway that is asked waits for each of them. */
+/** Maximum number of revisions in a question. The answering gateway waits for each of them. */
 const maxRevisions = 10_000
 
 const Id = Type.String({ minLength: 1, maxLength: 64 })
@@ -19,8 +19,8 @@ const MessageSchema = Type.Union([
 ])
 
 /**
- * `serving`: this gateway may use its caches now. `leaving`: it no longer uses them. `question`: have the others
- * applied all changes reported before this message, and do they show these revisions? `answer`: yes.
+ * `serving`: this gateway may use its caches now. `leaving`: it no longer uses its caches. `question`: have the other
+ * gateways applied all changes reported before this message, and do they show these revisions? `answer`: yes.
  */
 export type Message = Static<typeof MessageSchema>
 export type Question = Extract<Message, { readonly kind: 'question' }>
@@ -28,7 +28,7 @@ export type Question = Extract<Message, { readonly kind: 'question' }>
 /** Revision of the data that a host's agent reports to all gateways. */
 export type HostRevision = Readonly<Static<typeof Revision>>
 
-// The schema is not validated: compiling the schema of schemas for this takes 50 ms at each start.
+// The schema is not validated, because compiling the schema of schemas takes 50 ms at each start.
 const isMessage = new Ajv2020({ strict: true, validateSchema: false }).compile<Message>(MessageSchema)
 
 /**

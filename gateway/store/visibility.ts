@@ -11,18 +11,18 @@ export interface VisibilityOptions {
    * @returns the number of receivers
    */
   readonly publish: (message: string) => Promise<number>
-  /** Resolves when this gateway has applied all changes of keys that were reported to it. */
+  /** Resolves when this gateway has applied all reported changes of keys. */
   readonly applied: () => Promise<void>
   readonly log: Logger
 }
 
 /**
- * Finds out when a write is visible at all gateways on the store: each one has applied it, or has been silent for so
- * long that it no longer uses its caches. See docs/design/several-gateways.md.
+ * Finds out when a write is visible at all gateways on the store. Each gateway must have applied it, or must have been
+ * silent for so long that it no longer uses its caches. See docs/design/several-gateways.md.
  */
 export class Visibility {
   readonly #id = randomUUID()
-  /** Monotonic time in ms until which each other gateway may use its caches, by its id, the earliest first. */
+  /** Monotonic time in ms until which each other gateway may use its caches, by gateway id, the earliest first. */
   readonly #trustedUntilMs = new Map<string, number>()
   /** Ids of gateways whose missing answers were logged. */
   readonly #unanswering = new Set<string>()
@@ -41,7 +41,7 @@ export class Visibility {
     this.#connectedMs = performance.now()
   }
 
-  /** Tells the other gateways that this one uses its caches. Call it before each period in which caches are used. */
+  /** Tells the other gateways that this one uses its caches. Call this before each period in which caches are used. */
   async serve(): Promise<void> {
     await this.#publish({ kind: 'serving', from: this.#id })
   }
@@ -67,7 +67,7 @@ export class Visibility {
 
   /**
    * Sets the function that handles questions of other gateways. Its promise must resolve when this gateway shows the
-   * revision of the host, or cannot receive data of the host, or after `distrustMs`.
+   * revision of the host, when it cannot receive data of the host, or after `distrustMs`.
    */
   onShowing(shows: (revision: HostRevision) => Promise<void>): void {
     this.#shows = shows
@@ -91,7 +91,7 @@ export class Visibility {
       case 'leaving':
         return this.#forget(from)
       case 'question':
-        return void this.#answer(from, message).catch(() => undefined) // the asking gateway waits only for some time
+        return void this.#answer(from, message).catch(() => undefined) // the gateway that has asked does not need the answer: it waits only for a limited time
       case 'answer':
         if (message.to === this.#id) this.#note(from, message.round)
     }
@@ -104,7 +104,7 @@ export class Visibility {
       const receivers = await this.#publish({ kind: 'question', from: this.#id, round, shown })
       await this.#wait(round, answers, receivers - 1)
     } catch {
-      await delay(distrustMs) // no answers arrive: after this time, each gateway has applied the change or uses no caches
+      await delay(distrustMs) // nobody can answer: after this time, each gateway has applied the change or no longer uses its caches
     } finally {
       this.#answers.delete(round)
     }
@@ -122,7 +122,7 @@ export class Visibility {
 
   #trust(id: string): void {
     const nowMs = performance.now()
-    this.#trustedUntilMs.delete(id) // deletes the id first: `set` then puts it at the end, in the order of the times
+    this.#trustedUntilMs.delete(id) // deletes the id first, so that `set` puts it at the end: the map is ordered by time
     this.#trustedUntilMs.set(id, nowMs + distrustMs)
     this.#forgetSilent(nowMs)
   }
@@ -141,7 +141,7 @@ export class Visibility {
     this.#unanswering.delete(id)
   }
 
-  /** Logs once that a gateway did not answer in time, although it has recently sent messages. */
+  /** Logs once that a gateway did not answer in time although it has recently sent messages. */
   #noteUnanswered(id: string): void {
     if (!this.#trustedUntilMs.has(id) || this.#unanswering.has(id)) return
     this.#unanswering.add(id)

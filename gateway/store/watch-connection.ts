@@ -11,14 +11,14 @@ const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 
 export interface ConnectionWatch {
   readonly connection: StoreConnection
-  /** False: the connection was dropped, and the watch ends. */
+  /** False after the connection was dropped, which ends the watch. */
   readonly isCurrent: () => boolean
   /** Pings the server on the connections that reads and messages use. */
   readonly ping: () => Promise<void>
   /** Asks the Sentinels. @returns why the server must no longer be used. "": it is still the master */
   readonly checkServer: () => Promise<string>
   readonly drop: (why: string) => void
-  /** Ends pauses between pings. */
+  /** Ends the pauses between pings. */
   readonly stop: AbortSignal
 }
 
@@ -38,7 +38,7 @@ async function watchServer(watch: ConnectionWatch): Promise<void> {
   }
 }
 
-/** Pings the connections that are only used for writes. Their writes have no time limit to notice a failure. */
+/** Pings the connections that are only used for writes. Hanging writes would otherwise not be noticed. */
 async function watchWriters({ connection, isCurrent, drop, stop }: ConnectionWatch): Promise<void> {
   const { exclusive, confirming } = connection
   while (isCurrent()) {
@@ -49,7 +49,7 @@ async function watchWriters({ connection, isCurrent, drop, stop }: ConnectionWat
   }
 }
 
-/** Ends early when the signal is aborted. Never rejects. */
+/** Waits for `ms`, or until the signal is aborted. Never rejects. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, undefined, { signal }).catch(() => undefined)
 }

@@ -4,13 +4,13 @@ const maxRecords = 20_000
 
 interface Load<T> {
   readonly result: Promise<T | undefined>
-  /** True if the record changed while it was read. */
+  /** True if the record has changed while it was being read. */
   stale: boolean
 }
 
 /**
  * Caches records of one kind. Each record is a string in the store, which reports all changes. While the store is down,
- * nothing is cached. Missing records are not cached, so that unknown ids do not use memory. Create the object before
+ * nothing is cached. Missing records are never cached, so that unknown ids use no memory. Create the object before
  * `store.start()`.
  */
 export class WatchedRecords<T> {

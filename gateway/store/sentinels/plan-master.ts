@@ -1,6 +1,6 @@
 import type { RedisAddress } from '../redis-access.js'
 
-/** The answer of a Sentinel. undefined: it does not answer, or does not know the master. */
+/** The answer of a Sentinel. undefined: the Sentinel does not answer, or does not know the master. */
 export type MasterAnswer = RedisAddress | undefined
 
 /**
@@ -21,16 +21,16 @@ export interface WitnessFacts {
   /** The answers about the master: one entry for each configured Sentinel. */
   readonly answers: readonly MasterAnswer[]
   readonly current: RedisAddress
-  /** Time in ms at which the Sentinels answered. */
+  /** Time in ms at which the Sentinels answered, by the same clock as `confirmedMs`. */
   readonly nowMs: number
   /** Time in ms at which a replica last confirmed a write to the current master. */
   readonly confirmedMs: number
 }
 
 /**
- * Time at which a witness last confirmed that `current` is the master. The witness is a majority of the Sentinels, or a
- * replica if no Sentinel answers. If only a minority answers, nobody can confirm this: the other Sentinels may have
- * chosen another master, and a replica of the former one would not know that.
+ * Returns when a witness last confirmed that `current` is the master. The witness is a majority of the Sentinels, or a
+ * replica if no Sentinel answers. If only a minority answers, there is no witness: the other Sentinels may have chosen
+ * another master, and a replica of the former master would not know about this.
  */
 export function planWitness({ answers, current, nowMs, confirmedMs }: WitnessFacts): number {
   const master = planMaster(answers)

@@ -14,7 +14,7 @@ const answerTimeoutMs = 500
 
 type SentinelClient = ReturnType<typeof makeClient>
 
-/** The connection to one Sentinel. It is opened by the first question, and again after a failure. */
+/** The connection to one Sentinel. Opened for the first question, and again after a failure. */
 export class Sentinel {
   #client: SentinelClient | undefined
   readonly #asking = new SingleFlight<MasterAnswer>()
@@ -46,7 +46,7 @@ export class Sentinel {
     return { host: host ?? '', port: Number(port) }
   }
 
-  /** Sets `#client` before the connection exists, so that `close` can also end a hanging attempt to connect. */
+  /** `#client` is set before the connection exists, so that `close` can end a hanging attempt to connect. */
   async #connect(): Promise<SentinelClient> {
     const { address, access } = this.options
     const client = makeClient(address, await readAccess(access))
