@@ -1,6 +1,6 @@
 import type { GuestContext, PolicyKeeper } from '../guests/context.js'
 import type { OpenedFlow } from '../host/net/flows-of.js'
-import type { AbuseSensor, FlowRow } from './contract.js'
+import type { AbuseSensor, RecordedFlow } from './contract.js'
 import { MemoryAlerts } from './memory-alerts.js'
 import { AbuseMonitor, type CheckSummary } from './monitor.js'
 import { AbuseShutdown } from './shutdown.js'
@@ -23,12 +23,12 @@ export interface AbuseLogs {
   /** Connections that the guest has now. */
   readonly flows: readonly { readonly atMs: number; readonly flow: OpenedFlow }[]
   /** Recorded flows of the guest, newest first: those stored with alerts, and those of the last minutes. */
-  readonly rows: readonly FlowRow[]
+  readonly rows: readonly RecordedFlow[]
 }
 
-export interface LoggedRow {
+export interface LoggedFlow {
   readonly uuid: string
-  readonly row: FlowRow
+  readonly row: RecordedFlow
 }
 
 /** Entry point of agent/abuse: watches guests for abuse, reports it, and stops guests if that is enabled. */
@@ -84,13 +84,13 @@ export class AbuseWatch {
    * Returns the recorded connections of all guests, newest first. Leaves out connections that exist now, because
    * reading them walks the kernel's whole connection tracking table for each guest.
    */
-  readHostLogs(): LoggedRow[] {
+  readHostLogs(): LoggedFlow[] {
     const rows = this.parts.context.store.list().flatMap(({ uuid }) => this.#rowsOf(uuid).map((row) => ({ uuid, row })))
     return rows.sort((a, b) => b.row.atMs - a.row.atMs).slice(0, mostHostLogs)
   }
 
   /** Returns the recorded connections of a guest, newest first. */
-  #rowsOf(uuid: string): FlowRow[] {
+  #rowsOf(uuid: string): RecordedFlow[] {
     const kept = [...this.monitor.latestRows(uuid, mostLogs), ...this.alerts.samplesOf(uuid, loggedAlerts)]
     return distinctRows(kept).sort((a, b) => b.atMs - a.atMs)
   }
@@ -108,6 +108,6 @@ export class AbuseWatch {
   }
 }
 
-function distinctRows(rows: readonly FlowRow[]): FlowRow[] {
+function distinctRows(rows: readonly RecordedFlow[]): RecordedFlow[] {
   return [...new Map(rows.map((row) => [JSON.stringify(row), row])).values()]
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Statement } from 'better-sqlite3'
 import type { Changes } from '../state/changes.js'
-import type { FlowRow } from './contract.js'
+import type { RecordedFlow } from './contract.js'
 import { quietMs, type AlertState } from './plan-merge.js'
 
 export interface AlertRecord extends AlertState {
@@ -55,12 +55,12 @@ export class AlertStore {
   }
 
   /** Returns the recorded flows that are stored with a guest's newest alerts. @param alerts maximum number of alerts */
-  samplesOf(guestUuid: string, alerts: number): FlowRow[] {
-    return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as FlowRow[])
+  samplesOf(guestUuid: string, alerts: number): RecordedFlow[] {
+    return this.#ofGuest.all(guestUuid, alerts).flatMap(({ samples }) => JSON.parse(samples) as RecordedFlow[])
   }
 
   /** Changes an alert, or creates one if the id is undefined. @param samples undefined: unchanged. @returns the id */
-  put(id: string | undefined, alert: AlertState, samples?: readonly FlowRow[]): string {
+  put(id: string | undefined, alert: AlertState, samples?: readonly RecordedFlow[]): string {
     const known = id ?? randomUUID()
     this.#changes.transaction(() => {
       const kept = samples ? JSON.stringify(samples) : (this.#byId.get(known)?.samples ?? '[]')

@@ -25,7 +25,7 @@ export interface Finding {
 export type Outcome = 'opened' | 'refused' | 'unanswered' | 'answered'
 
 /** Recorded flow: similar flows of a guest that were observed within a few seconds. `count` is their number. */
-export interface FlowRow {
+export interface RecordedFlow {
   readonly atMs: number
   readonly outcome: Outcome
   readonly target: string
@@ -56,9 +56,9 @@ export interface CountRow extends PacketCounts {
 /** All observations from which a guest is evaluated for abuse. Each list is in chronological order. */
 export interface Evidence {
   readonly nowMs: number
-  readonly rows: readonly FlowRow[]
+  readonly rows: readonly RecordedFlow[]
   /** Flows to port 25 within the last hour. */
-  readonly mail: readonly FlowRow[]
+  readonly mail: readonly RecordedFlow[]
   readonly claims: readonly AbuseClaim[]
   readonly counts: readonly CountRow[]
   /** True if the guest's own settings open port 25. It may then send more mail than other guests. */

@@ -1,6 +1,6 @@
 import type { OpenedFlow } from '../host/net/flows-of.js'
 import type { PacketSample } from '../host/net/packet-log.js'
-import type { AbuseClaim, CountRow, Evidence, FlowRow } from './contract.js'
+import type { AbuseClaim, CountRow, Evidence, RecordedFlow } from './contract.js'
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
@@ -21,8 +21,8 @@ const notedMs = 240_000
 const patienceMs = 5000
 
 export class GuestEvidence {
-  #rows: FlowRow[] = []
-  #mail: FlowRow[] = []
+  #rows: RecordedFlow[] = []
+  #mail: RecordedFlow[] = []
   #claims: AbuseClaim[] = []
   #counts: CountRow[] = []
   #counted: { readonly atMs: number; readonly counts: PacketCounts } | undefined
@@ -39,7 +39,7 @@ export class GuestEvidence {
     return this.#noted.size
   }
 
-  latest(count: number): FlowRow[] {
+  latest(count: number): RecordedFlow[] {
     return this.#rows.slice(-count).reverse()
   }
 
@@ -117,7 +117,7 @@ export class GuestEvidence {
     for (const oldest of this.#noted.keys()) return void this.#noted.delete(oldest)
   }
 
-  #add(row: FlowRow): void {
+  #add(row: RecordedFlow): void {
     this.#rows.push(row)
     if (row.outcome === 'opened' && row.protocol === 'tcp' && row.port === mailPort) this.#mail.push(row)
   }

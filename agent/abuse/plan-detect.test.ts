@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { validateConfig } from '../../shared/config.js'
 import { AgentConfigSchema } from '../config.js'
-import type { AbuseClaim, CountRow, Evidence, FlowRow, Outcome } from './contract.js'
+import type { AbuseClaim, CountRow, Evidence, RecordedFlow, Outcome } from './contract.js'
 import { noCounts } from './plan-counts.js'
 import { detect, isSuspect } from './plan-detect.js'
 
@@ -22,7 +22,7 @@ interface Spread {
 }
 
 /** Returns rows of flows to each port of each target, evenly distributed over time. */
-function flows(spread: Spread): FlowRow[] {
+function flows(spread: Spread): RecordedFlow[] {
   const { outcome = 'refused', targets = 1, ports = 1, port = 1, protocol = 'tcp' } = spread
   const { seconds = 50, count = 1, prefix = '198.18' } = spread
   const all = targets * ports

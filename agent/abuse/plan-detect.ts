@@ -1,5 +1,5 @@
 import { severities } from '../../shared/abuse.js'
-import type { Evidence, Finding, FlowRow } from './contract.js'
+import type { Evidence, Finding, RecordedFlow } from './contract.js'
 import { planFloods } from './plan-floods.js'
 import { mayGuess, planGuesses } from './plan-guesses.js'
 import { planHorizontalScans, planPortScans } from './plan-scans.js'
@@ -59,7 +59,7 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)
   const fails = isFailing(evidence)
-  const supposed = recent.flatMap((row): FlowRow[] => {
+  const supposed = recent.flatMap((row): RecordedFlow[] => {
     if (row.outcome !== 'opened') return [row]
     return row.protocol === 'tcp' && !fails ? [] : [{ ...row, outcome: 'unanswered' }]
   })

@@ -1,4 +1,4 @@
-import type { Evidence, Finding, FlowRow } from './contract.js'
+import type { Evidence, Finding, RecordedFlow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } from './windows.js'
 
@@ -35,7 +35,7 @@ export function planFloods(evidence: Evidence, { ddos: levels }: Thresholds): Fi
 
 type Levels = Thresholds['ddos']
 
-function planOpenings(rows: readonly FlowRow[], rate: number, levels: Levels): Finding[] {
+function planOpenings(rows: readonly RecordedFlow[], rate: number, levels: Levels): Finding[] {
   const severity = levelOf(['critical', rate >= levels.critical_openings], ['high', rate >= levels.high_openings])
   const tcp = rows.filter(({ protocol }) => protocol === 'tcp')
   const [target, share] = largestShare(tcp, (row) => row.target)
@@ -46,13 +46,13 @@ function planOpenings(rows: readonly FlowRow[], rate: number, levels: Levels): F
   return [{ type: 'ddos', severity, target, port, detail }]
 }
 
-function isSearch(rows: readonly FlowRow[], target: string): boolean {
+function isSearch(rows: readonly RecordedFlow[], target: string): boolean {
   const ofTarget = rows.filter((row) => row.target === target)
   const ports = new Set(ofTarget.map(({ port }) => port)).size
   return ports > manyPorts * sum(ofTarget, ({ count }) => count)
 }
 
-function planPackets({ counts }: Evidence, rows: readonly FlowRow[], levels: Levels): Finding[] {
+function planPackets({ counts }: Evidence, rows: readonly RecordedFlow[], levels: Levels): Finding[] {
   const last = counts.slice(-1)
   const [sent, received] = [rateOf(last, (row) => row.sent), rateOf(last, (row) => row.received)]
   const long = recentRows(counts, (last[0]?.atMs ?? 0) + 1, 30)

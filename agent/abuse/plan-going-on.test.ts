@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { Evidence, Finding, FlowRow } from './contract.js'
+import type { Evidence, Finding, RecordedFlow } from './contract.js'
 import { isNews, lastSeenMs } from './plan-going-on.js'
 
 const nowMs = 1_000_000
@@ -7,7 +7,7 @@ const target = '198.18.0.1'
 const finding: Finding = { type: 'port_scan', severity: 'critical', target, port: 0, detail: '' }
 const pending = [{ type: 'port_scan', action: 'stop_pending' }] as const
 
-function view(row: Partial<FlowRow>): Evidence {
+function view(row: Partial<RecordedFlow>): Evidence {
   const usual = {
     atMs: nowMs - 5000,
     outcome: 'refused',

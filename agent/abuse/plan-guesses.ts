@@ -1,4 +1,4 @@
-import type { Evidence, Finding, FlowRow } from './contract.js'
+import type { Evidence, Finding, RecordedFlow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { groupBy, levelOf, sum, recentRows } from './windows.js'
 
@@ -39,23 +39,23 @@ export function mayGuess(evidence: Evidence, thresholds: Thresholds): boolean {
   })
 }
 
-function loginsOf({ rows, nowMs }: Evidence, { brute_force: levels }: Thresholds): FlowRow[] {
+function loginsOf({ rows, nowMs }: Evidence, { brute_force: levels }: Thresholds): RecordedFlow[] {
   return recentRows(rows, nowMs, 300).filter(
     ({ protocol, port }) => protocol === 'tcp' && (levels.ports.includes(port) || levels.database_ports.includes(port)),
   )
 }
 
-function isShort({ outcome, port, replyBytes }: FlowRow, { brute_force: levels }: Thresholds): boolean {
+function isShort({ outcome, port, replyBytes }: RecordedFlow, { brute_force: levels }: Thresholds): boolean {
   if (outcome !== 'answered' || replyBytes === undefined || replyBytes >= levels.reply_bytes) return false
   return port !== sshPort || replyBytes >= sshGreetingBytes
 }
 
-const countOf = ({ count }: FlowRow): number => count
+const countOf = ({ count }: RecordedFlow): number => count
 
 interface Guesses {
   readonly target: string
   readonly port: number
-  readonly guesses: readonly FlowRow[]
+  readonly guesses: readonly RecordedFlow[]
   readonly nowMs: number
 }
 

@@ -1,5 +1,5 @@
 import type { AlertAction, Severity } from '../../shared/abuse.js'
-import { worse, type Finding, type FlowRow } from './contract.js'
+import { worse, type Finding, type RecordedFlow } from './contract.js'
 
 /** An alert as stored in the journal, without its id and revision. */
 export interface AlertState {
@@ -139,7 +139,7 @@ function isSame(
 export const keptSamples = 50
 
 /** Returns the recorded flows that an alert stores as proof of a finding. */
-export function planSamples(rows: readonly FlowRow[], { target, port, type }: Finding): FlowRow[] {
+export function planSamples(rows: readonly RecordedFlow[], { target, port, type }: Finding): RecordedFlow[] {
   const about = rows.filter(
     (row) =>
       (target === '*' || row.target === target) &&

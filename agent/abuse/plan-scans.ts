@@ -1,4 +1,4 @@
-import type { Evidence, Finding, FlowRow } from './contract.js'
+import type { Evidence, Finding, RecordedFlow } from './contract.js'
 import type { Thresholds } from './thresholds.js'
 import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './windows.js'
 
@@ -66,11 +66,11 @@ function isConcentrated(targets: ReadonlyMap<string, ReadonlySet<string>>): bool
   return total(sizes.slice(0, fewPorts)) >= mostOfAll * total(sizes)
 }
 
-function isAnswered({ outcome }: FlowRow): boolean {
+function isAnswered({ outcome }: RecordedFlow): boolean {
   return outcome === 'answered'
 }
 
-const targetOf = ({ target }: FlowRow): string => target
+const targetOf = ({ target }: RecordedFlow): string => target
 
 /** Returns the number of `values` that `others` does not contain. */
 function countNew(values: ReadonlySet<string> | undefined, others: ReadonlySet<string>): number {

@@ -56,7 +56,7 @@ export class AbuseShutdown {
       if (step === 'begin') this.#mark(alert, 'stop_pending', nowMs + security.grace_seconds * 1000)
       else if (step === 'cancel') this.#mark(alert, 'canceled', nowMs)
       else if (step === 'stop') await this.#stop(alert)
-      else if (alert.action === 'stopped' && !this.#isBlocked(alert)) this.#mark(alert, 'lifted', nowMs)
+      else if (alert.action === 'stopped' && !this.#isSuspended(alert)) this.#mark(alert, 'lifted', nowMs)
     }
   }
 
@@ -82,11 +82,11 @@ export class AbuseShutdown {
     const nowMs = context.now()
     const pending = alerts.open(nowMs).filter(({ action }) => action === 'stop_pending')
     for (const alert of pending) this.#mark(alert, 'canceled', nowMs)
-    const blocked = store.list().filter(({ policy }) => policy.abuse !== undefined)
-    for (const record of blocked) liftAbuse(store, record)
+    const suspended = store.list().filter(({ policy }) => policy.abuse !== undefined)
+    for (const record of suspended) liftAbuse(store, record)
     return {
       canceledStops: [...new Set(pending.map(({ guestUuid }) => guestUuid))],
-      clearedBlocks: blocked.map(({ uuid }) => uuid),
+      clearedBlocks: suspended.map(({ uuid }) => uuid),
     }
   }
 
@@ -94,7 +94,7 @@ export class AbuseShutdown {
     this.parts.alerts.put(id, { ...alert, action, stopAtMs })
   }
 
-  #isBlocked({ guestUuid }: AlertState): boolean {
+  #isSuspended({ guestUuid }: AlertState): boolean {
     return this.parts.context.store.find(guestUuid)?.policy.abuse !== undefined
   }
 

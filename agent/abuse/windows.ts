@@ -1,5 +1,5 @@
 import type { Severity } from '../../shared/abuse.js'
-import type { CountRow, FlowRow } from './contract.js'
+import type { CountRow, RecordedFlow } from './contract.js'
 
 /*
  * This file contains functions that several detectors of abuse use on observations with a time, such as recorded flows.
@@ -13,7 +13,7 @@ export function recentRows<Row extends { readonly atMs: number }>(
   return rows.filter(({ atMs }) => atMs > nowMs - seconds * 1000)
 }
 
-export function isFailed({ outcome }: FlowRow): boolean {
+export function isFailed({ outcome }: RecordedFlow): boolean {
   return outcome === 'refused' || outcome === 'unanswered'
 }
 
@@ -29,9 +29,9 @@ export function groupBy<Row, Key>(rows: readonly Row[], keyOf: (row: Row) => Key
 }
 
 export function distinct(
-  rows: readonly FlowRow[],
-  keyOf: (row: FlowRow) => string,
-  valueOf: (row: FlowRow) => string,
+  rows: readonly RecordedFlow[],
+  keyOf: (row: RecordedFlow) => string,
+  valueOf: (row: RecordedFlow) => string,
 ): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>()
   for (const row of rows) {
@@ -43,7 +43,7 @@ export function distinct(
   return found
 }
 
-export const serviceOf = ({ protocol, port }: FlowRow): string => `${protocol} ${port}`
+export const serviceOf = ({ protocol, port }: RecordedFlow): string => `${protocol} ${port}`
 
 export function portOf(service: string): number {
   return Number(service.split(' ')[1])
@@ -66,8 +66,8 @@ export function levelOf(...levels: readonly (readonly [Severity, boolean])[]): S
 
 /** Returns the fraction of rows that have the most frequent value; 0 without rows. */
 export function largestShare(
-  rows: readonly FlowRow[],
-  valueOf: (row: FlowRow) => string,
+  rows: readonly RecordedFlow[],
+  valueOf: (row: RecordedFlow) => string,
 ): [value: string, share: number] {
   const counted = new Map<string, number>()
   for (const row of rows) counted.set(valueOf(row), (counted.get(valueOf(row)) ?? 0) + row.count)

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Alert, SecurityLog, SecurityServiceServer } from '../../proto/gen/berth/agent/v1/security.js'
-import type { FlowRow, OpenedFlow } from '../abuse/contract.js'
+import type { RecordedFlow, OpenedFlow } from '../abuse/contract.js'
 import type { AbuseWatch } from '../abuse/abuse-watch.js'
 import type { AlertRecord } from '../abuse/alert-store.js'
 import type { Changes } from '../state/changes.js'
@@ -71,7 +71,11 @@ function encodeFlow({ atMs, flow }: TimedFlow, guestUuid: string): SecurityLog {
 const states = { opened: 'OPENED', refused: 'REFUSED', unanswered: 'UNREPLIED', answered: 'REPLIED' } as const
 
 /** Encodes recorded flows of a guest. The source port is 0, because source ports are not recorded. */
-function encodeRow({ target, port, protocol, outcome, atMs }: FlowRow, guestUuid: string, source: string): SecurityLog {
+function encodeRow(
+  { target, port, protocol, outcome, atMs }: RecordedFlow,
+  guestUuid: string,
+  source: string,
+): SecurityLog {
   const state = states[outcome]
   return { srcIp: source, dstIp: target, srcPort: 0, dstPort: port, protocol, state, atMs, guestUuid }
 }
