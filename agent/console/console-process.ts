@@ -21,11 +21,11 @@ const errorFile = 'console.log'
 
 /** Connects to the console process, which holds the consoles of a host. */
 export interface ConsoleConnections {
-  /** Connects, after starting the process if it is not running. @throws {BerthError} `agent_error` */
+  /** Connects. Starts the process first if it is not running. @throws {BerthError} `agent_error` */
   connect(): Promise<Socket>
 }
 
-/** Starts and connects to the console process. The process outlives the agent, and ends once it is unused. */
+/** Starts and connects to the console process. The process outlives the agent, and ends when it is no longer used. */
 export class ConsoleProcess implements ConsoleConnections {
   readonly #socket: string
   readonly #starting = new SingleFlight()

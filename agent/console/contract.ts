@@ -11,11 +11,11 @@ export interface Size {
 /** A request to the process that holds consoles. */
 export interface HoldRequest extends Holding {
   readonly guestUuid: string
-  /** Identity of the user; only the same user may resume the console. */
+  /** Identity of the user. Only the same user may resume the console. */
   readonly principal: string
   /** Id of the console to resume. Empty: opens a new one. */
   readonly resume: string
-  /** Offset up to which the client already has the output of the resumed console. Null: the client has no output. */
+  /** Offset up to which the client has the output of the resumed console. Null: the client has no output. */
   readonly received: number | null
   readonly size: Size
   readonly place: ConsolePlace
@@ -51,6 +51,6 @@ export interface ConsoleUser {
 
 export interface OpenConsole {
   receive(request: ConsoleRequest): void
-  /** Must be called when the user has left. The user may return later. */
+  /** Call this when the user has left. The user may return later. */
   leave(): void
 }

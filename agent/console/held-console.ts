@@ -4,9 +4,9 @@ import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
-/** Maximum amount of unacknowledged output. The same amount is retained, so that a resuming client loses nothing. */
+/** Maximum bytes of unacknowledged output. The same number is retained, so that a resuming client loses nothing. */
 const windowBytes = 512 * 1024
-/** Amount of output that is replayed to a client that reconnects with an empty screen. */
+/** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
 /** Maximum output of a terminal that is already paused. Unacknowledged output may exceed `windowBytes` by this much. */
 const chunkBytes = 64 * 1024
@@ -17,11 +17,11 @@ const messageBytes = 32 * 1024
  */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum amount of input that may wait for a terminal. Further input is dropped, as by a tty. */
+/** Maximum bytes of input that may wait for a terminal. Further input is dropped, like by a tty. */
 const mostOwedBytes = 512 * 1024
 /** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024
-/** Time in ms for which the terminal is given another size, so that programs redraw on a client's empty screen. */
+/** Time in ms for which the terminal gets another size, so that programs redraw on a client's empty screen. */
 const redrawMs = 60
 
 export interface HeldConsoleOptions extends Holding {
@@ -37,7 +37,7 @@ export interface HeldConsoleOptions extends Holding {
 
 /**
  * One console with its terminal. At most `windowBytes` of output may be unacknowledged. At this limit, the console
- * sends nothing and pauses its terminal. It stays for some time after its user has left, so that the user can return.
+ * sends nothing and pauses its terminal. After its user has left, it stays for some time, so that the user can return.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
@@ -49,7 +49,7 @@ export class HeldConsole {
   /** Bytes of output that were overwritten before they were sent. Offsets that users see do not count them. */
   #lost = 0
   #paused = false
-  /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: those of them that earlier users have typed. */
+  /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: the part that earlier users have typed. */
   #owed = 0
   #owedBefore = 0
   /** `#taken`: bytes of the user's input that the terminal accepted. `#noted`: how many of these were acknowledged. */
@@ -202,8 +202,8 @@ export class HeldConsole {
   }
 
   /**
-   * Sends output at once if it is little, such as typed characters, or if nothing was sent just before. Otherwise waits
-   * a moment and sends all output together.
+   * Sends output at once if it is little, such as typed characters, or if nothing was sent just before. If not,
+   * collects output for a moment and sends all of it together.
    */
   #sendSoon(): void {
     if (this.#gathering) return

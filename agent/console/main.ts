@@ -9,7 +9,8 @@ import { SocketTerminals } from './socket-terminal.js'
 
 /*
  * berth-console holds the terminals of guests' consoles. It is separate from the agent, so that the agent can restart
- * while consoles are in use. The agent starts it to open a console. It ends by itself some time after the last console.
+ * while consoles are in use. The agent starts it to open a console. It ends by itself some time after the last console
+ * has ended.
  */
 
 const { values } = parseArgs({ options: { socket: { type: 'string' }, 'idle-ms': { type: 'string' } } })

@@ -33,7 +33,7 @@ export class OutputRing {
     }
   }
 
-  /** Returns up to `maxBytes` from an offset within the ring. The bytes stay in the ring. */
+  /** Returns up to `maxBytes` from an offset in the ring. The bytes also stay in the ring. */
   read(offset: number, maxBytes: number): Buffer {
     const parts: Buffer[] = []
     for (let left = Math.min(maxBytes, this.#end - offset), at = offset; left > 0;) {
@@ -45,7 +45,7 @@ export class OutputRing {
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
 
-  /** Returns the offset after the first line end in the next `within` bytes, or `offset` without a line end. */
+  /** Returns the offset after the first line end in the next `within` bytes. Without a line end, returns `offset`. */
   findLine(offset: number, within: number): number {
     return offset + this.read(offset, within).indexOf(0x0a) + 1
   }

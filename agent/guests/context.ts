@@ -16,11 +16,11 @@ import type { GuestStore } from './record/guest-store.js'
 /** The methods of `Images` that operations on guests need. */
 export interface GuestImages {
   /**
-   * Checks whether a new guest may be created from the image.
+   * Checks that a new guest may be created from the image.
    * @throws {BerthError} `invalid_field`, `unsupported`, `image_disabled`
    */
   checkUsable(templateId: string, virtualization: DriverKind): void
-  /** Checks whether an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
+  /** Checks that an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
   /** Returns `templateId`. For a virtual machine, a container's template is replaced by its counterpart. */
   idFor(templateId: string, virtualization: DriverKind): string
@@ -51,7 +51,7 @@ export interface PolicyKeeper {
   resetUse(uuid: string): void
   /**
    * Compares the guest's traffic and the clock with its quota and expiry. Records the result in the guest's `policy`,
-   * stops a guest that may not run, and limits or restores its rates. Call it after a change of a quota, an expiry or
+   * stops a guest that may not run, and limits or restores its rates. Call this after a change of a quota, an expiry or
    * the counted traffic. It may be repeated.
    */
   judge(uuid: string): Promise<void>

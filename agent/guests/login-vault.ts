@@ -3,7 +3,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { Login } from '../drivers/machine.js'
 import type { GuestRecord } from './record/record.js'
 
-/** Encrypts guests' logins before they are stored. A login can be decrypted only for the guest that it belongs to. */
+/** Encrypts guests' logins before they are stored. A login can be decrypted only for its own guest. */
 export class LoginVault {
   constructor(private readonly key: Buffer) {}
 
@@ -16,7 +16,7 @@ export class LoginVault {
     return login === null ? {} : (JSON.parse(open(this.key, login, uuid)) as Login)
   }
 
-  /** Returns a keyed digest, by which secrets can be compared without storing them. */
+  /** Returns a keyed digest. Secrets can be compared by their digests without being stored. */
   digest(secret: string): string {
     return createHmac('sha256', this.key).update(secret).digest('base64url')
   }

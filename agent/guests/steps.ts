@@ -48,7 +48,7 @@ async function makeDisk(
 export async function ensureImage(images: GuestImages, templateId: string, step: StepContext<unknown>): Promise<void> {
   if (images.has(templateId)) return
   const report = (fraction: number, stage: string): void => step.report(fraction, stage)
-  await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations run meanwhile
+  await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations may run during the creation of the image
 }
 
 /** Writes the files that a start needs and, in parallel, sets the guest's network rules before its first packet. */
@@ -86,7 +86,7 @@ export function startStep(context: BootContext, isSkipped: (record: GuestRecord)
 }
 
 /**
- * Makes a step fail if the guest is suspended. The suspension may be newer than the operation.
+ * Makes a step fail if an administrator has suspended the guest. The suspension may be newer than the operation.
  * @param except selects inputs for which the step runs anyway
  */
 export function unlessSuspended<Input>(
@@ -109,7 +109,7 @@ function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): voi
 const panicked = 'the system of the guest panicked'
 
 /**
- * Records an event of a running guest. If the guest rebooted by itself, it has read its new addresses and password.
+ * Records an event of a running guest. A guest that has rebooted by itself has read its new addresses and password.
  * Only a change of limits still waits for the next start by the agent.
  */
 export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): void {
@@ -140,7 +140,7 @@ export function bootSteps(context: BootContext): GuestStep[] {
   return [configureStep(context, { undo: false }), startStep(context)]
 }
 
-/** Records whether a running guest gets its IPv6 addresses only at its next start. */
+/** Records if a running guest gets its IPv6 addresses only at its next start. */
 export function noteAssigned(store: GuestStore, uuid: string, result: AssignResult): void {
   if (result === 'unchanged') return
   noteForStart(store, uuid, { change: 'addresses', later: result === 'at_next_start' })
@@ -154,7 +154,7 @@ export function stopStep(context: Pick<GuestContext, 'store' | 'machines'>): Gue
       const driver = context.machines.driverOf(record)
       const timeoutMs = step.input.force ? 0 : driver.stopTimeoutMs
       const stopped = driver.stop(context.machines.of(record), { timeoutMs, signal: step.signal })
-      return step.input.force ? stopped : step.yieldWhile(stopped) // a graceful shutdown takes long: lets other operations run
+      return step.input.force ? stopped : step.yieldWhile(stopped) // a graceful shutdown takes long, so other operations run during it
     }),
   }
 }
@@ -171,7 +171,7 @@ export function removeStep(context: GuestContext): GuestStep {
 
 /**
  * Removes a guest's rules and volume in one step. With two steps, a restart of the agent between them would restore the
- * guest's rules, because the guest is still recorded.
+ * rules, because the guest is still recorded.
  */
 async function removeFromHost(context: GuestContext, record: GuestRecord): Promise<void> {
   await allEnded([detachGuest(context, record), removeMachine(context, record)])
@@ -184,7 +184,7 @@ async function removeMachine(context: DiskContext, record: GuestRecord): Promise
 }
 
 export interface StopInput {
-  /** True if the guest is stopped without a graceful shutdown. */
+  /** True if the guest must be stopped without a graceful shutdown. */
   force: boolean
 }
 
@@ -195,7 +195,7 @@ function detachGuest(context: BootContext, { uuid }: GuestRecord): Promise<void>
   })
 }
 
-/** Like `withGuest`, but holds the guest's mutex while the step runs, so that no setting changes meanwhile. */
+/** Like `withGuest`, but holds the guest's mutex while the step runs, so that no setting changes at the same time. */
 function inTurn(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<unknown>) => Promise<void>,
@@ -212,7 +212,7 @@ export function withGuest<Input>(
   return (step) => act(store.get(step.subject.id), step)
 }
 
-/** Runs `act` only if the guest is still recorded. It is for steps that remove or undo something. */
+/** Runs `act` only if the guest is still recorded. For steps that remove or undo something. */
 export function ifPresent<Input>(
   store: GuestStore,
   act: (record: GuestRecord, step: StepContext<Input>) => Promise<void>,

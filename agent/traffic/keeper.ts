@@ -133,7 +133,7 @@ export class TrafficKeeper implements PolicyKeeper {
       await this.#guard(`update of the network of guest ${uuid}`, () =>
         context.network.attach(wanted, ['rules', 'rates']),
       )
-      await this.#guard(`stop of guest ${uuid}`, () => this.#stopBlocked(record))
+      await this.#guard(`stop of guest ${uuid}`, () => this.#stopSuspended(record))
       await this.#guard(`start of guest ${uuid}`, () => this.#startAgain(before, record))
     })
   }
@@ -229,7 +229,7 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /** Stops a guest that must not run. The guest stays stopped even after it is allowed to run again. */
-  #stopBlocked(record: GuestRecord): void {
+  #stopSuspended(record: GuestRecord): void {
     if (!this.#mustStop(record)) return
     this.#stopped.set(record.uuid, performance.now())
     this.parts.context.log.info({ guest: record.uuid, reason: policyReasonOf(record) }, 'guest blocked')

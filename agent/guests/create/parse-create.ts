@@ -20,7 +20,7 @@ import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.
 import { checkLimits } from '../resources/limits.js'
 import type { GuestLimits, TrafficLimit } from '../record/record.js'
 
-/** A creation request that passed every check. A host port of 0 means that the port still has to be chosen. */
+/** A creation request that passed every check. A host port of 0 must still be chosen. */
 export interface CreateRequest {
   id: number
   uuid: string
@@ -46,7 +46,7 @@ export interface CreateRequest {
 }
 
 /**
- * Checks a creation request. The gateway has applied the same rules, but the agent does not rely on it.
+ * Checks a creation request. The gateway has applied the same rules, but the agent does not rely on this.
  * @throws {BerthError} `invalid_field`, `missing_field`, `unsupported`
  */
 export function parseCreate(request: CreateOrder): CreateRequest {

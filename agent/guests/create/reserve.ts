@@ -8,8 +8,8 @@ import type { GuestInsert } from '../record/guest-store.js'
 import type { LoginVault } from '../login-vault.js'
 
 /**
- * Writes a new guest to the journal, with everything that it takes from the host's pools. It runs in the
- * transaction that submits the creation.
+ * Writes a new guest to the journal, with all resources that it takes from the host's pools. Runs in the transaction
+ * that submits the creation.
  * @param listening result of `readListeningPorts`
  * @throws {BerthError} `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`
  */

@@ -30,7 +30,7 @@ export interface Diagnosis {
   readonly address: string
   /** Port at `address`; 0 means that the guest's port is not reachable. */
   readonly outsidePort: number
-  /** Ports that the guest listens on, if nothing listens on the requested one. */
+  /** Ports on which the guest listens. Only set if nothing listens on the requested port. */
   readonly listeningPorts: readonly number[]
   /** Addresses of all interfaces of the host except the loopback. */
   readonly hostAddresses: readonly string[]
@@ -168,7 +168,7 @@ const blockCodes = {
   security: 'stopped_for_abuse',
 } as const satisfies Record<Block, ConnectionFacts['blockedBy']>
 
-/** Returns the first reason why the guest is blocked. Abuse takes precedence over a used-up quota. */
+/** Returns the first reason why the guest is suspended. Abuse takes precedence over a used-up quota. */
 function blockOf(record: GuestRecord): ConnectionFacts['blockedBy'] {
   const blocks = blocksOf(record)
   const first = (['suspended', 'expired', 'security', 'traffic'] as const).find((block) => blocks.includes(block))

@@ -39,7 +39,7 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * True if the guest's own address is worth a connection attempt: the guest runs, its firewall admits the host, and a
+ * True if a connection to the guest's own address should be tried: the guest runs, its firewall admits the host, and a
  * program may be listening on the port.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection through the mapping should be tried: nothing is known yet that would make it fail. */
+/** True if a connection through the mapping should be tried: no known fact makes it fail. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

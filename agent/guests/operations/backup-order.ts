@@ -10,7 +10,7 @@ import { parseUuid } from '../create/parse-create.js'
 /** Stored input of all operations that use a backup target. */
 export interface TargetInput {
   targetId: string
-  /** Encrypted target, since the journal contains no secrets in clear text. */
+  /** Encrypted target, because the journal contains no secrets in clear text. */
   target: string
 }
 
@@ -23,7 +23,7 @@ export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: stri
 
 /**
  * Checks and encrypts the backup target of a request.
- * @param about uuid of the guest or id of the target; the same value is needed to decrypt the target
+ * @param about uuid of the guest or id of the target; needed again to decrypt the target
  */
 export function parseBackupTarget(targets: TargetVault, about: string, target: BackupTarget | undefined): TargetInput {
   if (!target) throw new BerthError('invalid', 'missing_field', 'target: is required', { field: 'target' })
@@ -33,7 +33,7 @@ export function parseBackupTarget(targets: TargetVault, about: string, target: B
 
 /**
  * Decrypts a backup target.
- * @param about id that the target was encrypted for
+ * @param about id for which the target was encrypted
  * @param guest owner of the backups; default: `about`
  */
 export function repositoryOf(targets: TargetVault, about: string, { target }: TargetInput, guest = about): Repository {

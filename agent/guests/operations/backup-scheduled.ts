@@ -22,8 +22,8 @@ interface ScheduledInput extends BackupInput {
 }
 
 /**
- * Defines scheduled backups, which only the agent submits. The old backups that a new one will replace are hidden when
- * the new one is submitted. If the new backup fails, the old ones are shown again.
+ * Defines scheduled backups, which only the agent submits. When a new backup is submitted, the old backups that it will
+ * replace are hidden. If the new backup fails, they are shown again.
  */
 export function scheduledBackupDefinition(context: BackupContext): OperationDefinition<ScheduledInput> {
   const { store } = context
@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Plans which backups to delete: only those at the schedule's target, although all backups count towards the limit. */
+/** Plans which backups to delete. Only those at the schedule's target are deleted, although all backups count. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length
@@ -107,7 +107,7 @@ function roomStep({ store }: Pick<BackupContext, 'store'>): Step<unknown> {
   }
 }
 
-/** Deletes old backups. A failure of the backup target is only logged: the next run deletes the backup. */
+/** Deletes old backups. A failure of the backup target is only logged, because the next run tries again. */
 function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'>): Step<ScheduledInput> {
   const { store, backups } = context
   return {

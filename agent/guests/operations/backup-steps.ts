@@ -14,12 +14,12 @@ export interface BackupInput extends TargetInput {
 /** Timeout in ms of the removal of a failed backup's data. It is short, because the target may be failing. */
 const takeBackMs = 60_000
 
-/** Returns the steps that create the reserved backup. The backup is valid once it has been verified. */
+/** Returns the steps that create the reserved backup. The backup is valid after its verification. */
 export function backupSteps(context: BackupContext): Step<BackupInput>[] {
   return [snapshotStep(context), sendStep(context), dropStep(context), verifyStep(context)]
 }
 
-/** Takes the snapshot to send. Does not remove unrecorded snapshots, because they may belong to another operation. */
+/** Takes the snapshot to send. Keeps unrecorded snapshots, because they may belong to another operation. */
 function snapshotStep(context: BackupContext): Step<unknown> {
   const { store, volumes, now } = context
   return {

@@ -19,7 +19,7 @@ import type { LoginVault } from '../login-vault.js'
 interface BootInput extends BootChoice {
   /** Encrypted login of root for rescue mode; empty for other modes. */
   login: string
-  /** True if the guest is stopped without a graceful shutdown. */
+  /** True if the guest must be stopped without a graceful shutdown. */
   force: boolean
 }
 
@@ -28,7 +28,7 @@ type Order = OrderOf<'changeBoot'>
 const rescueBytes = 8 * 1024 ** 3
 
 /**
- * Makes the guest boot from its disk, a CD or a rescue system. A running guest is restarted; a stopped one changes at
+ * Makes the guest boot from its disk, a CD or a rescue system. A running guest is restarted; a stopped guest changes at
  * its next start. After a failure, the old boot source stays. In rescue mode, the answer contains root's password.
  */
 export function changeBootKind(
@@ -157,7 +157,7 @@ function modeStep(store: GuestStore): Step<BootInput> {
   }
 }
 
-/** Makes the new boot source final. No later failure restores the previous source, which may no longer exist. */
+/** Makes the new boot source final. Later failures do not restore the previous source, which may no longer exist. */
 function commitStep(context: DiskContext): Step<BootInput> {
   return {
     name: 'commit',
@@ -175,7 +175,7 @@ function settleBoot(store: GuestStore, id: string, outcome: OperationOutcome): v
   const record = store.find(id)
   if (!record || outcome.status === 'canceled') return // canceled: no step ran, or all of them were undone
   const { mode, image } = record.boot
-  // Shows the reason of a failure. If the guest did not start again, the reconciler starts it later.
+  // If the guest did not start again, the reason is shown, and the reconciler starts the guest later.
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
   store.update(id, { boot: { mode, image }, status: record.wanted, statusReason })
 }

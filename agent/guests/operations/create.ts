@@ -79,7 +79,7 @@ async function acceptCreate(
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
-    // Only a new order is checked. A repeated order must be answered even if the host has become full since then.
+    // Only a new order is checked. A repeated order must be answered even if the host has become full.
     reserve: () => {
       context.images.checkUsable(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)

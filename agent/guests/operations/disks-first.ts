@@ -3,8 +3,8 @@ import { Semaphore } from '../../../shared/async/semaphore.js'
 import type { StepContext } from '../../operations/types.js'
 
 /**
- * Maximum number of times that a start waits for guests that are being created, so that a continuous series of
- * creations cannot delay the start forever.
+ * Maximum number of times that a start waits for guests that are being created. Without a limit, a continuous series of
+ * creations could delay the start forever.
  */
 const mostLooks = 20
 const mostStarts = 16
@@ -35,8 +35,8 @@ export class DisksFirst {
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // meanwhile, other operations use the slot of this start
-      await nextTurn() // creations that just got a slot or ended a step now call `prepare`
+      await yieldWhile(Promise.allSettled(this.#inWork)) // during the wait, other operations use the slot of this start
+      await nextTurn() // creations that have just got a slot or ended a step call `prepare` in this turn
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

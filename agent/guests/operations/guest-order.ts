@@ -13,7 +13,7 @@ export function guestSubject(uuid: string): SubjectRef {
 /**
  * Accepts an order for a guest that exists and is not being deleted.
  * @param order `check` runs in the transaction, and may throw to reject the order. With `allowsFenced`, the guest may
- * be an old copy of a guest that now belongs to another host.
+ * be an old copy of a guest that belongs to another host now.
  * @throws {BerthError} `invalid_field`; the returned `reserve` throws `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(

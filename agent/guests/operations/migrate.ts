@@ -89,7 +89,7 @@ function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boo
   return readOwnership(context.store, subject.id).role === 'owner'
 }
 
-/** True if the guest has left this host and no later move has brought it back. */
+/** True if the guest has left this host, and no later move has brought the guest back. */
 function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }
@@ -135,7 +135,7 @@ function handOverStep(context: BackupContext): MoveStep {
   }
 }
 
-/** Removes the guest from this host. A failure is only logged: the reconciler removes what is left. */
+/** Removes the guest from this host. A failure is only logged, because the reconciler removes the remains. */
 function removal(context: BackupContext): MoveStep {
   const remove = removeStep(context)
   return {

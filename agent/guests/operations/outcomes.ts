@@ -14,7 +14,7 @@ export function settled(store: GuestStore, uuid: string, status: 'running' | 'st
   store.update(uuid, { status, statusReason })
 }
 
-/** Marks a guest as broken: from then on, it can only be deleted. */
+/** Marks a guest as broken. A broken guest can only be deleted. */
 export function broken(store: GuestStore, uuid: string, statusReason: string): void {
   store.update(uuid, { status: 'error', statusReason, wanted: 'stopped' })
 }

@@ -25,15 +25,15 @@ const bootBytes = 256 * 1024 ** 2
 
 interface ReinstallInput {
   templateId: string
-  /** Encrypted login, since no passwords are stored in clear text; empty if the guest keeps its login. */
+  /** Encrypted login, because no passwords are stored in clear text. Empty: the guest keeps its login. */
   login: string
-  /** True if the guest is stopped without a graceful shutdown. */
+  /** True if the guest must be stopped without a graceful shutdown. */
   force: boolean
 }
 
 /**
- * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. The guest
- * runs afterwards if it should run. The old disk is retained until the new one works, and restored after any failure.
+ * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. Afterwards,
+ * the guest runs if it should run. The old disk is retained until the new disk works, and restored after any failure.
  * Until the step `commit`, the journal contains the old template and login.
  */
 export function reinstallKind(
@@ -122,7 +122,7 @@ function preparedDiskStep(context: GuestContext): Step<ReinstallInput> {
   }
 }
 
-/** Returns the login that currently works, even if the owner changed it inside the guest. */
+/** Returns the login that works now, even if the owner changed it inside the guest. */
 async function readKeptLogin(context: Pick<GuestContext, 'machines' | 'logins'>, record: GuestRecord): Promise<Login> {
   const journaled = context.logins.open(record)
   const current = await context.machines.driverOf(record).readLogin(context.machines.of(record))
@@ -137,7 +137,7 @@ function newLogin(logins: LoginVault, record: GuestRecord, { login }: ReinstallI
   return { ...logins.open({ uuid: record.uuid, login }), ...(userData === undefined ? {} : { userData }) }
 }
 
-/** Makes the new disk final: no later failure restores the old one. */
+/** Makes the new disk final. Later failures do not restore the old disk. */
 function commitStep(context: GuestContext): Step<ReinstallInput> {
   return {
     name: 'commit',
@@ -161,6 +161,6 @@ function settleReinstall(store: GuestStore, id: string, outcome: OperationOutcom
   if (!record || outcome.status === 'canceled') return // canceled: no step ran, or all of them were undone
   if (outcome.status === 'failed' && !outcome.undone) return broken(store, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
-  // The status is the desired one even if the guest did not start again, because the reconciler starts it later.
+  // If the guest did not start again, it gets the desired status anyway, because the reconciler starts it later.
   store.update(id, { status: record.wanted, statusReason })
 }

@@ -10,7 +10,7 @@ import type { GuestStore } from '../record/guest-store.js'
 
 /*
  * This file contains the steps that replace a guest's volume with one from a template (reinstall) or a snapshot
- * (restore). The old disk is retained as a hidden snapshot until the new disk works. If a step fails before that, the
+ * (restore). The old disk is retained as a hidden snapshot until the new disk works. If a step fails before then, the
  * old disk is restored.
  */
 
@@ -45,7 +45,7 @@ export function stopToBootAgain(context: BootContext): Step<StopInput> {
   }
 }
 
-/** Deletes the hidden snapshot of the old disk. A failure is only logged: `removeStrays` deletes the snapshot later. */
+/** Deletes the hidden snapshot of the old disk. A failure is only logged, because `removeStrays` deletes it later. */
 export async function forgetKept(
   context: DiskContext,
   { subject, operationId, log, signal }: StepContext<unknown>,
@@ -58,9 +58,7 @@ export async function forgetKept(
   }
 }
 
-/**
- * True if the guest should and may run. A guest that gets blocked during the operation stays stopped, without an error.
- */
+/** True if the guest should and may run. If it gets suspended during the operation, it just stays stopped. */
 export function mayRun(record: GuestRecord): boolean {
   return record.wanted === 'running' && isAllowedToRun(record)
 }
@@ -82,14 +80,14 @@ function exchangeStep(context: DiskContext): Step<unknown> {
     run: withGuest(context.store, async ({ uuid }) => void (await volumes.exchange(uuid))),
     undo: ifPresent(context.store, async (record, { operationId }) => {
       const kept = keptId(operationId)
-      // `kept` is the hidden snapshot of the old disk. If it was deleted, the new disk has proved to work, and stays.
+      // `kept` is the hidden snapshot of the old disk. If it was deleted, the new disk works and must stay.
       const isKept = (await volumes.listSnapshots(record.uuid)).includes(kept)
       if (isKept) await volumes.restore(record.uuid, kept, volumeLimitOf(context.machines, record))
     }),
   }
 }
 
-/** Makes the step run only for a guest whose desired state is "running" and that no policy blocks. */
+/** Makes the step run only for a guest that is not suspended and whose desired state is "running". */
 export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> {
   const run: Step<unknown>['run'] = async (at) => {
     if (mayRun(store.get(at.subject.id))) await step.run(at)
@@ -97,7 +95,7 @@ export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> 
   return { ...step, run }
 }
 
-/** Starts a guest again whose stop is undone. If that fails, the reconciler starts it later. */
+/** Starts a guest again whose stop is undone. After a failure, the reconciler starts it later. */
 export async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {

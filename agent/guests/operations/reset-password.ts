@@ -12,13 +12,13 @@ import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
 import { withRoom } from './restore-room.js'
 
 interface ResetInput {
-  /** Encrypted login, since the journal contains no passwords in clear text. */
+  /** Encrypted login, because the journal contains no passwords in clear text. */
   login: string
 }
 
 /**
- * Sets root's password, first in the guest and then in the journal. The SSH key stays. A suspended guest is
- * refused. A guest that is blocked for another reason is accepted.
+ * Sets root's password, first in the guest and then in the journal. The SSH key stays. A guest that an administrator
+ * has suspended is refused. A guest that is suspended for another reason is accepted.
  */
 export function resetPasswordKind(context: GuestContext): OperationKind<'resetPassword', ResetInput> {
   const { logins } = context

@@ -34,7 +34,7 @@ export async function makeRoom(
   if (limitBytes > 0 && planOriginalBytes(size) > limitBytes) throw tooLarge()
   const neededBytes = planFetchedBytes(size)
   if (!(await hasFree(capacity, neededBytes))) {
-    // An earlier attempt may have left a volume, which takes space until the kernel has freed it.
+    // The volume of an earlier attempt takes space until the kernel has freed it.
     await untilFreed(() => context.volumes.areFreed(uuid), signal)
     if (!(await hasFree(capacity, neededBytes))) throw poolFull()
   }
@@ -62,17 +62,17 @@ export async function raiseBound(context: DiskContext, uuid: string, bytes: numb
   if (limitBytes === 0) return
   const boundBytes = volumeLimitOf(context.machines, { ...record, fetchedBytes: 0 })
   const overBytes = Math.max(0, (await usedBytesOf(context.volumes, uuid)) - boundBytes)
-  // Never lowers `fetchedBytes`: an earlier operation may have reserved this space, and still need it.
+  // Never lowers `fetchedBytes`, because an earlier operation may have reserved this space and still need it.
   context.store.update(uuid, { fetchedBytes: Math.max(record.fetchedBytes, bytes + overBytes) })
   await setBound(context, context.store.get(uuid))
 }
 
-/** Space for data that the agent itself writes to a full disk. */
+/** Bytes for data that the agent itself writes to a full disk. */
 const workBytes = 16 * 1024 ** 2
 
 /**
- * Runs work that writes to the guest's disk. The disk may be full, so its limit is raised meanwhile. A running guest
- * must be frozen before, because it could use the additional space itself. After a crash, the reconciler restores the
+ * Runs work that writes to the guest's disk. The disk may be full, so its limit is raised during the work. A running
+ * guest must be frozen before: it could use the additional space itself. After a crash, the reconciler restores the
  * limit.
  */
 export async function withRoom<T>(context: DiskContext, uuid: string, work: () => Promise<T>): Promise<T> {
@@ -103,8 +103,8 @@ export async function noteRestored(context: DiskContext, uuid: string, size: Bac
 /**
  * Lowers the disk limit when the kernel has freed the discarded volume. If this takes long, the reconciler lowers the
  * limit later. If the limit were lowered at once, a running guest would find its disk full.
- * @param change new `extraBytes` of the guest. If it is lower, the difference is added to `fetchedBytes`, so that the
- * disk limit stays the same until the volume is freed.
+ * @param change new `extraBytes` of the guest. If they are lower, the difference is added to `fetchedBytes`, so that
+ * the disk limit stays the same until the volume is freed.
  */
 export async function endRoom(
   context: DiskContext,

@@ -9,7 +9,7 @@ interface DeleteInput {
 }
 
 /**
- * Deletes a snapshot. As soon as the order is submitted, the snapshot is hidden and cannot be restored any more, except
+ * Deletes a snapshot. As soon as the order is submitted, the snapshot is hidden. From then on, it can be restored only
  * by a restore that was submitted earlier.
  */
 export function snapshotDeleteKind(context: DiskContext): OperationKind<'snapshotDelete', DeleteInput> {

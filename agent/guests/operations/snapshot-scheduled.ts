@@ -118,7 +118,7 @@ async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
 
 /**
  * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Waits until the kernel has
- * freed its space. Without this wait, a repeated call could delete a second snapshot for nothing.
+ * freed its space, because a repeated call could otherwise delete a second snapshot needlessly.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(
@@ -144,7 +144,7 @@ function isLastOfGuest(record: GuestRecord, others: readonly SnapshotRecord[]): 
   return others.length === 1 && planSpaceLimit(record) < record.spec.limits.diskGb * gib
 }
 
-/** Deletes old snapshots. If one cannot be deleted, this is not an error, and the next run deletes it. */
+/** Deletes old snapshots. A failed deletion is not an error, because the next run deletes the snapshot. */
 function dropStep(context: DiskContext): Step<ScheduledInput> {
   const { store } = context
   return {
@@ -170,5 +170,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // the guest's next snapshot removes what this one left
+  else forgetSnapshot(store, uuid, id) // the guest's next snapshot removes the remains
 }

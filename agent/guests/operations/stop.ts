@@ -9,7 +9,7 @@ import { mark, settled } from './outcomes.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 interface PowerOffInput extends StopInput {
-  /** True if the agent itself stops the guest because it is blocked. */
+  /** True if the agent itself stops the guest because it is suspended. */
   system?: boolean
 }
 
@@ -38,14 +38,14 @@ export function stopKind(context: Pick<GuestContext, 'store' | 'machines'>): Ope
   }
 }
 
-/** After a stop by a user, the guest does not start when its suspension ends. Joins the caller's transaction. */
+/** After a user has stopped the guest, it does not start when its suspension ends. Joins the caller's transaction. */
 function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): void {
   if (suspension?.resumes) store.update(uuid, { suspension: { ...suspension, resumes: false } })
 }
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** False if the agent itself ordered the stop of a blocked guest, and the guest is allowed to run again by now. */
+/** False if the agent itself ordered the stop of a suspended guest, and the suspension has ended since then. */
 function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

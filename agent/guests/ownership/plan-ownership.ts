@@ -18,7 +18,7 @@ export interface Ownership {
   readonly role: OwnershipRole
   /** The newest generation that the host knows. Each change of the owner and each canceled move gets a new number. */
   readonly generation: number
-  /** Id of the move while the role is `leaving`, `handed_over` or `arriving`; otherwise empty. */
+  /** Id of the move in the roles `leaving`, `handed_over` and `arriving`. Empty in other roles. */
   readonly moveId: string
 }
 
@@ -29,7 +29,7 @@ export type OwnershipEvent =
   | { readonly kind: 'stay' }
   /** The guest is stopped, and the target has confirmed that it has the whole disk. */
   | { readonly kind: 'hand_over' }
-  /** This host, the target of a move, reserves what the guest needs. */
+  /** This host is the target of a move, and reserves what the guest needs. */
   | { readonly kind: 'expect'; readonly moveId: string; readonly generation: number }
   /** The gateway announces the owner that its store contains. */
   | { readonly kind: 'appoint'; readonly generation: number; readonly isOwner: boolean }

@@ -9,7 +9,7 @@ type PolicyFacts = Pick<GuestRecord, 'policy' | 'traffic' | 'suspension'>
 
 export type Block = 'suspended' | 'expired' | 'traffic' | 'security'
 
-/** Returns all reasons that block the guest. Each is lifted separately. */
+/** Returns all reasons why the guest is suspended. Each reason ends separately. */
 export function blocksOf({ policy, traffic, suspension }: PolicyFacts): Block[] {
   const blocks: Readonly<Record<Block, boolean>> = {
     suspended: Boolean(suspension),
@@ -20,7 +20,7 @@ export function blocksOf({ policy, traffic, suspension }: PolicyFacts): Block[] 
   return (Object.keys(blocks) as Block[]).filter((block) => blocks[block])
 }
 
-/** Returns the reasons why the guest is blocked, as text for users; empty if it is not blocked. */
+/** Returns the reasons why the guest is suspended, as text for users. Empty: the guest is not suspended. */
 export function policyReasonOf(judged: PolicyFacts): string {
   const texts: Readonly<Record<Block, string>> = {
     suspended: 'suspended',
@@ -45,14 +45,14 @@ export function isThrottled({ policy, traffic }: PolicyFacts): boolean {
 }
 
 /**
- * Refuses actions that nobody, not even an administrator, may do with a suspended guest.
+ * Refuses actions that nobody, not even an administrator, may do with a guest that an administrator has suspended.
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>): void {
   if (suspension) throw new BerthError('forbidden', 'policy_blocked', 'the container is suspended: unsuspend it first')
 }
 
-/** Refuses a blocked guest. @throws {BerthError} `policy_blocked` */
+/** Refuses a guest that is suspended for any reason. @throws {BerthError} `policy_blocked` */
 export function checkAllowed(judged: PolicyFacts): void {
   refuseSuspended(judged)
   const reason = policyReasonOf(judged)
@@ -61,7 +61,7 @@ export function checkAllowed(judged: PolicyFacts): void {
 
 /**
  * Refuses a start by the agent itself, for example after a reboot of the host, if the guest may not run. A guest that
- * is suspended in mode `network` may run.
+ * an administrator has suspended in mode `network` may run.
  * @throws {BerthError} `policy_blocked`
  */
 export function checkAllowedToRun(judged: PolicyFacts): void {
@@ -69,7 +69,7 @@ export function checkAllowedToRun(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a blocked guest. With `mayLift`, lifts a block that is only for abuse. Joins the caller's transaction.
+ * Refuses a suspended guest. With `mayLift`, ends a suspension that is only for abuse. Joins the caller's transaction.
  * @throws {BerthError} `policy_blocked`
  */
 export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boolean): void {
@@ -79,12 +79,12 @@ export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boo
   liftAbuse(store, record)
 }
 
-/** Lifts a block for abuse. Other blocks of the guest stay. Joins the caller's transaction. */
+/** Ends a suspension for abuse. Other reasons stay in force. Joins the caller's transaction. */
 export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy } }: GuestRecord): void {
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** Returns the guest's network rates, and lower ones while it is throttled. `cut` is true if the guest is blocked. */
+/** Returns the guest's network rates, which are lower while it is throttled. `cut`: true if the guest is suspended. */
 export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0

@@ -6,7 +6,7 @@ import type { GuestRecord, GuestSuspension } from '../record/record.js'
 import { parseTime } from '../parse-settings.js'
 import type { GuestUpdate } from '../record/rows.js'
 
-/* This file contains the rules of suspensions, without I/O (docs/design/suspension.md). */
+/* This file contains the rules for suspensions by administrators, without I/O (docs/design/suspension.md). */
 
 export interface SuspensionOrder {
   readonly reason: string
@@ -33,8 +33,8 @@ export function parseSuspension(
 }
 
 /**
- * Plans a suspension, or the change of a suspension. A guest that was stopped by its suspension runs again if the new
- * mode is `network`.
+ * Plans a suspension, or the change of a suspension. If the suspension has stopped the guest and the new mode is
+ * `network`, the guest runs again.
  */
 export function planSuspend(
   record: Suspendable,
@@ -47,13 +47,13 @@ export function planSuspend(
   return { suspension, ...planResume({ ...record, suspension }, ran && old?.mode === 'stop') }
 }
 
-/** Ends a suspension. A guest that ran before the suspension runs again, unless another reason blocks the guest. */
+/** Ends a suspension. A guest that ran before it runs again, unless the guest is suspended for another reason. */
 export function planUnsuspend(record: Suspendable): GuestUpdate {
   const suspension = null
   return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }
 }
 
-/** Plans that a guest runs again if it ran before its suspension and nothing blocks it. The reconciler starts it. */
+/** Plans that a guest which ran before its suspension runs again, if it may run. The reconciler starts it. */
 function planResume(record: Suspendable, ran: boolean): GuestUpdate {
   return ran && isAllowedToRun(record) ? { wanted: 'running' } : {}
 }

@@ -34,7 +34,7 @@ export function planPlace(vcpuMilli: number, online: readonly number[], loads: L
 
 /**
  * Plans the move of one guest from the most loaded processor to the least loaded one. Chooses the guest whose move
- * brings these two loads closest together.
+ * makes these two loads most equal.
  * @returns undefined if no move helps
  */
 export function planMove(

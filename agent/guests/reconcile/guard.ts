@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 
-/** Runs a comparison of host and database, and logs its failure. The next comparison tries again. */
+/** Runs a comparison of host and journal, and logs its failure. The next comparison tries again. */
 export async function guardComparison(log: Logger, what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work()

@@ -3,7 +3,7 @@ import { deviceName } from '../../network/addresses/private-ipv4.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 
-/** Time in ms after which a missing interface counts as lost. A reboot of the guest takes less. */
+/** Time in ms after which a missing interface counts as lost. A reboot of the guest takes less time. */
 const settledMs = 1500
 
 /** Restores interfaces on the host that were deleted while their guest runs. */

@@ -17,7 +17,7 @@ export class NetworkComparison {
   #timer: NodeJS.Timeout | undefined
   #repairs = 0
 
-  /** Network settings of all guests, cached until the list of guests changes. */
+  /** Network settings of all guests, cached until a guest changes. */
   #planned: { readonly records: readonly GuestRecord[]; readonly networks: readonly WantedNetwork[] } = {
     records: [],
     networks: [],

@@ -9,8 +9,8 @@ export interface Comparison {
   /** Cause of the guest's end, if it was reported. */
   readonly ended: StopCause | undefined
   /**
-   * True if the guest must not be started now: the driver may still report the cause of its end, or it was started too
-   * often recently.
+   * True if the guest must not be started now, because the driver may still report the cause of its end, or because it
+   * was started too often recently.
    */
   readonly held: boolean
   /** True if the guest may not run, for example because its quota is used up or it has expired. */
@@ -23,8 +23,8 @@ export type GuestRepair =
   | { kind: 'start'; uuid: string }
 
 /**
- * Plans repairs where the host differs from the journal. A running guest is never stopped, since the journal
- * may be wrong. It is recorded as running instead.
+ * Plans repairs where the host differs from the journal. Never stops a running guest, because the journal may be wrong.
+ * Records such a guest as running instead.
  */
 export function planReconcile(comparisons: readonly Comparison[]): GuestRepair[] {
   return comparisons.flatMap((comparison) => planGuest(comparison) ?? [])

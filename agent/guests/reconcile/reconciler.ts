@@ -18,7 +18,7 @@ import { settleSpace } from '../snapshots/snapshot-space.js'
 import { noteEvent } from '../steps.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
 
-/** Delay in ms before a comparison. Changes come in groups, and one comparison serves them all. */
+/** Delay in ms before a comparison. Changes occur in groups, and one comparison serves a whole group. */
 const lookDelayMs = 100
 
 export interface ReconcilerParts {
@@ -113,8 +113,8 @@ export class Reconciler {
   }
 
   /**
-   * Runs a comparison that begins after this call, even if another one is still running. Failures are logged, and the
-   * next pass tries again.
+   * Runs a comparison that begins after this call, even if another comparison is still running. Failures are logged,
+   * and the next pass tries again.
    */
   pass(): Promise<void> {
     return this.#passes.run()

@@ -1,4 +1,4 @@
-/** Time in ms to wait for a driver's report why a guest ended, before the guest is restarted. */
+/** Time in ms to wait for the driver's report why a guest ended, before the guest is restarted. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000
@@ -28,8 +28,8 @@ export class RestartPolicy {
   }
 
   /**
-   * Returns the time in ms to wait before an ended guest is started (0: no wait). The time doubles with each start in
-   * the last ten minutes. While the cause of the end is unknown, it lasts at least until the driver should report it.
+   * Returns the time in ms to wait before an ended guest is started. 0: no wait. The time doubles with each start in
+   * the last ten minutes. While the cause of the end is not known, it lasts at least until the driver should report it.
    */
   holdMs(uuid: string, causeKnown: boolean): number {
     const since = this.#missingSince.get(uuid) ?? this.now()

@@ -13,7 +13,7 @@ interface Look {
 /**
  * Repairs limits and IPv6 addresses of running guests. They are wrong if an agent was killed before it had applied a
  * setting, or if the host refused to roll a setting back. A guest is checked after each start and each change of its
- * record. Otherwise nothing is read from the host.
+ * record. At other times, nothing is read from the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
@@ -97,7 +97,7 @@ async function resize(driver: Driver, machine: Machine): Promise<boolean> {
   return resized.changed
 }
 
-/** Describes a run of the guest: with its record's revision for the limits, and with its IPv6 addresses. */
+/** Describes a run of the guest: with its record's revision (for the limits), and with its IPv6 addresses. */
 function lookOf({ pid, startTime }: ObservedGuest, { revision, ipv6Addresses }: GuestRecord): Look {
   const run = `${pid} ${startTime}`
   return { limits: `${run} ${revision}`, addresses: `${run} ${ipv6Addresses.join(' ')}` }

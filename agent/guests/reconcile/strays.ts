@@ -7,8 +7,8 @@ type Context = Pick<GuestContext, 'store' | 'volumes' | 'log'> & {
 }
 
 /**
- * Finds guests on the host that the journal does not contain. They are only reported, since the journal may be
- * outdated. Guests that the journal records as deleted are removed: a power loss may have brought their files back.
+ * Finds guests on the host that the journal does not contain. They are only reported: the journal may be outdated.
+ * Guests that the journal records as deleted are removed: a power loss may have brought their files back.
  */
 export async function findStrays(context: Context): Promise<string[]> {
   const strays: string[] = []
@@ -24,7 +24,7 @@ async function listTraces({ drivers, volumes }: Context): Promise<Set<string>> {
   return new Set((await Promise.all([volumes.list(), ...lists])).flat())
 }
 
-/** Removes a guest if it is recorded as deleted and does not run. @returns whether it was removed */
+/** Removes a guest if it is recorded as deleted and does not run. @returns true if it was removed */
 async function removeForgotten({ store, drivers, volumes, log }: Context, uuid: string): Promise<boolean> {
   if (!store.changes.wasRemoved('guest', uuid)) return false
   try {

@@ -39,7 +39,7 @@ export class GuestStore {
   readonly #insertMapping: Statement<[PortMapping & { uuid: string; position: number }]>
   readonly #deleteMapping: Statement<[string, number]>
   readonly #heads: Statement<[number], Pick<StoredGuestRow, 'uuid' | 'revision'>>
-  /** Records as they were last committed. They are frozen, since all readers share them. */
+  /** Records as they were last committed. They are frozen, because all readers share them. */
   readonly #records = new Map<string, GuestRecord>()
   /** The list of all guests at a revision of the journal. */
   #listed: { readonly revision: number; readonly records: readonly GuestRecord[] } | undefined
@@ -58,7 +58,7 @@ export class GuestStore {
     })
   }
 
-  /** Returns the same frozen record until the guest changes. */
+  /** Returns the guest's record: the same frozen object until the guest changes. */
   find(uuid: string): GuestRecord | undefined {
     const revision = this.#revision.get(uuid)
     return revision === undefined ? undefined : this.#recordAt(uuid, revision)
@@ -72,8 +72,8 @@ export class GuestStore {
   }
 
   /**
-   * Returns the current record of the guest. The record is cached until the guest changes, since reading a guest with a
-   * thousand mappings takes milliseconds. Must not be called in a transaction that has changed the guest.
+   * Returns the current record of the guest. The record is cached until the guest changes, because reading a guest with
+   * a thousand mappings takes milliseconds. Must not be called in a transaction that has changed the guest.
    * @throws {BerthError} `not_found`
    */
   renew(record: GuestRecord): GuestRecord {
@@ -104,7 +104,7 @@ export class GuestStore {
     })
   }
 
-  /** Writes the fields that differ. If no field differs, the revision stays the same. */
+  /** Writes the fields that differ. If no field differs, the revision does not change. */
   update(uuid: string, update: GuestUpdate): void {
     this.changes.transaction(() => {
       const row = this.#byUuid.get(uuid)
@@ -183,7 +183,7 @@ export class GuestStore {
     return this.changes.db.prepare('SELECT 1 FROM guests WHERE login IS NOT NULL LIMIT 1').get() !== undefined
   }
 
-  /** Returns the lowest index below `slots` of a free range of user ids, or undefined if all ranges are taken. */
+  /** Returns the lowest index below `slots` of a free range of user ids. Undefined: all ranges are taken. */
   freeUserIdSlot(slots: number): number | undefined {
     const row = this.changes.db
       .prepare<[], { slot: number }>(

@@ -75,11 +75,11 @@ export interface GuestPolicy {
   expired: boolean
   /** True if the quota of the current period is used up. */
   overQuota: boolean
-  /** Kind of abuse that the guest was stopped for; undefined if it was not stopped for abuse. */
+  /** Kind of abuse for which the guest was stopped. Undefined: it was not stopped for abuse. */
   abuse?: string
   /** Expiry time at which the running guest was stopped. It is started again if the clock turns out to be wrong. */
   stoppedForExpiryMs?: number
-  /** Expiry time that the guest exceeded. Undefined if it did not expire, or an older version recorded the expiry. */
+  /** Expiry time that the guest exceeded. Undefined: it has not expired, or an older version recorded the expiry. */
   expiredForMs?: number
 }
 
@@ -93,7 +93,7 @@ export interface GuestSuspension {
   sinceMs: number
   /** End of the suspension; 0 means that it lasts until it is lifted. */
   untilMs: number
-  /** True if the suspension stopped the running guest, so that it runs again afterwards. */
+  /** True if the suspension stopped the guest. The guest then runs again after the suspension. */
   resumes: boolean
 }
 
@@ -114,7 +114,7 @@ export interface BootChoice {
 }
 
 export interface GuestBoot extends BootChoice {
-  /** Boot source that an unfinished operation is replacing, and that is restored if the operation fails. */
+  /** Boot source before an unfinished change. It is restored if the change fails. */
   before?: BootChoice
 }
 
@@ -165,15 +165,15 @@ export interface GuestDocument {
    * that the backed-up volume shared with an image or among its files.
    */
   extraBytes: number
-  /** Value that `extraBytes` gets when the volume that an unfinished restore prepares becomes the guest's disk. */
+  /** Value that `extraBytes` gets when the volume of an unfinished restore becomes the guest's disk. */
   nextExtraBytes: number
-  /** Changes that the running guest gets at its next start; empty for a stopped guest. */
+  /** Changes that the running guest gets at its next start. Empty for a stopped guest. */
   atNextStart: readonly PendingChange[]
 }
 
 export type PendingChange = 'limits' | 'password' | 'addresses' | 'devices'
 
-/** Values of fields that the stored document of a guest lacks, because an older version wrote it. */
+/** Values of fields that an older version did not write to the stored document of a guest. */
 export const documentDefaults: Readonly<GuestDocument> = {
   hasPassword: false,
   firewall: openFirewall,
@@ -215,7 +215,7 @@ export interface GuestRecord extends GuestDocument {
   /** Encrypted `Login`; null if the guest has no login. */
   login: string | null
   portMappings: PortMapping[]
-  /** Public addresses, each mapped one-to-one to the guest. The guest's own traffic leaves from the first. */
+  /** Public addresses, each mapped one-to-one to the guest. Connections that it opens leave from the first address. */
   publicIpv4s: string[]
   /** IPv6 addresses in canonical form (RFC 5952). */
   ipv6Addresses: string[]

@@ -130,7 +130,7 @@ type MappingValues = [
   description: string,
 ]
 
-/** Parses mappings. They are frozen, since all readers share them. */
+/** Parses mappings. They are frozen, because all readers share them. */
 function parseMappings(text: string): PortMapping[] {
   const rows = JSON.parse(text) as MappingValues[]
   return rows.map(([protocol, hostIp, hostPort, hostPortEnd, containerPort, containerPortEnd, description]) =>

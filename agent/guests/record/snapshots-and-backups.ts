@@ -5,10 +5,10 @@ export interface SnapshotRecord {
   createdAtMs: number
   createdBy: string
   scheduled: boolean
-  /** Bytes that counted towards the guest's disk limit when the snapshot was taken; 0 if they are not known. */
+  /** Bytes that counted towards the guest's disk limit when the snapshot was taken. 0: not known. */
   sizeBytes: number
   description: string
-  /** Only `ready` snapshots are shown. Operations that may still fail are taking or deleting the other snapshots. */
+  /** Only `ready` snapshots are shown. The others belong to operations that may still fail. */
   state: 'taking' | 'ready' | 'deleting'
 }
 
@@ -18,7 +18,7 @@ export interface SnapshotSpace {
   limitBytes: number
   /** Upper bound of the bytes that all snapshots together retain. */
   retainedBytes: number
-  /** Bytes by which the disk limit is raised: for `retainedBytes`, hidden snapshots and space that is being freed. */
+  /** Bytes by which the disk limit is raised: for `retainedBytes`, hidden snapshots, and space that is being freed. */
   allowanceBytes: number
   /** False if the guest was created by a version that did not measure the space. */
   isMeasured: boolean
@@ -41,8 +41,8 @@ export interface SnapshotSchedule {
   /** Number of scheduled snapshots that are retained; 0 means as many as the guest may have. */
   retention: number
   /**
-   * A day with a run at `time`, `YYYY-MM-DD` in the host's time zone. All other runs are whole intervals away from this
-   * run. Empty if the schedule is off.
+   * A day with a run at `time`, `YYYY-MM-DD` in the host's time zone. The time between this run and any other run is a
+   * multiple of the interval. Empty: the schedule is off.
    */
   firstDay: string
   createdBy: string
@@ -68,7 +68,7 @@ export interface BackupSchedule extends SnapshotSchedule {
   targetId: string
   /** Time at which the stored target last changed. The gateway uses it to detect that the stored target is outdated. */
   targetChangedAtMs: number
-  /** Encrypted target; empty if it was never set. */
+  /** Encrypted target. Empty: the target was never set. */
   target: string
 }
 
@@ -96,6 +96,6 @@ export interface BackupRecord {
   /** Time of the last verification; 0 if the backup was never verified. */
   verifiedAtMs: number
   description: string
-  /** State of the backup, with the same values as for a snapshot. */
+  /** State of the backup. The values have the same meaning as for a snapshot. */
   state: 'taking' | 'ready' | 'deleting'
 }

@@ -14,7 +14,7 @@ export interface HostCapacity extends ProcessorsAndMemory {
 
 type RequestedLimits = Pick<GuestLimits, 'vcpuMilli' | 'ramMb'>
 
-/** Checks that a single guest is not larger than the host. @throws {BerthError} `resource_exhausted` */
+/** Checks that a guest does not exceed the host's resources. @throws {BerthError} `resource_exhausted` */
 export function checkCapacity(
   { vcpuMilli, ramMb }: RequestedLimits,
   { cpuCores, ramTotalMb }: ProcessorsAndMemory,
@@ -30,7 +30,7 @@ export function checkCapacity(
 }
 
 /**
- * Checks only the limits that change: the host may have become too small for the others.
+ * Checks only the limits that change, because the host may have become too small for the others.
  * @throws {BerthError} `resource_exhausted`
  */
 export function checkCapacityChange(

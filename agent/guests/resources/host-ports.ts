@@ -27,8 +27,8 @@ export interface HostPortsParts {
 
 export class HostPorts {
   /**
-   * Ports that a change in progress has taken from a guest in the journal. They stay reserved until the change
-   * is applied on the host: it may be rolled back, and packets to these ports may still reach the old guest.
+   * Ports that a change in progress has taken from a guest in the journal. They stay reserved until the change is
+   * applied on the host: it may be rolled back, and packets to these ports may still reach the old guest.
    */
   readonly #held = new Set<PortSpan>()
 
@@ -65,7 +65,7 @@ export class HostPorts {
   }
 
   /**
-   * Checks that the address belongs to the host and is not reserved for a guest. Empty means all addresses.
+   * Checks that the host has the address and that no guest has reserved it. An empty address stands for all addresses.
    * @throws {BerthError} `invalid_field`, `address_in_use`
    */
   checkHostIp(hostIp: string): void {
@@ -109,7 +109,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
-/** Chooses host ports. Requested ports are taken first, so that no other mapping gets them. */
+/** Chooses host ports. Requested ports are reserved first, so that no other mapping gets them. */
 function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): PortMapping[] {
   for (const mapping of wanted) if (mapping.hostPort !== 0) choice.take(spanOf(mapping))
   const settled = wanted.map((mapping) => keepNumbers(choice, mapping))
@@ -122,7 +122,7 @@ function chooseMappings(choice: PortChoice, wanted: readonly CheckedMapping[]): 
 
 /**
  * Maps a range to host ports with the guest's own numbers, if possible. The kernel then stores one nft element for the
- * range instead of one per port.
+ * range instead of one for each port.
  */
 function keepNumbers(choice: PortChoice, wanted: CheckedMapping): CheckedMapping {
   const { hostPort, containerPort, containerPortEnd, length } = wanted

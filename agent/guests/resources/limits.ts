@@ -17,7 +17,7 @@ export function checkLimits(limits: Readonly<GuestLimits>): GuestLimits {
   }
 }
 
-/** Omits an unlimited rate (0). Guests that were created before this limit existed lack the field, too. */
+/** Omits an unlimited rate (0). Guests that were created before this limit existed also lack the field. */
 function boundedBy(name: 'ioReadIops' | 'ioWriteIops', value: number): Partial<GuestLimits> {
   return value > 0 ? { [name]: value } : {}
 }

@@ -6,7 +6,7 @@ export interface RetainedCopy {
 }
 
 export interface Rotation {
-  /** True if there is room for one more copy after the copies in `dropped` are deleted. */
+  /** True if there is room for one more copy after the copies in `dropped` have been deleted. */
   readonly hasRoom: boolean
   /** Ids of the copies to delete, oldest first. */
   readonly dropped: readonly string[]
@@ -22,9 +22,9 @@ export interface RotationState {
 }
 
 /**
- * Chooses scheduled copies to delete before the schedule creates one more. These are the oldest ones, as many as exceed
- * the guest's quota or the schedule's retention. Manual copies are never deleted. If they fill the quota by themselves,
- * nothing is deleted.
+ * Chooses scheduled copies to delete before the schedule creates another copy. These are the oldest ones, as many as
+ * exceed the guest's quota or the schedule's retention. Manual copies are never deleted. If manual copies fill the
+ * quota, nothing is deleted.
  */
 export function planRotation({ kept, limit, retention }: RotationState): Rotation {
   const staying = kept.filter(({ state }) => state !== 'deleting')

@@ -12,7 +12,7 @@ export interface ScheduleChange {
   readonly createdBy: string
 }
 
-/** Delay in ms after which a run counts as missed: the host or its agent was off, or its clock was wrong. */
+/** Delay in ms after which a run counts as missed, because the host or its agent was off, or its clock was wrong. */
 export const missedAfterMs = 15 * 60_000
 /** Maximum delay in ms of a run that makes up for a missed run. Delays differ between guests, to spread the runs. */
 export const catchUpWithinMs = 30 * 60_000
@@ -20,8 +20,8 @@ export const catchUpWithinMs = 30 * 60_000
 const clockChangeMs = 24 * hourMs
 
 /**
- * Plans a change of the schedule. The next runs stay the same if interval and time of day do, so that setting the same
- * schedule every day does not postpone them.
+ * Plans a change of the schedule. If interval and time of day do not change, the next runs do not change either. A
+ * client may therefore set the same schedule every day.
  * @throws {BerthError} `missing_field` if the schedule is enabled without an interval
  */
 export function planSchedule<Schedule extends SnapshotSchedule>(
@@ -50,9 +50,9 @@ export type Look = { readonly kind: 'wait' } | { readonly kind: 'move' | 'run'; 
 
 export interface LookAt {
   readonly nowMs: number
-  /** Returns the delay in ms, below `catchUpWithinMs`, of a run that makes up for a missed one. */
+  /** Returns the delay in ms, below `catchUpWithinMs`, of a run that makes up for a missed run. */
   readonly offsetMs: () => number
-  /** True if runs are skipped now, for example because the guest is blocked. Skipped runs are not made up for. */
+  /** True if runs are skipped now, for example because the guest is suspended. Skipped runs are not made up for. */
   readonly isHeld: boolean
   /** True for the first check after the agent's start. The time zone may have changed while no agent ran. */
   readonly isFirst: boolean

@@ -22,7 +22,7 @@ export function nextSlotMs(grid: Grid, afterMs: number, time: TimeFormat): numbe
   return Math.min(...instants.filter((ms) => ms > afterMs))
 }
 
-/** Returns the day of the first run of a schedule that is set now: today, or tomorrow if this time has passed today. */
+/** Returns the day of the first run of a schedule that is set now: today, or tomorrow if its time of day has passed. */
 export function firstDayOf(timeOfDay: string, nowMs: number, time: TimeFormat): string {
   const firstDay = time.format(nowMs).slice(0, 10)
   const first = nextSlotMs({ intervalHours: 24, time: timeOfDay, firstDay }, nowMs, time)

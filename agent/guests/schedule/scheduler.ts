@@ -19,7 +19,7 @@ export interface ScheduledKind {
   readonly scheduleOf: (record: GuestRecord) => Readonly<SnapshotSchedule>
   /** Stores the time of the next run in the caller's transaction. */
   readonly move: (record: GuestRecord, nextRunMs: number) => void
-  /** Subjects that the run needs, such as the guest. The run waits while one of them has an unfinished operation. */
+  /** Subjects that the run needs, such as the guest. The run waits until none of them has an unfinished operation. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
   /** Creates the order of a run. @param run `nextRunMs`: time of the following run, which is stored with the order */
   readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission
@@ -57,7 +57,7 @@ export class ScheduledRuns {
     clearInterval(this.#timer)
   }
 
-  /** Submits scheduled runs that are due. A failure is logged, and the next check tries again. */
+  /** Submits scheduled runs that are due. Failures are logged, and the next check tries again. */
   look(): void {
     try {
       this.#due = this.#findDue()
@@ -133,12 +133,12 @@ export class ScheduledRuns {
   }
 }
 
-/** True if runs are skipped. Snapshots of a blocked (stopped) guest would be alike and replace earlier ones. */
+/** True if runs are skipped. Snapshots of a suspended (stopped) guest would be alike and replace earlier ones. */
 function isHeld(record: GuestRecord): boolean {
   return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
 }
 
-/** Returns a guest's constant delay in ms for the run that makes up for missed runs. It differs between guests. */
+/** Returns a guest's constant delay in ms for runs that make up for missed runs. It differs between guests. */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }

@@ -14,8 +14,8 @@ import { checkRuns } from './snapshot-schedule.js'
 type Context = ChangeContext & Pick<BackupContext, 'config' | 'targets'>
 
 /**
- * Sets the guest's backup schedule and its target. The change itself deletes no backups. A request that names only the
- * target of the schedule replaces the stored data of the target, for example its password.
+ * Sets the guest's backup schedule and its target. The change itself deletes no backups. A request that contains only
+ * the target of the schedule replaces the stored data of the target, for example its password.
  * @throws {BerthError} `invalid_field`, `missing_field`, and those of `changeGuest`
  */
 export function setBackupSchedule(

@@ -9,7 +9,7 @@ export interface Target {
   readonly uuid: string
   /** The change is refused if the guest's revision differs; 0 means any revision. */
   readonly ifRevision: number
-  /** Id of the change. Calls with the same id take effect only once. If undefined or empty, each call takes effect. */
+  /** Id of the change. Calls with the same id take effect only once. Undefined or empty: each call takes effect. */
   readonly operationId?: string
   /** Maximum number of ports in all the guest's mappings after a mapping is added; undefined means the host's limit. */
   readonly portLimit?: number | undefined
@@ -31,9 +31,9 @@ export interface SettingChange {
 }
 
 /**
- * Changes a setting: stores it in the journal and applies it on the host. If the host refuses, the stored change
- * is rolled back and the old state is in force again. After a crash in between, the journal has the new state, and the
- * reconciler applies it.
+ * Changes a setting: stores it in the journal and applies it on the host. If the host refuses, the stored change is
+ * rolled back, and the old state is in force again. If the agent crashes before the change is applied, the journal has
+ * the new state, and the reconciler applies it.
  * @returns the guest in its present state
  * @throws {BerthError} `not_found`, `precondition_failed`, `invalid_state`, and the errors of `change`
  */
@@ -49,7 +49,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Sett
   })
 }
 
-/** Handles a repeated request: the agent may have ended before it had applied the change to the host. */
+/** Handles a repeated request. Applies the change again, because the agent may have ended before it had applied it. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
@@ -103,8 +103,8 @@ interface Undo {
 }
 
 /**
- * Rolls a failed setting back. Errors of the rollback are only logged: the reconciler repairs what is left.
- * @returns whether the state before the change is in force
+ * Rolls a failed setting back. Errors of the rollback are only logged, because the reconciler repairs the remains.
+ * @returns true if the state before the change is in force
  */
 async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, apply }: Undo): Promise<boolean> {
   try {

@@ -1,8 +1,8 @@
 import type { Database } from '../../state/database.js'
 
 /*
- * Ids of applied changes of settings. Each id is stored in the same transaction as its change. A client that got no
- * answer may therefore repeat its request without adding something twice.
+ * Ids of applied changes of settings. Each id is stored in the same transaction as its change. If a client got no
+ * answer, it may therefore repeat its request without adding something twice.
  */
 
 /** True if the change with this id was applied. @param operationId empty if the change has no id */

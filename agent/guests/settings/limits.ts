@@ -55,8 +55,9 @@ function merge(old: GuestLimits, wanted: LimitsChange): GuestLimits {
 }
 
 /**
- * Checks the new disk size. A disk never shrinks: its content might not fit, and its partition table would not match.
- * @returns whether the disk grows
+ * Checks the new disk size. A disk never shrinks, because its content might not fit, and its partition table would not
+ * match.
+ * @returns true if the disk grows
  * @throws {BerthError} `disk_shrink`, `resource_exhausted`
  */
 function checkDisk(old: GuestLimits, { diskGb }: GuestLimits, pool: PoolCapacity | undefined): boolean {

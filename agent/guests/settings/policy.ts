@@ -28,8 +28,8 @@ export class PolicySettings {
   }
 
   /**
-   * Restarts the count of traffic at 0. If the counters cannot be read now, this is only logged, because a blocked
-   * guest must be unblocked in any case. The new count then includes the traffic since the last reading.
+   * Restarts the count of traffic at 0. If the counters cannot be read now, this is only logged, because the suspension
+   * for a used-up quota must end in any case. The new count then includes the traffic since the last reading.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {
@@ -41,8 +41,8 @@ export class PolicySettings {
   }
 
   /**
-   * Sets the expiry time. A time in the past blocks the guest immediately.
-   * @param expiresAtMs ms since 1970; 0 means never
+   * Sets the expiry time. A time in the past suspends the guest immediately.
+   * @param expiresAtMs ms since 1970; 0: never
    * @throws {BerthError} `invalid_field`, and those of `changeGuest`
    */
   setExpiry(target: Target, expiresAtMs: number): Promise<GuestRecord> {
@@ -67,7 +67,7 @@ export class PolicySettings {
     })
   }
 
-  /** Ends the guest's suspension, if it has one. Other reasons that block the guest stay. */
+  /** Ends the guest's suspension by an administrator. Other reasons for which it is suspended stay. */
   unsuspend(target: Target): Promise<GuestRecord> {
     return this.#change(target, { write: (record) => this.#write(record, planUnsuspend(record)) })
   }
@@ -77,7 +77,7 @@ export class PolicySettings {
     return () => this.context.store.update(uuid, { suspension, wanted })
   }
 
-  /** Changes the guest, then calls `judge`. Both lock the guest's mutex, so `judge` begins after the change. */
+  /** Changes the guest, and then calls `judge`. Both lock the guest's mutex, so `judge` begins after the change. */
   async #change(target: Target, change: SettingChange): Promise<GuestRecord> {
     await changeGuest(this.context, target, change)
     await this.keeper.judge(target.uuid)

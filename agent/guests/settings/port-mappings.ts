@@ -30,7 +30,7 @@ interface Place {
   readonly listening: ReadonlySet<string>
 }
 
-/** Reserves a removed mapping's ports until its nft rules are gone. @returns a function that restores the mapping */
+/** Reserves a removed mapping's ports until its nft rules are removed. @returns a function that restores the mapping */
 type Freeing = (position: number, old: PortMapping) => () => void
 
 export class PortMappings {
@@ -68,13 +68,13 @@ export class PortMappings {
     const prepare = async ({ portMappings }: GuestRecord): Promise<void> => {
       const old = portMappings[index]
       const checked = old && checkPortMapping(changePortMapping(old, wanted))
-      // Programs that listen on the host ports only matter if the mapping gets other host ports.
+      // Programs that listen on the host ports only matter if the mapping gets other host ports than before.
       if (checked && !isAtSameHostPorts(old, checked)) listening = await readListeningPorts([checked.protocol])
     }
     const write = (record: GuestRecord, freeing: Freeing): (() => void) => {
       const position = store.getPosition(record.uuid, index)
       const old = record.portMappings[index]!
-      store.removeMapping(record.uuid, position) // removed first: the new mapping may use the same ports
+      store.removeMapping(record.uuid, position) // the old mapping is removed first, because the new mapping may use the same ports
       this.#put({ record, replaced: old, position, listening }, checkPortMapping(changePortMapping(old, wanted)))
       return freeing(position, old)
     }
@@ -137,7 +137,7 @@ export class PortMappings {
   #putBack(uuid: string, position: number, mapping: PortMapping): void {
     const { store } = this.context
     store.removeMapping(uuid, position)
-    store.putMapping(uuid, position, mapping) // the ports are free: nobody else could reserve them meanwhile
+    store.putMapping(uuid, position, mapping) // the ports are free, because nobody else could reserve them
   }
 }
 

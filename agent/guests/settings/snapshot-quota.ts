@@ -19,7 +19,7 @@ interface Parts {
 
 /**
  * Sets how many snapshots the guest may have, and how much space they may retain together. Existing snapshots beyond
- * the limits stay, and no new one is taken until there is room.
+ * the limits stay. No new snapshot is taken until there is room.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`, and those of `changeGuest`
  */
 export async function setSnapshotQuota(

@@ -62,7 +62,7 @@ export interface SpaceMeasurement {
   readonly snapshotsCount: boolean
 }
 
-/** Computes the bytes that the guest's snapshots retain at most, once the space of deleted snapshots has been freed. */
+/** Computes the maximum bytes that the guest's snapshots retain after the space of deleted snapshots has been freed. */
 export function planSettled(
   record: GuestRecord,
   { present, usageBytes, snapshotsCount }: SpaceMeasurement,

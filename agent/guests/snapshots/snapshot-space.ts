@@ -14,8 +14,8 @@ import type { GuestStore } from '../record/guest-store.js'
  */
 
 /**
- * Maximum time in ms that an operation waits until the space of deleted snapshots is free. After that, the reconciler
- * lowers the disk limit.
+ * Maximum time in ms that an operation waits until the space of deleted snapshots is free. If it takes longer, the
+ * reconciler lowers the disk limit.
  */
 const settleMs = 5000
 const lookMs = 200
@@ -65,7 +65,7 @@ async function takeRaised(context: DiskContext, record: GuestRecord, id: string)
   return taken
 }
 
-/** Deletes a snapshot. The retained bytes of the guest decrease by those that only this snapshot used, if known. */
+/** Deletes a snapshot. The guest's retained bytes decrease by the bytes that only this snapshot used, if known. */
 export function deleteCounted(context: DiskContext, uuid: string, id: string): Promise<void> {
   return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }
@@ -135,8 +135,8 @@ function hasNothing(record: GuestRecord): boolean {
 }
 
 /**
- * True if the guest's record already contains these measured numbers. Numbers in the record are only estimates as long
- * as the space of the guest's snapshots was never measured.
+ * True if the guest's record already contains these measured numbers. If the space of the guest's snapshots was never
+ * measured, the record contains only estimates.
  */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {
   const isKnown = record.snapshotSpace.isMeasured || retainedBytes === 0

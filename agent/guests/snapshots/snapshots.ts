@@ -48,7 +48,7 @@ export function forgetSnapshot(store: GuestStore, uuid: string, id: string): voi
   store.update(uuid, { snapshots: known.filter((snapshot) => snapshot.id !== id) })
 }
 
-/** Deletes snapshots in the pool that the guest's record lacks: an earlier operation could not delete them. */
+/** Deletes snapshots in the pool that the guest's record lacks, because an earlier operation could not delete them. */
 export async function removeStrays({ store, volumes }: DiskContext, uuid: string): Promise<void> {
   const { snapshots, backups } = store.get(uuid)
   const sent = backups.flatMap(({ id, state }) => (state === 'taking' ? [sentSnapshotId(id)] : []))
