@@ -85,9 +85,8 @@ export type ConsoleMode = 'shell' | 'serial' | 'vnc'
 
 /**
  * The way to reach a console, for a process that outlives the agent: a program to run on a terminal of the host or the
- * guest, or a Unix socket. The program must close inherited file descriptors itself. A socket of mode `vnc` speaks RFB
- * without a password and accepts any number of connections. Sockets of other modes are opened once and shared by all
- * users.
+ * guest, or a Unix socket. The program must close inherited file descriptors. A socket of mode `vnc` speaks RFB without
+ * a password and accepts any number of connections. Sockets of other modes are opened once and shared by all users.
  */
 export type ConsolePlace =
   | ({ readonly kind: 'program' } & TerminalCommand)

@@ -72,14 +72,12 @@ export class Drivers {
     await withEach(config, log, (driver) => driver.stopAll())
   }
 
-  /**
-   * Kills every guest, even one without a configuration file, and removes what drivers have created, except volumes.
-   */
+  /** Kills every guest, even without a configuration file. Removes what drivers have created, except volumes. */
   static async removeAll(config: AgentConfig, log: Logger): Promise<void> {
     await withEach(config, log, (driver) => driver.removeAll())
   }
 
-  /** The configured drivers, whether they are available or not. */
+  /** The configured drivers, including those that are not available. */
   get enabled(): Readonly<Record<DriverKind, Driver | undefined>> {
     return { lxc: this.config.lxc.enabled ? this.#lxc : undefined, kvm: this.#kvm }
   }
@@ -115,8 +113,8 @@ export class Drivers {
 }
 
 /**
- * Opens both drivers and runs `work` on each. A failure of one does not affect the other. No guest is started, so the
- * acceleration is not checked.
+ * Opens both drivers and runs `work` on each. A failure of one does not affect the other. The acceleration is not
+ * checked, because no guest is started.
  */
 async function withEach(
   config: AgentConfig,

@@ -9,14 +9,14 @@ export interface Machine {
   /** Number of the guest, unique on the host. All names of the guest on the host are derived from it. */
   readonly id: number
   readonly hostname: string
-  /** Fully qualified name, which begins with `hostname` and a dot; undefined if the guest has no domain. */
+  /** Fully qualified name: `hostname`, a dot and a domain. Undefined: the guest has no domain. */
   readonly fqdn?: string
   /**
-   * Absolute path of the guest's volume: a subvolume that agent/storage creates, exchanges and removes. With LXC it is
-   * the root file system, with QEMU a directory with disk, firmware variables and seed.
+   * Absolute path of the guest's volume: a subvolume that agent/storage creates, exchanges and removes. With LXC, it is
+   * the root file system. With QEMU, it is a directory with disk, firmware variables and seed.
    */
   readonly volume: string
-  /** The source that the guest boots from; default: its disk. */
+  /** The source from which the guest boots. Default: its disk. */
   readonly boot?: MachineBoot
   readonly limits: MachineLimits
   readonly isolation: Isolation
@@ -30,7 +30,7 @@ export interface Machine {
 /** The source that a guest boots from. Paths are absolute. */
 export type MachineBoot =
   | { readonly mode: 'disk' }
-  /** Boots from a CD, then from the guest's disk; virtual machines only. */
+  /** Boots from a CD and then from the guest's disk. Only for virtual machines. */
   | { readonly mode: 'cdrom'; readonly iso: string }
   /**
    * Boots from a separate volume with a rescue system. A container sees its own volume at /mnt, a virtual machine as
@@ -50,10 +50,10 @@ export interface MachineLimits {
   /** Swap of the host that the guest may use in addition to `memoryBytes`. */
   readonly swapBytes: number
   readonly diskBytes: number
-  /** Maximum rate in bytes per second; 0 means unlimited. */
+  /** Maximum rate in bytes per second. 0: unlimited. */
   readonly ioReadBytesPerSec: number
   readonly ioWriteBytesPerSec: number
-  /** Maximum number of requests per second; 0 or undefined means unlimited. */
+  /** Maximum number of requests per second. 0 or undefined: unlimited. */
   readonly ioReadsPerSec?: number
   readonly ioWritesPerSec?: number
   /** The host's processors on which the guest may run, in ascending order. Undefined: all processors. */
@@ -85,8 +85,8 @@ export interface VolumeCopy {
   /** Path of the new volume, which is about to replace the guest's volume. */
   readonly volume: string
   /**
-   * Name servers that the host assigned to the copied guest; undefined if they are not known. The copy keeps name
-   * servers that the owner of the copied guest has set.
+   * Name servers that the host assigned to the copied guest. Undefined: not known. The copy keeps other name servers,
+   * which the owner of the copied guest has set.
    */
   readonly resolvers?: readonly string[]
 }
@@ -94,7 +94,7 @@ export interface VolumeCopy {
 /** Login of root that is set at the first boot. */
 export interface Login {
   readonly password?: string
-  /** crypt(5) hash of the password; undefined if it has not been computed yet. */
+  /** crypt(5) hash of the password. Undefined: not computed yet. */
   readonly passwordHash?: string
   readonly publicKey?: string
   /** Lines of `authorized_keys` on the guest's disk, used instead of `publicKey`. */
@@ -105,7 +105,7 @@ export interface Login {
 
 /** Root's current login, as stored on the guest's disk. */
 export interface CurrentLogin {
-  /** Root's field in /etc/shadow; `*` if no password works. */
+  /** Root's field in /etc/shadow. `*`: no password works. */
   readonly passwordHash: string
   readonly authorizedKeys: readonly string[]
 }

@@ -53,8 +53,7 @@ exit 0
 
 /**
  * Script that starts a rebooting guest again. If the last reboot was a few seconds ago, the script waits, because no
- * limit of the guest counts the processor time of its start. The first attempts may fail, because the old monitor may
- * still exist.
+ * limit of the guest counts the processor time of its start. The first attempts may fail while the old monitor exists.
  */
 const restart = (namespace: readonly string[]): string => `#!/bin/sh
 # marks-directory lxc-path name

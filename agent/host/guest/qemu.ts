@@ -77,9 +77,9 @@ export function findQemuHindrance(): string | undefined {
  * interrupt, which fails on a badly emulated processor. It then ends QEMU with exit code 33 through the port of
  * isa-debug-exit.
  *
- * cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
- * protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
- * returned: mov al, 16; out 0xf4, al; hlt
+ *     cli; lgdt cs:[gdt]; mov eax, cr0; or al, 1; mov cr0, eax; jmp 8:protected
+ *     protected: mov ax, 16; mov ds, ax; mov ss, ax; mov esp, 0x7000; pushf; push cs; push returned; iret
+ *     returned: mov al, 16; out 0xf4, al; hlt
  */
 const probe = {
   hex:

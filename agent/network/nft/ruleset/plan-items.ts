@@ -48,8 +48,7 @@ export const marks = {
   /**
    * Marks packets that the filter for routed packets has accepted from one guest to another, through a port mapping.
    * The bridge table must accept them, too. If net.bridge.bridge-nf-call-iptables is set, as by Docker and Kubernetes,
-   * the kernel runs IP hooks on bridged frames. It then forwards such a packet on the bridge without routing the
-   * packet.
+   * the kernel runs IP hooks on bridged frames. It then forwards such a packet on the bridge without routing it.
    */
   hairpin: '0x8000000',
   /** Mark of packets that passed the bridge table or the filter table. The guard drops packets that lack it. */
