@@ -13,7 +13,7 @@ export const HostQuerySchema = Type.Object({
 })
 
 /**
- * Returns the named host, otherwise the first online host, otherwise the first host.
+ * Returns the named host. If none is named, returns the first online host, or else the first host.
  * @throws {BerthError} `invalid_field` if the named host is unknown, `host_offline` if there are no hosts
  */
 export function chooseHost(view: FleetView, hostId: string | undefined): HostView {

@@ -80,7 +80,7 @@ export function createApp(options: AppOptions): Koa {
   return app
 }
 
-/** A client that does not read its answer for this long (ms) is disconnected. */
+/** Time in ms after which a client that does not read its answer is disconnected. */
 const stalledMs = 60_000
 
 /** Runs `onGone` when the client has received the answer. Until then the request is in progress and uses memory. */
@@ -89,7 +89,7 @@ function whenGone(response: ServerResponse, { onGone }: Exchange): void {
   const isSent = response.writableEnded && response.writableLength === 0
   if (isSent || response.destroyed) return gone()
   response.once('close', gone)
-  if (!response.writableEnded) return // for streams, other code checks whether the client reads
+  if (!response.writableEnded) return // other code checks if the client of a stream reads
   response.setTimeout(stalledMs, () => response.destroy())
 }
 

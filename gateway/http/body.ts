@@ -4,7 +4,7 @@ import { BerthError } from '../../shared/errors.js'
 const maxDepth = 32
 /**
  * Limits for reading the unread part of a rejected body. Many clients only read the answer after they have sent the
- * whole body. If the connection were closed earlier, they would get a reset instead (RFC 9112, 9.6).
+ * whole body. If the connection were closed earlier, they would get a reset instead of the answer (RFC 9112, 9.6).
  */
 const drain = { timeoutMs: 10_000, bytes: 128 * 1024 * 1024 } as const
 
@@ -27,7 +27,7 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
 
 export interface BodyRules {
   /**
-   * Accepts form types, which PHP and curl send by default with any body. It must be false for callers with a session,
+   * Accepts form types, which PHP and curl send by default with any body. Must be false for callers with a session,
    * because any page can make a browser send a form.
    */
   readonly allowsForm?: boolean
@@ -51,7 +51,7 @@ export function parseBody(
 }
 
 /**
- * Parses a body that may be absent. Its type is ignored, and a body that is not an object counts as absent.
+ * Parses a body that may be absent. Ignores its type. A body that is not an object counts as absent.
  * @throws {BerthError} `invalid_json` if the object is nested too deeply
  */
 export function parseOptionalBody(bytes: Buffer): Record<string, unknown> {

@@ -8,7 +8,7 @@ import type { PipelinedRequests } from './pipelined-requests.js'
 export interface ConnectionsParts {
   readonly server: Server | HttpsServer
   readonly requests: PipelinedRequests
-  /** Watches connections without a request. */
+  /** Limits connections that have not sent a request. */
   readonly guard: ConnectionGuard
 }
 
@@ -21,7 +21,7 @@ const idleCheckMs = 50
 /** The connections of a server. Closing them never makes a request fail. */
 export class Connections {
   readonly #open = new Set<Duplex>()
-  /** Connections that Node's server no longer closes, because Node treated one of their requests as an upgrade. */
+  /** Connections that Node's server no longer closes, because Node has treated one of their requests as an upgrade. */
   readonly #detached = new Set<Duplex>()
 
   constructor(private readonly parts: ConnectionsParts) {}
@@ -49,8 +49,8 @@ export class Connections {
   }
 
   /**
-   * Closes each open connection after its next answer. New connections are still accepted, so clients change to them. A
-   * request can therefore only fail on a connection that is idle during the whole wait.
+   * Closes each open connection after its next answer. New connections are still accepted, and clients change to these.
+   * A request can therefore only fail on a connection that is idle during the whole wait.
    * @param lingerMs maximum time in ms to wait for the next requests of idle connections
    */
   async drain(lingerMs: number): Promise<void> {
@@ -62,7 +62,7 @@ export class Connections {
       await delay(idleCheckMs)
   }
 
-  /** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
+  /** Accepts no more connections. Waits up to `graceMs` for requests in progress, and then aborts them. */
   close(graceMs: number): Promise<void> {
     const { server, requests, guard } = this.parts
     requests.closeConnections()

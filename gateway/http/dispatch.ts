@@ -185,7 +185,7 @@ async function handleWrite(
     void Object.assign(audited, entry, target ? { target } : {})
   try {
     await awaitHosts(route, options, ready)
-    // Looked up only now: a repeated request with an Idempotency-Key is answered even after the guest was deleted.
+    // The guest is searched only now, because a repeated request is answered even after the guest was deleted.
     const subject = await subjectOf(route, options, ready)
     Object.assign(audited, auditedOf(subject))
     const context = new HandlerContext(ready, options.log, {
@@ -282,7 +282,7 @@ class HandlerContext implements AnyContext {
   }
 }
 
-/** Target for the audit entry: the name in the path or body, otherwise the path of the route. */
+/** Target for the audit entry: the name in the path or body; without a name, the path of the route. */
 function targetOf({ path }: Pick<Route, 'path'>, { params, body }: ValidRequest): string {
   const named = Object.values(params).join('/') || body['name']
   const isName = (typeof named === 'string' && named.trim() !== '') || typeof named === 'number'

@@ -25,7 +25,7 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // A TLS proxy in front of the gateway sets this header if its operator wants that.
+  // The operator of a TLS proxy in front of the gateway decides about this header.
   strictTransportSecurity: false,
 })
 

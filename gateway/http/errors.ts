@@ -14,7 +14,7 @@ const statusByKind: Record<ErrorKind, number> = {
   unsupported: 501,
 }
 
-/** HTTP statuses of error codes, where they differ from the status of the error's kind. */
+/** HTTP statuses of error codes. Codes that are missing here have the status of their error's kind. */
 const statusByCode: Readonly<Record<string, number>> = {
   method_not_allowed: 405,
   payload_too_large: 413,

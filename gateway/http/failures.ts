@@ -56,7 +56,7 @@ function partCodes(route: Route): string[] {
   ]
 }
 
-/** True if sub-users may not use the route while its container is blocked, see `refuseBlocked`. */
+/** True if sub-users may not use the route while its container is suspended, see `refuseBlocked`. */
 function isRefusedWhileBlocked({ method, bound, subUser }: Route): boolean {
   return method !== 'GET' && bound === 'guest' && subUser !== 'refused'
 }

@@ -14,8 +14,8 @@ export function revisionEtag(revision: number, body: Buffer | string): string {
 }
 
 /**
- * Revision that If-Match requires; 0: any revision. With several tags, it is the highest one, because revisions only
- * increase. Only the revision in a tag counts: proxies that compress answers change the tag.
+ * Revision that If-Match requires. 0: any revision. If there are several tags, the highest counts, because revisions
+ * only increase. Only the revision in a tag is compared, because proxies that compress answers change the tag.
  * @throws {BerthError} `precondition_failed` for tags without a revision
  */
 export function ifRevisionOf(headers: IncomingHttpHeaders): number {
@@ -28,8 +28,8 @@ export function ifRevisionOf(headers: IncomingHttpHeaders): number {
 }
 
 /**
- * Checks If-Match of a request for a queued operation. First waits until the fleet view has the revision of the ETag. A
- * repeated request is not checked, because its first attempt may have changed the revision.
+ * Checks If-Match of a request for a queued operation. First waits until the fleet view has the revision of the ETag.
+ * Does not check a repeated request, because its first attempt may have changed the revision.
  * @throws {BerthError} `precondition_failed`
  */
 export async function checkIfMatch(

@@ -2,12 +2,12 @@ import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import type { Answer } from './route.js'
 
-/** Number of rows in one piece of an answer. Pieces avoid a huge string. */
+/** Number of rows in one piece of an answer. With pieces, no huge string is needed. */
 const rowsPerPiece = 1000
 
 export const linesType = 'application/x-ndjson; charset=utf-8'
 
-/** Maximum number of rows in one export. Older rows can be requested with `to`. */
+/** Maximum number of rows in one export. Older rows can be requested with the parameter `to`. */
 export const maxLines = 100_000
 
 /** Answers with one JSON document per line, so that other programs can store the rows. */

@@ -43,7 +43,7 @@ export function listQuery<F extends TProperties>(
 type ListParameters = PageQuery & Readonly<Record<string, unknown>>
 
 interface ListOptions<Name extends string> {
-  /** Fields that may be used in `sort`. */
+  /** Fields by which `sort` may sort. */
   readonly sortable: readonly Name[]
   readonly filters?: readonly Name[]
 }

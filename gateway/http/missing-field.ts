@@ -3,7 +3,7 @@ import { BerthError } from '../../shared/errors.js'
 
 /**
  * Improves the error for a required field that was sent as `""` or null. Such a field counts as absent. The message
- * should nevertheless say that it is empty.
+ * should nevertheless state that the field is empty.
  */
 export function explainMissing(
   error: unknown,

@@ -3,8 +3,8 @@ import { invalidField } from '../../shared/errors.js'
 
 /*
  * Normalizes values of clients before validation. Older billing modules send all fields that they know, numbers as
- * text, and empty text for absent values. The rules depend on the schema. A valid value stays, another spelling of a
- * valid value is replaced, and any other value stays, so that validation rejects it.
+ * text, and empty text for absent values. The rules depend on the schema. A valid value stays unchanged. Another
+ * spelling of a valid value is replaced. Any other value stays, so that validation rejects it.
  */
 
 /** Berth's own keywords in request schemas. They are removed from the published document. */
@@ -50,7 +50,7 @@ interface Schema {
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
 export interface NormalizeMode {
-  /** True if the request creates an object. An omitted field then has no stored value that it could keep. */
+  /** True if the request creates an object. If a field is then omitted, no stored value exists that it could keep. */
   readonly creates: boolean
   /** True if the value is part of a path. Whole numbers are then only accepted as `110`, not as `110.00`. */
   readonly isPath?: boolean

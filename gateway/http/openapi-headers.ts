@@ -56,7 +56,7 @@ export const documentedHeaders: Readonly<Record<string, Json>> = {
   },
 }
 
-/** True if answers of the route have an ETag. Streams have none. */
+/** True if answers of the route have an ETag. Streams have no ETag. */
 export function hasEtag({ method, produces }: Route): boolean {
   return method === 'GET' && produces !== 'text/event-stream'
 }

@@ -22,7 +22,7 @@ const securityHeaders = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // The TLS listener or a proxy in front sets this header.
+  // The TLS listener, or a proxy in front of the gateway, sets this header.
   strictTransportSecurity: false,
 })
 
@@ -90,7 +90,7 @@ function documentOf(forms: Forms): Page['handle'] {
 function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
   const show = documentOf(index)
   return async (ctx) => {
-    // While the store is down, nobody knows whether there is a valid setup link. The page is then shown, and says so.
+    // While the store is down, nobody knows if a valid setup link exists. The page is then shown, and explains this.
     const leads = await hasLink().catch(() => true)
     if (!leads) delete ctx.req.headers['if-none-match']
     const reply = await show(ctx)

@@ -5,11 +5,11 @@ export type RequestHandler = (request: IncomingMessage, response: ServerResponse
 
 type Exchange = readonly [IncomingMessage, ServerResponse]
 
-/** The requests of a connection that have not been answered yet. */
+/** The requests of a connection that have not been answered yet, in order. */
 interface Line {
   readonly waiting: Exchange[]
   last: ServerResponse
-  /** True if the connection is closed after the last answer. */
+  /** True if the connection must be closed after the last answer. */
   ends: boolean
 }
 

@@ -13,7 +13,7 @@ export function refusalOf(error: ErrorObject | undefined, part: RequestPart, exa
     const message = `${field}: is required${exampleText(error, example, missing)}`
     return new BerthError('invalid', 'missing_field', message, { field })
   }
-  // No object can exist at a path with an invalid value, so that the status is 404.
+  // No object can exist at a path with an invalid value. The status is therefore 404.
   if (part === 'path') return new BerthError('not_found', 'not_found', 'not found')
   const field = fieldName(steps.join('.') || part)
   return invalidField(field, `${field}: ${ruleOf(error)}${exampleText(error, example, steps)}`)

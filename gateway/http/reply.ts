@@ -70,8 +70,8 @@ interface About {
 
 /**
  * Sends a response with the headers that all responses have.
- * @param drained resolves when the request was read to its end. The response ends only then, because Node might
- * otherwise close the connection too early.
+ * @param drained resolves when the request was read to its end. The response ends only then, because Node might close
+ * the connection too early.
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return
@@ -103,7 +103,7 @@ function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void>
 
 /**
  * Returns alternating names and values, which Node accepts and which cost half as much as merging objects. The list
- * must be complete: of several headers with the same name, such as cookies, Node would only send the last header.
+ * must be complete, because of several headers with the same name, such as cookies, Node only sends the last one.
  */
 function headerList(
   { headers, body, cookies = [] }: Reply,

@@ -21,7 +21,7 @@ export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
  */
 export type SubUserAccess = 'allowed' | 'inner' | 'refused'
 
-/** Each route must set `subUser`, unless `bound` is `refused`: the route is then closed to sub-users anyway. */
+/** Routes must set `subUser`. Routes with `bound: 'refused'` need not: they are closed to sub-users. */
 type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }
@@ -53,12 +53,13 @@ export interface RequestContext<Params, Query, Body> {
    * @throws {BerthError} if the caller may no longer use the route, or `store_unavailable` if this cannot be checked
    */
   readonly recheck: () => Promise<Principal>
-  /** A uuid, the same in all repetitions of a request with an Idempotency-Key. */
+  /** A uuid. All repetitions of a request with an Idempotency-Key have the same uuid. */
   readonly operationId: string
   readonly log: Logger
   /**
-   * Sets target and detail of the audit entry, without secrets. An entry about a container needs `containerUuid`,
-   * because callers restricted to guests see only entries about these. It is already set in `guest` and `task` routes.
+   * Sets target and detail of the audit entry. They must not contain secrets. An entry about a container needs
+   * `containerUuid`, because callers restricted to guests see only entries about these. In `guest` and `task` routes,
+   * it is already set.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
@@ -96,10 +97,10 @@ export interface Route<
   readonly path: string
   /**
    * Required permission `area:verb`, or `*`: all permissions; `any`: a valid caller; `session`: a logged-in user;
-   * `public`: nothing, the handler checks the request. Without a scope the gateway does not start.
+   * `public`: no permission, the handler checks the request. Without a scope, the gateway does not start.
    */
   readonly scope: string
-  /** Access of callers that are restricted to some guests. Without this field the gateway does not start. */
+  /** Access of callers that are restricted to some guests. Without this field, the gateway does not start. */
   readonly bound: R
   /** Access of sub-users. A route without it is rejected at the start, unless its `bound` is `refused`. */
   readonly subUser?: SubUserAccess

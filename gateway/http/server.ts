@@ -22,7 +22,7 @@ export interface HttpTimeouts {
 export const defaultTimeouts: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
-  // Common proxies keep idle connections for less time. A connection is therefore not closed while a proxy uses it.
+  // Common proxies close idle connections earlier. Therefore the gateway never closes a connection that a proxy uses.
   keepAliveMs: 65_000,
   checkEveryMs: 2_000,
 }
@@ -106,7 +106,7 @@ export function pipelinedHandlers(handle: RequestHandler): Handlers {
 
 export function handlersOf({ app, upgrades }: Served): Handlers {
   const handle = app.callback()
-  // `void` is safe: Koa catches all errors, so the promise of `handle` never rejects.
+  // `void` is safe, because Koa catches all errors: the promise of `handle` never rejects.
   return { ...pipelinedHandlers((...exchange) => void handle(...exchange)), upgrades }
 }
 

@@ -5,7 +5,7 @@ import { innerPortsScope } from '../access/sub-user-bounds.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Route } from './route.js'
 
-/* Restricts sub-users to the routes that are open to them. If a container is blocked, they can only read it. */
+/* Restricts sub-users to the routes that are open to them. While a container is suspended, they can only read it. */
 
 /** @throws {BerthError} `insufficient_scope` if the route is not open to sub-users */
 export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal): void {
@@ -24,7 +24,7 @@ export function isConfinedToInnerPorts(caller: Principal): boolean {
   return caller.subUser !== undefined && !coversScope(caller.scopes, 'container:network')
 }
 
-/** Rejects changes of a blocked container by sub-users. @throws {BerthError} `policy_blocked` */
+/** Rejects changes of a suspended container by sub-users. @throws {BerthError} `policy_blocked` */
 export function refuseBlocked(route: Pick<Route, 'method' | 'audit'>, caller: Principal, guest: Guest): void {
   const reads = route.method === 'GET' || route.audit === false
   if (!caller.subUser || !guest.policyBlocked || reads) return

@@ -16,7 +16,7 @@ interface OfferingRequest extends IncomingMessage {
 
 /**
  * Creates a class for the requests of a server. Some clients, such as Java's, offer another protocol (`h2c`), which a
- * server may ignore (RFC 9110, 7.8). But Node 20 treats each offer as accepted if the server has a listener for
+ * server may ignore (RFC 9110, 7.8). However, Node 20 treats each offer as accepted if the server has a listener for
  * upgrades. With this class, Node accepts only offers that `rules.wants` accepts. Requests beyond the connection's
  * limit also count as accepted offers, so that Node's parser ignores all data after them.
  */

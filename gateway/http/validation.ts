@@ -23,8 +23,8 @@ schemas.addVocabulary([...ownKeywords])
 const accept: Check = (value) => value
 
 /**
- * Converts a route's schemas to checks of path, query and body. Each check is compiled when it is first used: compiling
- * all of them would delay the start by half a second.
+ * Converts a route's schemas to checks of path, query and body. Each check is compiled at its first use, because
+ * compiling all of them would delay the start by half a second.
  */
 export function compileChecks(route: Route): RouteChecks {
   const check = (schema: TSchema | undefined, part: RequestPart): Check =>

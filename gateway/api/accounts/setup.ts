@@ -47,7 +47,7 @@ function linkRoute({ admins }: Accounts): Route {
   })
 }
 
-/** Only a valid link gets an audit entry. Otherwise anybody could flood the audit log with invalid links. */
+/** Only a valid link gets an audit entry. With entries for invalid links, anybody could flood the audit log. */
 function setupRoute({ admins, logins }: Accounts, log: AuditLog): Route {
   return route({
     ...open,

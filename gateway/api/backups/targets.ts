@@ -227,7 +227,7 @@ async function checkTarget(
 function outcomeOf(operation: Operation): Pick<Static<typeof CheckedSchema>, 'ok' | 'code' | 'message'> {
   const ok = operationStatusOf(operation) === 'done'
   if (ok) return { ok, code: '', message: 'the target works' }
-  // The caller sees only errors about the target. Other errors concern the operator of the host.
+  // The caller sees only errors about the target. Other errors are for the operator of the host.
   const isTold = operation.errorCode.startsWith('backup_')
   return isTold
     ? { ok, code: operation.errorCode, message: operation.error }

@@ -83,8 +83,8 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 }
 
 /**
- * Describes a change of a host. Callers that are restricted to containers may not see hosts: for them a second event
- * says that their containers on this host became unreachable or reachable.
+ * Describes a change of a host. Callers that are restricted to containers may not see hosts. For them, a second event
+ * reports that their containers on this host became unreachable or reachable.
  */
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)

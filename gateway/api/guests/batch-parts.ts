@@ -32,8 +32,8 @@ export interface PartsDone<Result> {
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'caller' | 'log'>
 
 /**
- * Submits all operations, a few at a time, even if one is rejected. Internal failures are logged.
- * @throws if all were rejected: the first error that may be temporary, otherwise the first error
+ * Submits all operations, a few at a time, even if some are rejected. Internal failures are logged.
+ * @throws if all were rejected: the first error that may be temporary, or else the first error
  */
 export async function orderEach<One, Result>(
   context: Context,

@@ -25,7 +25,7 @@ type ActionBody = Static<typeof ActionBodySchema>
 export interface OrderFields {
   readonly uuid: string
   readonly force: boolean
-  /** True if the action lifts a block for abuse. Callers that are restricted to some guests may not lift it. */
+  /** True if the action ends a suspension for abuse. Callers that are restricted to some guests may not end it. */
   readonly liftBlock: boolean
 }
 

@@ -25,7 +25,7 @@ export interface ChangedSetting {
 }
 
 /**
- * Changes a setting of the request's container, and waits until the fleet view shows the change.
+ * Changes a setting of the request's container. Waits until the fleet view shows the change.
  * @throws {BerthError} `precondition_failed`, `host_offline`, and errors of the agent
  */
 export async function changeSetting(

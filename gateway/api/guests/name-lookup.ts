@@ -5,7 +5,7 @@ export interface NameLookupOptions {
   readonly timeoutMs: number
   /** Time in ms for which an answer is reused, including an empty one. */
   readonly keepMs: number
-  /** Maximum number of names whose answers are stored. The oldest are dropped first. */
+  /** Maximum number of names with stored answers. Beyond it, the oldest answers are dropped. */
   readonly keep: number
   /** Addresses of name servers. Default: the servers that this system uses. */
   readonly servers?: readonly string[]
@@ -20,7 +20,7 @@ interface Answer {
 
 /**
  * Resolves names with the hosts file and DNS. Unlike `dns.lookup`, it does not use the thread pool, so that an outage
- * of the name servers blocks nothing else. Concurrent look-ups of a name share one query.
+ * of the name servers delays nothing else. Concurrent look-ups of a name share one query.
  */
 export class NameLookup {
   readonly #answers = new Map<string, Answer>()

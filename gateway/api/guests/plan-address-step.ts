@@ -32,10 +32,10 @@ export interface AddressVerdict {
 const ok: AddressVerdict = { state: 'ok', code: '' }
 const failed = (code: AddressCode): AddressVerdict => ({ state: 'failed', code })
 
-/** Checks whether the address that customers see leads to the host, as far as the gateway can know. */
+/** Checks if the address that customers see leads to the host, as far as the gateway can know. */
 export function planAddressStep(shown: ShownAddress): AddressVerdict {
   const { own, host, resolved, hostAddresses, otherHosts } = shown
-  // The agent has checked that `own` is an address of its host.
+  // `own` needs no look-up, because the agent has checked that its host has this address.
   if (own !== '') return isReachableName(own) ? ok : failed('public_address_loopback')
   if (host === '') return failed('public_address_missing')
   const addresses = parseAddress(host) ? [host] : resolved.flatMap((text) => parseAddress(text)?.text ?? [])

@@ -28,7 +28,7 @@ export interface TimelineSources {
 }
 
 /**
- * Merges all sources, newest first. If an audit entry belongs to a task in the list, only the task is shown, with the
+ * Merges all sources, newest first. If an audit entry belongs to a task in the list, shows only the task, with the
  * client address from the entry.
  */
 export function planTimeline({ operations, audit, alerts }: TimelineSources, limit: number): TimelineEntry[] {

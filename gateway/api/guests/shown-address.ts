@@ -4,14 +4,14 @@ import type { FleetView, GuestView } from '../../fleet/contract.js'
 import { NameLookup } from './name-lookup.js'
 import { planAddressStep, type AddressVerdict } from './plan-address-step.js'
 
-/** The address that customers see for a port of a guest, and whether it leads to the guest's host (`verdict`). */
+/** The address that customers see for a port of a guest. `verdict`: shows if the address leads to the guest's host. */
 export interface JudgedAddress {
   /** Address or name that customers see. "": not known. */
   readonly address: string
   readonly verdict: AddressVerdict
 }
 
-/** Customers can trigger look-ups. Answers are therefore cached. */
+/** The answers are cached, because customers can trigger look-ups. */
 const names = new NameLookup({ timeoutMs: 2000, keepMs: 30_000, keep: 1000 })
 
 /** Selects and checks the address that customers see. @param found result of the agent, which is not trusted */

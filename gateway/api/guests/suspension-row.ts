@@ -7,7 +7,7 @@ import { oneOf, TimeSchema } from '../../http/schema.js'
 
 const policyNames = ['suspended', 'expired', 'traffic', 'security'] as const
 
-/** Fields of a container's row that describe why it is blocked. */
+/** Fields of a container's row that describe why it is suspended. */
 export const suspensionRowFields = {
   policy: Type.Optional(
     oneOf(policyNames, 'First of the reasons why the container is blocked. Absent if the container is not blocked.'),

@@ -11,7 +11,7 @@ interface RenderedBlock {
   readonly piece: Piece
 }
 
-/** Number of blocks of guests that may be rendered in one turn of the event loop. */
+/** Number of blocks of guests (see `GuestBlock`) that may be rendered in one turn of the event loop. */
 const fewBlocks = 2
 const mostRounds = 20
 
@@ -31,12 +31,12 @@ export class WholeList {
 
   async read(): Promise<Answer<never>> {
     if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
-    // Concurrent readers share the rendering. `#assemble` renders blocks that have changed in the meantime.
+    // Concurrent readers share the rendering. Afterwards, `#assemble` renders blocks that have changed during it.
     await this.#making.run(() => inSlices(this.#makeStale()))
     return this.#assemble()
   }
 
-  /** Renders changed blocks, even those that change meanwhile, until only few are left for `#assemble`. */
+  /** Renders changed blocks, including those that change during this, until only few are left for `#assemble`. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

@@ -55,7 +55,7 @@ export function templateRoutes({ view }: { view: FleetView }): Route[] {
   ]
 }
 
-/** Lists the templates for new guests, one row for each id. Sub-users see only templates with an available image. */
+/** Lists the templates for new guests, one row for each id. Sub-users see only templates whose image is available. */
 function templateRows(view: FleetView, caller: Principal, hostId: string | undefined): TemplateRow[] {
   if (hostId !== undefined) getNamedHost(view, hostId)
   const rows = new Map<string, TemplateRow>()

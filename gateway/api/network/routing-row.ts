@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage as shown to a caller restricted to containers: only what its containers use, in place of the total. */
+/** Usage as shown to a caller restricted to containers: the use by its containers instead of the total use. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

@@ -100,7 +100,7 @@ async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | u
   return rows.toSorted((a, b) => b.atMs - a.atMs).map(({ row }) => row)
 }
 
-/** Reads the logs of all online hosts, except failing ones: an old agent may only support logs of one guest. */
+/** Reads the logs of all online hosts. Skips failing hosts, because an old agent may only support logs of one guest. */
 async function readOnline(deps: SecurityDeps, caller: Principal): Promise<TimedRow[]> {
   const online = [...deps.fleet.view.hosts()].filter(({ state }) => state === 'online')
   const read = await Promise.allSettled(online.map(({ id }) => readHost(deps, caller, id)))

@@ -137,7 +137,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     handle: async (context) => {
       const { caller, params, body } = context
       const fields = planFields(parts, body, caller)
-      // Read before the change, so that nothing is changed if reading fails.
+      // Read before the change, so that a failure of this read changes nothing.
       const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
       const account = await subUsers.update(caller, params.id, fields)
       const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))

@@ -95,8 +95,8 @@ function planList(field: string, flag: string, { assign, list = [] }: AskedAddre
 }
 
 /**
- * Returns the number of addresses to choose. Some clients send 0 instead of omitting the count. If `assign` is true, 0
- * therefore means one address. If `assign` is false, the count is ignored.
+ * Returns the number of addresses to choose. Some clients send 0 instead of omitting the count. Therefore, if `assign`
+ * is true, 0 means one address. If `assign` is false, the count is ignored.
  */
 function planCount({ assign, count = 0, list = [] }: AskedAddresses): number {
   if (assign === false) return 0

@@ -136,7 +136,7 @@ function sharesAddress(a: PortMapping, b: PortMapping): boolean {
   return a.hostIp === '' || b.hostIp === '' || a.hostIp === b.hostIp
 }
 
-/** Used if `assign_nat` is false: rejects a request that lists mappings, but ignores a requested number of mappings. */
+/** Used if `assign_nat` is false. Rejects a request that lists mappings, but ignores a requested number of mappings. */
 function refuseMappings(body: CreateBody): PortMapping[] {
   const asks: [string, boolean][] = [
     ['nat_port_mappings', (body.nat_port_mappings ?? []).length > 0],
