@@ -23,7 +23,7 @@ import { authorize } from './access/scopes.js'
 
 export interface LimitOptions {
   readonly caller: RequestLimit
-  /** Limits of each source address, applied before the caller is known. */
+  /** Limits of each source address. They apply before the caller is known. */
   readonly address: RequestLimit
   /** Maximum number of failed authentications of a source address per minute. */
   readonly authFailuresPerMinute: number
@@ -39,7 +39,7 @@ export const noLimits: LimitOptions = {
 }
 
 export interface AccessOptions {
-  /** The store. Start it only after the access control was created: the cache would otherwise miss changes. */
+  /** The store. Start it only after the access control was created, because the cache would miss changes. */
   store: Store
   /** 32 secret bytes from `readOrCreateKey`, the same in all gateways on one store. */
   secret: Buffer

@@ -53,7 +53,7 @@ export const GatewayConfigSchema = Type.Object(
         ca_file: optionalPath,
         certificate_file: optionalPath,
         key_file: optionalPath,
-        /** Number of replicas that must confirm each write. With Sentinels at least one. */
+        /** Number of replicas that must confirm each write. At least one with Sentinels. */
         confirming_replicas: Type.Integer({ minimum: 0, maximum: 16, default: 0 }),
         /** Prefix of all keys in Redis, so that several installations can share a server. */
         prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
@@ -79,7 +79,7 @@ export const GatewayConfigSchema = Type.Object(
     /** Limits of each API key and each source address (IPv6: /64). Each gateway counts separately. */
     limits: Type.Object(
       {
-        /** Requests per second of an API key. 0: no limit, also in the following three settings. */
+        /** Requests per second of an API key. 0: no limit. The same applies to the following three settings. */
         key_requests_per_second: requests(1000),
         /** Requests of an API key in progress at the same time. */
         key_requests_at_once: requests(256),
@@ -103,7 +103,7 @@ export const GatewayConfigSchema = Type.Object(
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
         /**
          * Time in ms from the loss of the connection until the host is offline. Calls to the host wait during this
-         * time. After the start of the gateway, they wait equally long for the first connection.
+         * time. After the start of the gateway, calls wait equally long for the first connection.
          */
         reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },
@@ -124,7 +124,7 @@ export const GatewayConfigSchema = Type.Object(
           default: 'https://acme-v02.api.letsencrypt.org/directory',
           pattern: '^https://[^\\s]+$',
         }),
-        /** Path of a file with further PEM certificates to trust for the authority's server. Empty: no further ones. */
+        /** Path of a file with additional PEM certificates to trust for the authority's server. Empty: none. */
         ca_file: optionalPath,
       },
       object,

@@ -37,7 +37,7 @@ import { tlsOptionsOf } from './tls/options.js'
 import { Tls } from './tls/tls.js'
 import { FleetUpgrades } from './upgrades/fleet-upgrades.js'
 
-/** Maximum time in ms for clients to change to new connections before a shutdown. Requests are served meanwhile. */
+/** Maximum time in ms for clients to change to new connections before a shutdown. Requests are still served. */
 const lingerMs = 2000
 /** Maximum time in ms for requests in progress at shutdown. */
 const graceMs = 10_000
@@ -62,8 +62,8 @@ type Close = () => Promise<void>
 
 /**
  * Starts the gateway. While the store is down, the gateway answers 503.
- * @returns a function that stops the gateway: it accepts no new connections, waits for requests in progress, and then
- * stops all parts in reverse order
+ * @returns a function that stops the gateway: it accepts no new connections, waits for requests in progress, and stops
+ * all parts in reverse order
  */
 export async function startGateway(options: GatewayOptions): Promise<Close> {
   const closers: Close[] = []
@@ -85,7 +85,7 @@ async function startParts(
   onClose: (close: Close) => void,
 ): Promise<void> {
   const time = createTimeFormat(config.time_zone)
-  // Must come first: the next two lines create missing files, after which lost files would not be noticed.
+  // Must come first: the next two lines create missing files, so that lost files would no longer be noticed.
   checkStateComplete(config.state_dir)
   const authority = await FleetAuthority.open(join(config.state_dir, 'pki'), config.certificates.ca_days)
   const secret = await readOrCreateKey(join(config.state_dir, 'secret'))
@@ -211,9 +211,9 @@ interface LeavingParts {
   readonly fleet: GatewayFleet
   readonly consoles: Consoles
   readonly events: EventHub
-  /** Returns the time in ms for load balancers to notice that this gateway stops. All requests are served meanwhile. */
+  /** Returns the time in ms for load balancers to notice that this gateway stops. Requests are still served. */
   readonly drainMs: () => number
-  /** Returns the maximum time in ms for clients to change to new connections. Requests are served meanwhile. */
+  /** Returns the maximum time in ms for clients to change to new connections. Requests are still served. */
   readonly lingerMs: () => number
 }
 

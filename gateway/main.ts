@@ -46,7 +46,7 @@ command('join <token>', 'make this machine a further gateway of a fleet; the tok
       config,
       async (parsed) =>
         (await import('./commands/join-gateway.js')).joinAsGateway(commandContext(parsed), token, options),
-      (parsed) => parsed, // unchanged, because the command writes the settings of the joined store itself
+      (parsed) => parsed, // not changed, because the command itself writes the settings of the joined store
     ),
   )
 

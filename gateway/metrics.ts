@@ -68,7 +68,7 @@ function createObserver(registry: Registry): HttpMetrics['observe'] {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
     registers: [registry],
   })
-  // Looking up labels is slow, so the series of each route are cached. The number of routes is limited.
+  // The series of each route are cached, because looking up labels is slow. The number of routes is limited.
   const series = new Map<string, { observe(value: number): void }>()
   return (route, method, status, seconds) => {
     const known = knownMethods.has(method) ? method : 'other'

@@ -43,8 +43,8 @@ export function containsAddresses(outer: readonly string[], inner: readonly stri
 }
 
 /**
- * A list of addresses for fast look-ups. IPv4 and IPv6 have separate block lists, because in a common one, `::/0` would
- * also match each IPv4 address.
+ * A list of addresses for fast look-ups. IPv4 and IPv6 have separate block lists, because in a common list, `::/0`
+ * would also match each IPv4 address.
  */
 export class AddressSet {
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }

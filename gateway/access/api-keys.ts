@@ -24,7 +24,7 @@ import { unlimited, type Rights } from './rights.js'
 
 export interface ListedKey {
   readonly record: KeyRecord
-  /** Last use of the key. `undefined`: it was never used. */
+  /** Last use of the key. `undefined`: the key was never used. */
   readonly use: KeyUse | undefined
 }
 

@@ -4,7 +4,7 @@ import { readShares } from '../store/shares.js'
 
 export type AuditFields = Record<string, string>
 
-/** A stored audit entry: the start of an action, its outcome, and the number of later failures of the same kind. */
+/** A stored audit entry: the start of an action, its outcome, and the number of later similar failures. */
 export interface StoredEntry {
   readonly id: string
   readonly start: AuditFields
@@ -139,7 +139,7 @@ export class AuditIndex {
   async shrink(keep: number): Promise<void> {
     const excess = (await this.count('all', {})) - keep
     if (excess <= 0) return
-    // Removes 0.1 % more entries than necessary. A full log is therefore not trimmed again after each new entry.
+    // Removes 0.1 % more entries than necessary, so that a full log is not trimmed again after each new entry.
     for (const [ref, cut] of planCuts(await this.#shares(), excess + Math.floor(keep / 1000)))
       for (let left = cut; left > 0; left -= atOnce) await this.#removeOldest(ref, Math.min(left, atOnce))
   }

@@ -18,7 +18,7 @@ export interface AuditRecord {
   readonly requestId: string
   /** Uuid of the affected container. "": the entry is not about a container. */
   readonly containerUuid: string
-  /** Number of occurrences: repetitions of a failure by one caller within an hour share one entry. */
+  /** Number of occurrences. Repetitions of a failure by one caller within an hour share one entry. */
   readonly count: number
   /** Time of the last occurrence, ms since 1970. */
   readonly lastMs: number

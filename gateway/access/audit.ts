@@ -10,12 +10,12 @@ import { LateOutcomes } from './late-outcomes.js'
 import type { Guests } from './principal.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
-/** Selects audit entries. Absent fields do not filter. */
+/** Selects audit entries. An absent field selects all entries. */
 export interface AuditFilter extends Span {
   readonly action?: string | undefined
   readonly user?: string | undefined
   readonly target?: string | undefined
-  /** Only actions of the caller with this `Principal.ref`. */
+  /** `Principal.ref` of the caller whose actions are selected. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
   /** Guests whose entries are found. Unless this is `all`, failures of other callers show only their error code. */

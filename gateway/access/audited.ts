@@ -5,7 +5,7 @@ import type { AuditLog, AuditStart } from './contract.js'
 export interface AuditedResult<T> {
   readonly value: T
   readonly target: string
-  /** Details of the outcome for administrators, without secrets. */
+  /** Details of the outcome for administrators. They contain no secrets. */
   readonly detail: string
 }
 
@@ -20,7 +20,7 @@ export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promi
   const entry = await log.begin({ action, address, requestId, target, caller })
   try {
     const done = await act()
-    // If the store is down, the outcome is written later. The action is not undone.
+    // If the store is down, the outcome is written later, and the action stays done.
     await log.finish(entry, { success: true, target: done.target, detail: done.detail }).catch(() => undefined)
     return done.value
   } catch (error) {

@@ -13,7 +13,7 @@ import type { KeyUsage } from './key-usage.js'
 import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 
-/** Longer keys are rejected before their digest is computed. */
+/** Maximum length of a key. Longer keys are rejected before their digest is computed. */
 const maxKeyLength = 128
 
 export interface AuthenticatorParts {
@@ -56,8 +56,8 @@ export class CallerAuthenticator implements Authenticator {
   }
 
   /**
-   * Counts a failed authentication. After too many, an address gets `rate_limited` for further failures. Valid callers
-   * at this address, for example behind the same proxy, are not affected.
+   * Counts a failed authentication. An address with too many failures gets `rate_limited` for further failures. Valid
+   * callers at this address, for example behind the same proxy, are not affected.
    */
   #limited(error: unknown, address: string): unknown {
     const isRefusal = error instanceof BerthError && ['unauthenticated', 'forbidden'].includes(error.kind)
@@ -73,7 +73,7 @@ export class CallerAuthenticator implements Authenticator {
     return caller
   }
 
-  /** Ensures that cached keys are current. */
+  /** Ensures that cached keys are up to date. */
   async #trustMemory(): Promise<void> {
     const { store } = this.parts
     if (!store.ready()) throw storeUnavailable('authenticate a caller')
@@ -109,7 +109,7 @@ function readKeyHeader(headers: IncomingHttpHeaders): string {
   return key
 }
 
-/** The error has the same text for every reason, so that nobody learns which keys exist. */
+/** All reasons get the same text, so that nobody learns which keys exist. */
 function unauthorized(): BerthError {
   return new BerthError('unauthenticated', 'unauthorized', 'a valid API key is required')
 }

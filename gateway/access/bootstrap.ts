@@ -10,12 +10,12 @@ import { everything } from './scopes.js'
 
 /*
  * The first administrator's key. `init` writes the key to a file for the administrator, and its digest to a file in
- * state_dir. The gateway imports that file once for each store. It keeps the file, so that the key works again after a
- * loss of the store, and removes it when an administrator deletes the key.
+ * state_dir. The gateway imports the latter file once for each store. It keeps the file, so that the key works again
+ * after a loss of the store. It removes the file when an administrator deletes the key.
  */
 
 interface AdminKeyFile {
-  /** Id of this file. The store notes it when the key is imported. */
+  /** Id of this file. The store remembers it when the key is imported. */
   readonly id: string
   readonly digest: string
   readonly prefix: string

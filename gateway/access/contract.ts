@@ -16,7 +16,7 @@ export interface Credentials extends Pick<IncomingMessage, 'headers' | 'method'>
 
 /** Finds the session that a request belongs to. */
 export interface SessionCallers {
-  /** True if a request has the cookie of any session. */
+  /** True if a request has the cookie of any session. The session may have ended. */
   has(request: Credentials): boolean
   /**
    * Finds the session of a request. `undefined`: the request has no session, or the session has ended.
@@ -54,11 +54,11 @@ export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  /** Caller of the action. An absent `root` means that it equals `ref`. */
+  /** Caller of the action. If `root` is absent, it equals `ref`. */
   readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
   readonly address: string
   readonly requestId: string
-  /** Target as named in the request. The outcome may name it more precisely. */
+  /** Target as named in the request. The outcome may contain a more precise name. */
   readonly target: string
 }
 
@@ -66,7 +66,7 @@ export interface AuditOutcome {
   readonly success: boolean
   /** Target of the action, for example the name of a container or the id of a key. */
   readonly target: string
-  /** Details of the outcome for administrators, without secrets. */
+  /** Details of the outcome for administrators. They contain no secrets. */
   readonly detail: string
   /** Uuid of the affected container. Callers restricted to containers see only entries about their containers. */
   readonly containerUuid?: string | undefined
@@ -100,7 +100,7 @@ export interface StoredAnswer {
 
 /** The right to process a request with an Idempotency-Key. */
 export interface IdempotencyClaim {
-  /** Id of the operation, the same for all attempts with this key and body. */
+  /** Id of the operation. It is the same for all attempts with this key and body. */
   readonly operationId: string
   /** Id of the stored request. */
   readonly id: string
@@ -123,7 +123,7 @@ export interface Idempotency {
   begin(
     request: IdempotentRequest,
   ): Promise<{ claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }>
-  /** Stores the answer, which later attempts receive again. */
+  /** Stores the answer. Later attempts receive the same answer. */
   finish(claim: IdempotencyClaim, answer: StoredAnswer): Promise<void>
   /** Ends an attempt whose answer (5xx) is not stored. The next attempt runs with the same operation id. */
   release(claim: IdempotencyClaim): Promise<void>
@@ -147,7 +147,7 @@ export interface SharedCaches {
 export interface AccessControl {
   readonly authenticator: Authenticator
   readonly authorize: Authorize
-  /** Limits the requests of each caller. Callers with the same `Principal.root` count as one. */
+  /** Limits the requests of each caller. Callers with the same `Principal.root` share a limit. */
   readonly callers: RequestLimits
   /** Limits the requests from each source. The result of `sourceOf` identifies a source. */
   readonly addresses: RequestLimits
@@ -158,7 +158,7 @@ export interface AccessControl {
 
 /** Health of the store, for `/readyz` and metrics. */
 export interface StoreHealth {
-  /** Resolves if the store answers, otherwise rejects with the reason. */
+  /** Resolves if the store answers. Rejects with the reason if it does not. */
   ping(): Promise<void>
   /** Reason why the store is not ready. "": it is ready. */
   reason(): string

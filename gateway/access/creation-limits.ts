@@ -2,7 +2,7 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that may access only some containers. Objects that the caller's keys create count, too. */
+  /** Limit of a caller that may access only some containers. Objects created by the caller's keys also count. */
   readonly bound: number
   /** Limit of each key that may access all containers but has other limits. Unlimited callers share one such limit. */
   readonly others: number
@@ -18,7 +18,7 @@ export const defaultCreationLimits: CreationLimits = {
   subUsers: { bound: 500, others: 50_000 },
 }
 
-/** The quota that the objects created by a caller count towards. */
+/** The quota towards which the objects of a creator count. */
 export interface CreationShare {
   /**
    * `ref` of the caller that has the quota: the earliest creator that is restricted to containers, or else the earliest

@@ -4,7 +4,7 @@ import type { Principal } from './principal.js'
 import { isExpired } from './rights.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 
-/** Identifies the credential of a caller. Consoles and streams end when it becomes invalid. */
+/** Identifies the credential of a caller. When the credential becomes invalid, its consoles and streams end. */
 export function credentialOf(caller: Principal): string {
   if (caller.kind === 'nobody') return caller.ref
   return caller.kind === 'key' ? `key:${caller.keyId}` : `session:${caller.sessionDigest}`
@@ -13,14 +13,14 @@ export function credentialOf(caller: Principal): string {
 /** Finds the present rights of a credential. Consoles need this: they stay open after their request has ended. */
 export interface Grants {
   /**
-   * Finds the caller with this credential. `undefined`: the credential is no longer valid, or its user must set up a
-   * second factor first. For a session, the search counts as a use.
+   * Finds the caller with this credential. `undefined`: the credential is no longer valid, or its user must first set
+   * up a second factor. For a session, the search counts as a use.
    * @throws {BerthError} `store_unavailable`
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * True if the sender of this request may use an object (such as a ticket) created with `credential`: always for an
-   * object of an API key, only with the session's cookie for an object of a session.
+   * True if the sender of this request may use an object (such as a ticket) that was created with `credential`. For an
+   * object of a session, the request must have the session's cookie. An object of an API key needs nothing else.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

@@ -19,7 +19,7 @@ const atOnce = 1000
 export class IdempotencyAges {
   constructor(private readonly store: Store) {}
 
-  /** Notes the time of a new record. Does nothing for a record that was noted before. */
+  /** Records the time of a new record. Does nothing for a record whose time is already known. */
   async note(client: StoreClient, { ref, root }: Pick<Principal, 'ref' | 'root'>, id: string): Promise<void> {
     await Promise.all([
       client.zAdd(this.#by(ref), { score: steadyClock.now(), value: id }, { condition: 'NX' }),
@@ -27,9 +27,7 @@ export class IdempotencyAges {
     ])
   }
 
-  /**
-   * Forgets expired records. If more than `keep` are left, `drop` gets the oldest ids of the callers with most records.
-   */
+  /** Forgets expired records. If more than `keep` are left, `drop` gets the oldest ones of the callers with most. */
   async trim(
     client: StoreClient,
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },

@@ -6,8 +6,8 @@ const retryMs = 500
 const maxRecords = 10_000
 
 /**
- * After a failed write, the store may show a request as running that has ended, so that clients could not repeat it.
- * This class marks the record as open (not running) as soon as the store is available.
+ * After a failed write, the store may show a request as running that has ended. Clients could then not repeat it. This
+ * class marks the record as open (not running) as soon as the store is available.
  */
 export class IdempotencyReopener {
   /** By record id: records of requests that have ended, although the store may show them as running. */
@@ -39,7 +39,7 @@ export class IdempotencyReopener {
     if (this.#waiting.size > 0) this.#schedule()
   }
 
-  /** Lets a repeated request run, unless such a request has already changed the record. */
+  /** Lets a repeated request run, unless a repetition has already changed the record. */
   async #reopen(id: string, { operationId, attempt }: IdempotencyRecord): Promise<void> {
     await this.store.transact('end a request', async (client) => {
       await client.watch(id)

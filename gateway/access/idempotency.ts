@@ -11,14 +11,14 @@ import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
-/** If a process dies while it takes over a request, other attempts are blocked for this time in ms at most. */
+/** Time in ms for which a takeover of a request blocks other attempts, in case the process dies during the takeover. */
 const takeoverMs = 30_000
 
 type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
- * Remembers the POST requests of each caller that have an Idempotency-Key, for some hours. The record is durable before
- * the request runs. A repetition after a crash therefore runs with the same operation id.
+ * Stores records of the POST requests of each caller that have an Idempotency-Key, for some hours. The record is
+ * durable before the request runs. A repetition after a crash therefore runs with the same operation id.
  */
 export class IdempotencyStore implements Idempotency {
   readonly #running = new Map<string, IdempotencyRecord>()
@@ -53,7 +53,7 @@ export class IdempotencyStore implements Idempotency {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const insert = () => this.#insert(id, fresh, request.caller)
-    // If the store is not ready, `insert` sends nothing, so the stored record cannot wrongly show a running request.
+    // If the store is not ready, `insert` sends nothing. The store then cannot wrongly show a running request.
     const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
@@ -117,7 +117,7 @@ export class IdempotencyStore implements Idempotency {
     return { operationId, fingerprint, attempt, state: 'running', owner: this.instance.id }
   }
 
-  /** Stores a record unless it exists. @returns the existing record, unchanged */
+  /** Stores a record, unless it exists. @returns the existing record, unchanged */
   async #insert(id: string, record: IdempotencyRecord, caller: Principal): Promise<IdempotencyRecord | undefined> {
     const before = await this.store.run('remember a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const

@@ -10,7 +10,7 @@ import { isUnlimited, type Rights } from './rights.js'
 /** A key with its effective rights, prepared for checking requests. */
 export interface ResolvedKey {
   readonly record: KeyRecord
-  /** False if a key in its chain of creators was deleted. */
+  /** False if a key in the chain of its creators was deleted. */
   readonly complete: boolean
   readonly rights: Rights
   readonly principal: KeyPrincipal
@@ -53,7 +53,7 @@ export class KeyCache {
     return this.#byDigest.get(digest)
   }
 
-  /** Reads a key from the store; concurrent calls share one read. @throws {BerthError} `store_unavailable` */
+  /** Reads a key from the store. Concurrent calls share one read. @throws {BerthError} `store_unavailable` */
   async load(digest: string): Promise<ResolvedKey | undefined> {
     return this.#pending.run(digest, () =>
       this.store.run('look up an API key', (client) =>
@@ -82,7 +82,7 @@ export class KeyCache {
     for (const load of this.#loads) if (load.ids.has(id)) load.stale = true
     for (const digest of this.#digestsById.get(id) ?? []) this.#byDigest.delete(digest)
     this.#digestsById.delete(id)
-    this.#byId.clear() // the whole map is cleared: it contains few keys, and keys change seldom
+    this.#byId.clear() // the whole map is cleared, because it contains few keys, and keys change seldom
   }
 
   clear(): void {
@@ -103,7 +103,7 @@ export class KeyCache {
         load.stale = false
         load.ids.clear()
         const resolved = await read(load)
-        if (load.stale && this.store.ready()) continue // the record changed while it was read
+        if (load.stale && this.store.ready()) continue // if the record has changed during the read, it is read again
         if (resolved && !load.stale) keep(resolved, load.ids)
         return resolved
       }

@@ -11,7 +11,7 @@ export interface KeyRecord {
   /** Canonical addresses and CIDRs from which the key may be used. Empty: all addresses. */
   readonly addresses: readonly string[]
   readonly scopes: readonly string[]
-  /** Time in ms since 1970 when the key expires. 0: never. */
+  /** Time in ms since 1970 when the key expires. 0: the key never expires. */
   readonly expiresAtMs: number
   readonly disabled: boolean
   /** Containers that the key may access. Empty: all containers. */
@@ -46,7 +46,7 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
   const records = [record]
   for (let id = record.parentId; id !== 0;) {
     const parent = find(id)
-    // The creator of a key always has a lower id. If not, the record is damaged and the chain may be a circle.
+    // The creator of a key always has a lower id. If not, the record is damaged, and the chain may be a circle.
     if (!parent || parent.id >= (records.at(-1)?.id ?? 0)) return { records, complete: false }
     records.push(parent)
     id = parent.parentId

@@ -48,7 +48,7 @@ export class KeyUsage {
     try {
       await this.store.run('record the use of API keys', (client) => client.hSet(keyNames(this.store).used, fields))
     } catch {
-      // A newer use of the same key is not overwritten.
+      // A newer use of the same key must not be overwritten.
       for (const [id, use] of writing) if (!this.#pending.has(id)) this.#pending.set(id, use)
       this.#flushes.request()
     }

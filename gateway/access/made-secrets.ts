@@ -39,7 +39,7 @@ export class MadeSecrets {
     return { key: name, value: JSON.stringify(made), keepMs }
   }
 
-  /** Finds the secret that an earlier attempt created, and extends the time for which it is remembered. */
+  /** Finds the secret that an earlier attempt created, and extends its lifetime in the store. */
   async find(client: StoreClient, operationId: string): Promise<CreatedSecret | undefined> {
     const name = this.#nameOf(operationId)
     const text = await client.getEx(name, { type: 'PX', value: keepMs })

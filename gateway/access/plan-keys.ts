@@ -14,8 +14,8 @@ import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, ty
 import { coversScope, defaultScopes } from './scopes.js'
 
 /*
- * Decides who may create and change which keys. The creator of a key always limits it (see effectiveRights). No
- * decision in this file can therefore give a key more rights than its creator has.
+ * Decides who may create and change which keys. The creator of a key always limits it (see effectiveRights). Therefore,
+ * no decision in this file can give a key more rights than its creator has.
  */
 
 /** Takes the place of a calling key's id if the caller is a logged-in administrator, whom no key limits. */
@@ -23,7 +23,7 @@ export const administratorId = 0
 
 export type Keys = ReadonlyMap<number, KeyRecord>
 
-/** Fields of a key in a request. Absent fields were not sent. */
+/** Fields of a key in a request. Absent fields were not part of the request. */
 export interface KeyFields {
   readonly name?: string | undefined
   readonly addresses?: readonly string[] | undefined
@@ -33,7 +33,7 @@ export interface KeyFields {
   readonly containerUuids?: readonly string[] | undefined
 }
 
-/** The key to change, the calling key, all keys, and the present time. */
+/** The key to change, the calling key, all keys, and the present time in ms since 1970. */
 export interface Situation {
   readonly keys: Keys
   readonly callerId: number
@@ -90,7 +90,7 @@ export function checkChainLength(maker: KeyChain): void {
     )
 }
 
-/** Returns the quota that the keys of this creator use up. A creator and its own creator may share a quota. */
+/** Returns the quota towards which the keys of this creator count. Several creators may share a quota. */
 function creationShareOf(keys: Keys, creatorId: number): CreationShare {
   const creator = keys.get(creatorId)
   if (creator === undefined) return { share: '', isBound: false }
@@ -166,8 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // A limited key must not add rights to a key that it did not create: such a key would stay when the limited key is
-  // removed.
+  // A limited key must not add rights to a key that it did not create: such a key would outlive the limited key.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
       'a limited key can extend only the rights of keys that it created itself, or that such a key created',

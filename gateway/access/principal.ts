@@ -14,7 +14,7 @@ interface Caller {
   readonly ref: string
   /**
    * `ref` of the first limited key in the chain of creators. Without such a key: `ref` of the caller. All callers with
-   * the same root share their limits. A caller therefore cannot raise its limits by creating keys or sub-users.
+   * the same root share their limits. Therefore, a caller cannot raise its limits by creating keys or sub-users.
    */
   readonly root: string
   /** Name in logs and in the `requested_by` of tasks: `api:<key name>`, or the name of the logged-in user. */
@@ -72,7 +72,7 @@ export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }
 
-/** Returns the quota in which the consoles and streams of a caller count. */
+/** Returns the quota towards which the consoles and streams of a caller count. */
 export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }

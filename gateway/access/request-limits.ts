@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { perMinute, perSecond, RateLimit, rateLimited } from '../../shared/rate-limit.js'
 
 export interface RequestLimit {
-  /** Average number of requests per second, and maximum number of requests at once after a pause. 0: no limit. */
+  /** Average number of requests per second, and maximum number of requests after a pause (`burst`). 0: no limit. */
   readonly perSecond: number
   /** Number of requests that may be in progress at once. 0: no limit. */
   readonly atOnce: number
@@ -66,7 +66,7 @@ export class RequestLimits {
     else this.#running.delete(caller)
   }
 
-  /** State of the caller's limit. `undefined`: the requests per second are not limited. */
+  /** Returns the state of the caller's limit. `undefined`: the requests per second are not limited. */
   state(caller: string): RateState | undefined {
     if (this.#rate === undefined) return undefined
     const { attempts, fullInMs } = this.#rate.left(caller)

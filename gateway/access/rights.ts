@@ -9,7 +9,7 @@ export interface Rights {
   readonly containers: 'all' | readonly string[]
   /** Lists of addresses and CIDRs. The client's address must be in each list. */
   readonly addresses: readonly (readonly string[])[]
-  /** Time in ms since 1970 when the rights end. 0: never. */
+  /** Time in ms since 1970 when the rights end. 0: they never end. */
   readonly expiresAtMs: number
   readonly disabled: boolean
 }
@@ -46,7 +46,7 @@ function earlier(a: number, b: number): number {
 export type Dimension = 'scopes' | 'container_uuids' | 'ip_whitelist' | 'expires_at'
 
 /**
- * The API's name of the first field in which `want` exceeds `limit`; `undefined`: `want` is within the limit. Ignores
+ * Returns the API's name of the first field in which `want` exceeds `limit`. `undefined`: no field exceeds it. Ignores
  * `disabled`, because a disabled key may be enabled later.
  */
 export function findExcess(want: Rights, limit: Rights): Dimension | undefined {

@@ -61,7 +61,7 @@ export function intersectScopes(a: readonly string[], b: readonly string[]): str
   return [...new Set(both)]
 }
 
-/** Checks a scope. `public` requires nothing, `any` a valid caller, and `session` a logged-in user. */
+/** Checks a scope. `public` has no requirement, `any` requires a valid caller, and `session` a logged-in user. */
 export const authorize: Authorize = (caller, scope) => {
   if (scope === 'public') return
   if (scope === 'session') {

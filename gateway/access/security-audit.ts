@@ -16,7 +16,7 @@ export interface SecurityAuditParts {
 
 const everyMs = 5000
 const day = 86_400
-/** Operations that are older than this (ms) are ignored, because they were recorded when they were new. */
+/** Maximum age in ms of an operation. Older operations are ignored, because they were recorded when they were new. */
 const longestMs = 30 * day * 1000
 /**
  * `known`: seconds for which the id of a recorded operation is stored, so that it is recorded only once. `claimed`:
@@ -44,7 +44,7 @@ export class SecurityAudit {
     await this.#writing.settled()
   }
 
-  /** Writes entries about new operations. If the store is down, the next check tries again. */
+  /** Writes entries about new operations. If the store is down, the next check writes them. */
   look(): Promise<void> {
     return this.#writing.run(() => this.#look())
   }

@@ -1,6 +1,6 @@
 /*
- * Limits of a sub-user in addition to its guests. They are read from its record at every request, so that a change
- * takes effect immediately.
+ * Limits of a sub-user in addition to its guests. They are read from the sub-user's record at every request, so that a
+ * change takes effect immediately.
  */
 
 export interface SubUserBounds {

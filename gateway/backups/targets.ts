@@ -18,7 +18,7 @@ export interface TargetRecord {
     readonly name: string
     readonly type: TargetType
   }
-  /** `TargetSecrets`, encrypted. They cannot be decrypted for another target. */
+  /** `TargetSecrets`, encrypted. They can be decrypted only for this target. */
   readonly sealed: string
   readonly createdAtMs: number
   readonly changedAtMs: number

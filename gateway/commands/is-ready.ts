@@ -5,7 +5,7 @@ import { localUrl } from './local-url.js'
 const timeoutMs = 10_000
 
 /**
- * Asks the gateway of this machine whether it serves requests.
+ * Asks the gateway on this host if it serves requests.
  * @throws {BerthError} `gateway_unreachable` if it does not answer, or if it is starting or stopping
  */
 export async function checkReady(config: Pick<GatewayConfig, 'listen'>): Promise<void> {

@@ -26,7 +26,7 @@ import { withStore, type CommandContext } from './admin-commands.js'
 import { startService, stopService } from './service.js'
 
 export interface JoinOptions {
-  /** True: the data of this machine's gateway is set aside even if that gateway has hosts or administrators. */
+  /** True: the data of this server's gateway is set aside even if that gateway has hosts or administrators. */
   readonly replace: boolean
   /** False: the service is neither stopped nor started. */
   readonly service: boolean
@@ -38,9 +38,9 @@ const formerPrefix = 'before-joining-as-'
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
 
 /**
- * Makes this machine a gateway of the fleet that created the token. It can be interrupted and run again at any point:
- * the state is prepared in a directory of its own, and then replaces the former state, which is kept. During the
- * change the gateway does not start.
+ * Makes this server a gateway of the fleet that created the token. May be interrupted at any point and run again: the
+ * state is prepared in its own directory, and then replaces the former state, which is kept. During the replacement,
+ * the gateway does not start.
  * @param token token, or `-` to read it from standard input
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, `gateway_in_use`,
  * `store_configured`, `wrong_store`, `state_mounted`, `store_unavailable`, or the refusal of the gateway that created
@@ -98,7 +98,7 @@ class GatewayJoin {
     this.#prepared = join(this.#stateDir, joiningDirectory)
   }
 
-  /** Prepares the new state, and checks whether it can replace the present one. @param replace as in `JoinOptions` */
+  /** Prepares the new state, and checks that it can replace the present one. @param replace as in `JoinOptions` */
   async prepare(token: string, content: JoinTokenContent, replace: boolean): Promise<void> {
     if (isJoinInterrupted(this.#stateDir)) return
     if (!replace) await refuseUsed(this.context)
@@ -113,7 +113,7 @@ class GatewayJoin {
     await this.#replaceState(join(this.#stateDir, `${formerPrefix}${this.id}`))
   }
 
-  /** Gets the shared state and writes it. The identity comes last: it marks a complete preparation. */
+  /** Gets the shared state and writes it. The identity is written last, because it marks a complete preparation. */
   async #fetch(token: string, content: JoinTokenContent): Promise<void> {
     await rm(join(this.#prepared, 'gateway.json'), { force: true })
     const key = await this.#ensureKey()
@@ -158,7 +158,7 @@ class GatewayJoin {
     const incoming = JSON.parse(await readFile(join(this.#stateDir, joinMarker), 'utf8')) as string[]
     await mkdir(former, { recursive: true, mode: 0o700 })
     const isFormer = (name: string): boolean => name !== joiningDirectory && !name.startsWith(formerPrefix)
-    // After an interruption, entries that are missing in `#prepared` were already moved to their final place.
+    // After an interruption, entries that are missing in `#prepared` are already at their final place.
     const isMoved = (name: string): boolean => incoming.includes(name) && !existsSync(join(this.#prepared, name))
     for (const name of (await readdir(this.#stateDir)).filter((entry) => isFormer(entry) && !isMoved(entry)))
       await rename(join(this.#stateDir, name), join(former, name))
@@ -171,7 +171,7 @@ class GatewayJoin {
 }
 
 /**
- * Checks that this machine reaches the store of the fleet: an address such as 127.0.0.1 leads to another server here.
+ * Checks that this server reaches the store of the fleet. An address such as 127.0.0.1 leads to another server here.
  * @throws {BerthError} `store_unavailable`, `wrong_store`
  */
 async function checkStore(context: CommandContext, prepared: string, id: string): Promise<void> {

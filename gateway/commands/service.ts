@@ -6,12 +6,12 @@ import { checkReady } from './is-ready.js'
 const unit = 'berth-gateway.service'
 const readyWithinMs = 120_000
 
-/** Stops the gateway of this machine, also while systemd is about to start it again. */
+/** Stops the gateway on this host, even while systemd is about to start it again. */
 export function stopService(): void {
   execFileSync('systemctl', ['stop', unit], { stdio: 'inherit' })
 }
 
-/** Starts the gateway of this machine, and waits until it serves requests. @throws {BerthError} `gateway_unreachable` */
+/** Starts the gateway on this host, and waits until it serves requests. @throws {BerthError} `gateway_unreachable` */
 export async function startService(config: GatewayConfig): Promise<void> {
   execFileSync('systemctl', ['start', unit], { stdio: 'inherit' })
   const deadline = performance.now() + readyWithinMs

@@ -45,8 +45,8 @@ export class ConsoleSocket {
   /** Offset in the console's output of the first byte that was sent on this socket. */
   #base = 0
   /**
-   * Number of bytes of output that were passed to the socket. `#written`: written to its connection. `#acknowledged`:
-   * received by the client, according to its messages.
+   * Number of bytes of output that were passed to the socket. `#written`: bytes written to its connection.
+   * `#acknowledged`: bytes that the client has received, according to its messages.
    */
   #sent = 0
   #written = 0
@@ -69,7 +69,7 @@ export class ConsoleSocket {
     socket.on('pong', () => (this.#isAlive = true))
     socket.on('error', () => undefined) // the event `close` follows and is handled
     socket.on('close', (code) => this.#left(code))
-    socket.pause() // until the console is open in the guest
+    socket.pause() // the socket stays paused until the console is open in the guest
     this.#stream = parts.openStream({
       onMessage: (message) => this.#show(message),
       onEnd: (error) => this.#failed(error),
@@ -94,7 +94,7 @@ export class ConsoleSocket {
     // Ends the stream even if the agent does not answer.
     setTimeout(() => this.#stream.cancel(), 1000).unref()
     voice.closing(socket, ending)
-    if (socket.isPaused) socket.resume() // otherwise the client's answer to the close frame is not read
+    if (socket.isPaused) socket.resume() // without this, the client's answer to the close frame would not be read
     socket.close(ending.code, ending.reason)
     setTimeout(() => socket.terminate(), 2000).unref()
     this.parts.onEnd(ending)
@@ -153,7 +153,7 @@ export class ConsoleSocket {
     if (socket.bufferedAmount > fullBytes) stream.pause()
   }
 
-  /** Reports to the agent how much output the client has received. The agent sends more only after this report. */
+  /** Reports to the agent how much output the client has received. Without reports, the agent stops sending. */
   #report(): void {
     if (this.#state !== 'open') return
     const received = this.parts.voice.acknowledges ? Math.min(this.#acknowledged, this.#written) : this.#written

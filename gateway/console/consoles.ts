@@ -47,7 +47,7 @@ export interface ConsolesParts {
 }
 
 /**
- * The open consoles of this gateway. Every second each console is checked: its credential, its rights, its guest, the
+ * The open consoles of this gateway. Every second, each console is checked: its credential, its rights, its guest, the
  * access policy, and its idle time.
  */
 export class Consoles {
@@ -181,7 +181,7 @@ function mayUse(caller: Principal, { kind, guestUuid, principal }: Grant): boole
   return caller.ref === principal && coversScope(caller.scopes, scopeOf(kind)) && maySee(caller, guestUuid)
 }
 
-/** The reason why a guest cannot have a console. `undefined`: it can have one, or its host is offline. */
+/** Returns the reason why a guest cannot have a console. `undefined`: it can have one, or its host is offline. */
 function findRefusal(guest: GuestView): BerthError | undefined {
   if (guest.guest.policyBlocked)
     return new BerthError('forbidden', 'policy_blocked', `the container is blocked: ${guest.guest.policyReason}`)

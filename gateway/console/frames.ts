@@ -54,6 +54,6 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     return JSON.parse(text) as Record<string, unknown>
   } catch {
-    return undefined // not a message: the user has typed this text
+    return undefined // text that is not a message was typed by the user
   }
 }

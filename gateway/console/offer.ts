@@ -8,10 +8,10 @@ export interface ConsoleOffer {
   readonly mode: 'shell' | 'serial' | 'vnc'
   /** True if the client uses the subprotocol `berth.console.v1`. */
   readonly isOwn: boolean
-  /** The subprotocol to use. `undefined`: the client has offered none. */
+  /** The subprotocol to use. `undefined`: the client has offered no subprotocol. */
   readonly protocol: string | undefined
   readonly size: { readonly columns: number; readonly rows: number }
-  /** Id of the console to resume. Empty: a new console is opened. */
+  /** Id of the console to resume. Empty: a new console must be opened. */
   readonly resume: string
   /** Offset up to which the client has already received the output. */
   readonly received: number | undefined

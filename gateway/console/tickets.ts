@@ -54,7 +54,7 @@ export class ConsoleTickets {
 
   /**
    * Uses a ticket, which then becomes invalid.
-   * @returns undefined if there is no ticket of this kind
+   * @returns undefined if no valid ticket of this kind exists
    * @throws {BerthError} `store_unavailable`
    */
   async redeem(ticket: string, kind: Grant['kind']): Promise<Grant | undefined> {

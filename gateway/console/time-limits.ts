@@ -15,7 +15,7 @@ export interface OpenTimes {
 /** The action that the time limits of a console require now. */
 export type TimeStep =
   | { readonly do: 'nothing' }
-  /** Warns that the console will end in this number of seconds unless there is input before. */
+  /** Warns that the console will end in this number of seconds if there is no input. */
   | { readonly do: 'warn'; readonly seconds: number }
   | { readonly do: 'end'; readonly ending: ConsoleEnding }
 

@@ -17,7 +17,7 @@ export interface ConsoleVoice {
   ready(socket: WebSocket, opened: OpenedConsole): void
   /** Reports that the console could not be opened. */
   failed(socket: WebSocket, message: string): void
-  /** Warns that the console will end soon unless there is input. */
+  /** Warns that the console will end in this number of seconds if there is no input. */
   warn(socket: WebSocket, ending: ConsoleEnding, seconds: number): void
   closing(socket: WebSocket, ending: ConsoleEnding): void
 }

@@ -20,10 +20,7 @@ import { applyEvent, type ReportedState, type WatchEvent } from './watch-kinds.j
 /** The fleet in memory. The events of each agent are applied in the order in which they were sent. */
 export class FleetState implements FleetView {
   readonly #hosts = new Map<string, HostState>()
-  /**
-   * Last revision that the previous gateway process received, by host id. Removed when the host reports to this
-   * process.
-   */
+  /** Last revision that the previous gateway process received, by host id. Removed when that host reports. */
   readonly #former = new Map<string, JournalPosition>()
   /** Ids of hosts that were online when the previous gateway process ended. */
   readonly #formerlyOnline = new Set<string>()

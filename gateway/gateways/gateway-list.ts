@@ -16,7 +16,7 @@ export interface GatewayRecord {
   readonly joinedAtMs: number
   /** SHA-256 of the public key with which the gateway joined. "": the gateway did not join with a token. */
   readonly keyDigest: string
-  /** Version of the gateway at its last start. Before its first start, this and the next two fields are empty. */
+  /** Version of the gateway at its last start. Before its first start, this field and the next two are empty. */
   readonly version: string
   /** Address of its join endpoint, as host:port. */
   readonly joinAddress: string
@@ -40,7 +40,7 @@ const mostGateways = 16
 /** Adds a gateway that may join until `untilMs`. @throws {BerthError} `name_conflict`, `too_many_gateways` */
 export function invite(list: GatewayList, invitation: { id: string; name: string; untilMs: number }): GatewayList {
   const { id, name, untilMs } = invitation
-  if (list.gateways.some((gateway) => gateway.id === id)) return list // a repeated request
+  if (list.gateways.some((gateway) => gateway.id === id)) return list // the request was repeated
   if (list.gateways.length >= mostGateways)
     throw conflict('too_many_gateways', `a fleet can have at most ${mostGateways} gateways: remove one first`)
   if (name !== '' && isTaken(list, name)) throw conflict('name_conflict', `name: another gateway is named ${name}`)
@@ -55,9 +55,9 @@ export function dropExpired(list: GatewayList, nowMs: number): GatewayList {
 }
 
 /**
- * Notes that an invited gateway has joined. The first key that uses an invitation is the only one that may use it. The
- * machine with this key may repeat its request, because it may not have got the answer.
- * @param machine name of the machine, for a gateway without a name
+ * Records that an invited gateway has joined. The first key that uses an invitation is the only one that may use it.
+ * The server with this key may repeat its request, because it may not have received the answer.
+ * @param machine name of the server, used if the gateway has no name
  * @throws {BerthError} `join_token_invalid`
  */
 export function admit(
@@ -73,7 +73,7 @@ export function admit(
   return replace(list, { ...known, name, keyDigest, invitedUntilMs: 0, joinedAtMs: nowMs })
 }
 
-/** Notes the start of a gateway. Adds the gateway if it is missing, as the first one or after a loss of the store. */
+/** Records the start of a gateway. Adds a gateway that is missing: the first one, or any after a loss of the store. */
 export function noteStart(
   list: GatewayList,
   own: Pick<GatewayRecord, 'id' | 'name' | 'version' | 'joinAddress' | 'startedAtMs' | 'publicKey'>,
@@ -97,7 +97,7 @@ export function remove(list: GatewayList, id: string): GatewayList {
 const isTaken = ({ gateways }: GatewayList, name: string): boolean =>
   gateways.some((gateway) => gateway.name.toLowerCase() === name.toLowerCase())
 
-/** Returns the name, or the name with a number appended if another gateway has this name. */
+/** Returns the name. If another gateway has this name, returns it with a number appended. */
 function freeGatewayName(list: GatewayList, name: string): string {
   for (let n = 1; ; n++) {
     const candidate = n === 1 ? name : `${name}-${n}`

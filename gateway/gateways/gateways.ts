@@ -28,7 +28,7 @@ export interface GatewaysOptions {
   readonly redis: RedisChoice
   readonly tokenLifetimeMs: number
   readonly log: Logger
-  /** Called when this gateway was removed from the fleet, perhaps repeatedly. It must then stop serving requests. */
+  /** Called, possibly repeatedly, when this gateway was removed from the fleet. It must then stop serving requests. */
   readonly onRemoved: () => void
 }
 
@@ -46,7 +46,7 @@ export interface GatewayInvitation {
   readonly expiresAtMs: number
 }
 
-/** Content of the encrypted answer to a machine that joins as a gateway. */
+/** Content of the encrypted answer to a server that joins as a gateway. */
 export interface JoinedGateway extends OwnGateway {
   readonly state: SharedState
 }
@@ -116,7 +116,7 @@ export class Gateways {
   /** Addresses of the join endpoints of the other gateways, as host:port. */
   get otherJoinAddresses(): string[] {
     const others = this.#list.value?.gateways.filter(({ id }) => id !== this.ownId) ?? []
-    const isLocal = !isReachable(this.#joinAddress()) // all gateways run on this machine
+    const isLocal = !isReachable(this.#joinAddress()) // all gateways run on this server
     return others
       .map(({ joinAddress }) => joinAddress)
       .filter((address) => address !== '' && (isLocal || isReachable(address)))
@@ -130,7 +130,7 @@ export class Gateways {
   }
 
   /**
-   * Invites a machine to become a gateway. The result contains a token for `berth-gateway join`.
+   * Invites a server to become a gateway. The result contains a token for `berth-gateway join`.
    * @param operationId uuid of the request; a repeated request with it invites the same gateway
    * @throws {BerthError} `store_not_shared`, `name_conflict`, `too_many_gateways`
    */
@@ -148,7 +148,7 @@ export class Gateways {
   }
 
   /**
-   * Lets the machine with this token join. The answer contains all secrets, encrypted for the machine's key.
+   * Lets the server with this token join. The answer contains all secrets, encrypted for the server's key.
    * @throws {BerthError} `join_token_invalid`, `invalid_field`, `store_not_shared`
    */
   async join({ token, public_key: publicKey, machine }: GatewayJoinRequest): Promise<SealedAnswer> {
@@ -194,7 +194,7 @@ export class Gateways {
   async #report(): Promise<void> {
     if (!this.options.store.ready()) return
     if (this.#list.value && !this.#isRegistered) return this.#register()
-    await this.#statuses.report(this.#leases).catch(() => undefined) // repeated after a few seconds
+    await this.#statuses.report(this.#leases).catch(() => undefined) // a failed report is repeated after a few seconds
   }
 
   /** True if this gateway is in the list with its present start time, or was removed from the list. */
@@ -215,7 +215,7 @@ function viewOf(gateway: GatewayRecord, status?: GatewayStatus): GatewayView {
   return { ...gateway, state, status }
 }
 
-/** False for loopback addresses and unspecified ones, at which other machines cannot reach this machine. */
+/** False for loopback and unspecified addresses, at which other servers cannot reach this server. */
 function isReachable(address: string): boolean {
   return !/^(127\.|localhost:|0\.0\.0\.0:|\[::1?\]:)/.test(address)
 }

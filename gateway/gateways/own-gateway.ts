@@ -24,7 +24,7 @@ export async function ensureOwnGateway(stateDir: string): Promise<OwnGateway> {
   return JSON.parse(await readFile(path, 'utf8')) as OwnGateway
 }
 
-/** @returns undefined if the machine has no gateway, or one of an older version */
+/** @returns undefined if the server has no gateway, or a gateway of an older version */
 export async function findOwnGateway(stateDir: string): Promise<OwnGateway | undefined> {
   const text = await readFile(join(stateDir, ownGatewayFile), 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return undefined
@@ -56,7 +56,7 @@ export async function ensureGatewayKey(stateDir: string): Promise<KeyObject> {
 
 export const newGatewayId = (): string => `gw-${randomBytes(4).toString('hex')}`
 
-/** Name of this machine in the form of a gateway's name. */
+/** Returns the name of this server in the form of a gateway's name. */
 export function machineName(machine = hostname()): string {
   return (
     machine

@@ -3,8 +3,8 @@ import { BerthError } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
 
 /*
- * Encrypts the answer to a joining gateway for a key of the joining machine. This X25519 key and one that is made for
- * the answer give a shared secret (RFC 7748). HKDF (RFC 5869) derives the AES-256-GCM key from it.
+ * Encrypts the answer to a joining gateway for a key of its server. This X25519 key and another one, created for the
+ * answer, give a shared secret (RFC 7748). HKDF (RFC 5869) derives the AES-256-GCM key from it.
  */
 
 const context = 'berth-gateway-join'
@@ -24,7 +24,7 @@ export function sealAnswer(publicKey: string, text: string): SealedAnswer {
   return { public_key: ownPublic, sealed: seal(key, text, context) }
 }
 
-/** @throws {BerthError} `internal_error` if the answer was encrypted for another key, or was changed */
+/** @throws {BerthError} `internal_error` if the answer was encrypted for another key, or was modified */
 export function openAnswer(privateKey: KeyObject, { public_key, sealed }: SealedAnswer): string {
   const names = public_key + encodePublicKey(createPublicKey(privateKey))
   return open(sharedKey(privateKey, readPublicKey(public_key), names), sealed, context)

@@ -13,7 +13,7 @@ const fileKeys = ['password_file', 'sentinel_password_file', 'ca_file', 'certifi
 /** Files of the state directory that all gateways of a fleet must have. */
 const sharedFiles = ['pki/authority.pem', 'pki/join-key.pem', 'secret'] as const
 
-/** Files that gateways have only at times: the next CA while a rotation runs. */
+/** Files that gateways have only for some time: the next CA during a rotation. */
 const optionalFiles = [`pki/${nextAuthorityFile}`] as const
 
 /** Directory within the state directory. It contains the settings of the store that the gateway got when it joined. */
@@ -31,7 +31,7 @@ export interface SharedState {
   readonly redisFiles: Readonly<Record<string, string>>
 }
 
-/** @throws {BerthError} `store_not_shared` if only this machine can reach the store */
+/** @throws {BerthError} `store_not_shared` if only this server can reach the store */
 export function checkStoreShared(choice: RedisChoice): void {
   if (externalServerOf(choice) !== undefined) return
   throw conflict(

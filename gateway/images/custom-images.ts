@@ -4,7 +4,7 @@ import type { Store } from '../store/store.js'
 /** A custom image for all hosts, including hosts that join later. */
 export interface CustomImageRecord {
   readonly request: AddCustomImageRequest
-  /** Ids of the hosts that must not get the image, because it was removed from them. */
+  /** Ids of the hosts that must not get the image, because it was removed from these hosts. */
   readonly leftOut: readonly string[]
 }
 
@@ -36,7 +36,7 @@ export class CustomImages {
     await this.store.run('remove a custom image', (client) => client.hDel(this.#key, id))
   }
 
-  /** Notes that the image was removed from a host. Does nothing if the image is not for all hosts. */
+  /** Records that the image was removed from a host. Does nothing if the image is not for all hosts. */
   async leaveOut(id: string, hostId: string): Promise<void> {
     const record = await this.find(id)
     if (record && !record.leftOut.includes(hostId)) await this.#put({ ...record, leftOut: [...record.leftOut, hostId] })

@@ -21,7 +21,7 @@ export interface HostUpgrade {
   /** Reason of a failure or of a return to the earlier version. */
   readonly message: string
   readonly startedAtMs: number
-  /** Time of the last report. */
+  /** Time of the last report in ms since 1970. */
   readonly atMs: number
 }
 
@@ -39,13 +39,13 @@ export function isSilent(upgrade: HostUpgrade, nowMs: number): boolean {
   return nowMs - upgrade.atMs > (upgrade.step === 'starting' ? silence.startingMs : silence.otherMs)
 }
 
-/** Applies a report of the installation script. Reports about another upgrade, or after the end, change nothing. */
+/** Applies a report of the installation script. Ignores reports about another upgrade, and reports after the end. */
 export function reportedUpgrade(
   known: HostUpgrade | undefined,
   { id, step, message, atMs }: Pick<HostUpgrade, 'id' | 'step' | 'message' | 'atMs'>,
 ): HostUpgrade | undefined {
   if (known?.id !== id || upgradeStateOf(known) !== 'running') return known
-  // While the host returns to the earlier version, the step `rolling_back` and its reason stay visible.
+  // During the return to the earlier version, the step `rolling_back` and its reason stay visible.
   return {
     ...known,
     step: known.step === 'rolling_back' && !isEnd(step) ? known.step : step,

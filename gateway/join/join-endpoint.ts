@@ -44,7 +44,7 @@ export class JoinEndpoint {
       log.warn({ address: this.address }, 'join_address is not set: only agents on this machine can join')
   }
 
-  /** Waits up to `graceMs` for requests in progress, then aborts them. */
+  /** Waits up to `graceMs` for requests in progress, and then aborts them. */
   async close(graceMs: number): Promise<void> {
     await this.#server?.close(graceMs)
   }
@@ -62,7 +62,7 @@ export class JoinEndpoint {
     return planCommand({ address: this.address, pin: pinOf(this.options.privateKeyPem), token, hasPackages })
   }
 
-  /** Version of the agent that this gateway has packages of. @throws {BerthError} `packages_missing` */
+  /** Returns the version of the agent in this gateway's packages. @throws {BerthError} `packages_missing` */
   packagedVersion(): Promise<string> {
     return this.#installer.agentVersion()
   }

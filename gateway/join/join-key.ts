@@ -6,11 +6,11 @@ import { newKeyPem, publicKeyDer } from '../pki/authority.js'
 
 /**
  * Reads the key of the join endpoint, or creates it. The key never changes, because commands for new hosts contain a
- * pin of it. If it is lost, a new key is created, and earlier commands fail.
+ * pin of it. If the key is lost, a new key is created, and earlier commands fail.
  * @param path path of a file with mode 0600
  */
 export async function ensureJoinKey(path: string): Promise<string> {
-  // An existing file is not written again, because that would fail on a full disk.
+  // An existing file is not written again, because this would fail on a full disk.
   if (!existsSync(path)) await createFileAtomic(path, newKeyPem(), 0o600)
   return readFile(path, 'utf8')
 }

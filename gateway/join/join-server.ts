@@ -57,7 +57,7 @@ export interface JoinServerOptions {
    * @param source address from which the request came
    */
   readonly join: (request: JoinRequest, source: string) => Promise<JoinAnswer>
-  /** Answers a machine that joins as a gateway. Absent: no gateway can join. */
+  /** Answers a server that joins as a gateway. Absent: no gateway can join. */
   readonly joinGateway?: ((request: GatewayJoinRequest) => Promise<object>) | undefined
 }
 
@@ -95,7 +95,7 @@ export class JoinServer {
     return (this.server.address() as AddressInfo).port
   }
 
-  /** Accepts no more connections, waits up to `graceMs` for requests in progress, then aborts them. */
+  /** Accepts no more connections. Waits up to `graceMs` for requests in progress, and then aborts them. */
   async close(graceMs = 0): Promise<void> {
     clearInterval(this.#renewTimer)
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()))
@@ -121,7 +121,7 @@ export class JoinServer {
     const { authority, leafLifetimeMs, log } = this.options
     const leaf = await authority.issue({ role: 'join' }, leafLifetimeMs, this.options.privateKeyPem)
     this.server.setSecureContext({
-      // The CA's certificate is sent, too: a joining agent has only the fingerprint of the CA, and compares it.
+      // The CA's certificate is also sent, because a joining agent only has the fingerprint of the CA to compare.
       cert: leaf.certificatePem + authority.caPem,
       key: leaf.privateKeyPem,
       minVersion: 'TLSv1.3',

@@ -4,7 +4,7 @@ export interface CommandFacts {
   /** Digest of the endpoint's public key, as `pinOf` returns it. */
   readonly pin: string
   readonly token: string
-  /** True if this gateway has packages. Otherwise the agent must have been installed before. */
+  /** True if this gateway has packages. If false, the agent must have been installed before. */
   readonly hasPackages: boolean
 }
 

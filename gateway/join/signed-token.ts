@@ -30,7 +30,7 @@ export function signToken(authority: Authority, audience: JoinAudience, content:
 }
 
 /**
- * Checks signature, audience and expiry of a token. Does not check whether the token was used already.
+ * Checks signature, audience and expiry of a token. The token may already have been used.
  * @throws {BerthError} `join_token_invalid`
  */
 export function verifyToken(authority: Authority, audience: JoinAudience, token: string): VerifiedContent {

@@ -71,7 +71,7 @@ export interface Authority {
 
 /**
  * Reads the authority in `directory`, or creates it. Key and certificate are in one file with mode 0600, which is
- * written atomically. If two processes create it at once, both use the same one.
+ * written atomically. If two processes create the authority at once, both use the same one.
  */
 export async function ensureAuthority(directory: string, caDays: number): Promise<Authority> {
   const path = join(directory, 'authority.pem')
@@ -185,7 +185,7 @@ class PrivateAuthority implements Authority {
     identity: Identity,
     { lifetimeMs, now }: { lifetimeMs: number; now: number },
   ): Promise<IssuedCertificate> {
-    // No certificate outlives its authority: connections would then fail with a certificate that looks valid.
+    // No certificate outlives its authority, because connections would then fail although the certificate seems valid.
     const notAfterMs = wholeSeconds(Math.min(now + lifetimeMs, this.notAfterMs))
     const notBeforeMs = wholeSeconds(now - Math.min(maxBackdateMs, lifetimeMs / 2))
     const serial = newSerial()

@@ -46,7 +46,7 @@ export class FleetAuthority implements Authority {
     return this.present
   }
 
-  /** The CA that will replace the present one. undefined: none is prepared. */
+  /** The CA that will replace the present one. undefined: no next CA is prepared. */
   get next(): Authority | undefined {
     return this.#next
   }
@@ -61,7 +61,7 @@ export class FleetAuthority implements Authority {
     return this.#joinsWithNext
   }
 
-  /** Returns the trusted CA with this fingerprint, otherwise the first one. */
+  /** Returns the trusted CA with this fingerprint. Without a match, returns the first CA. */
   of(fingerprint: string | undefined): Authority {
     return this.trusted.find((authority) => authority.fingerprint === fingerprint) ?? this.present
   }
@@ -98,7 +98,7 @@ export class FleetAuthority implements Authority {
     for (const listener of this.#listeners) await listener()
   }
 
-  /** Ends the trust in the first CA. Does nothing unless the next one has this fingerprint. */
+  /** Ends the trust in the first CA. Does nothing unless the next CA has this fingerprint. */
   async replaceByNext(fingerprint: string): Promise<void> {
     if (this.#next?.fingerprint !== fingerprint) return
     await rename(this.#nextPath, join(this.directory, 'authority.pem'))
@@ -108,7 +108,7 @@ export class FleetAuthority implements Authority {
     await this.joinWithNext(false)
   }
 
-  /** Deletes the next CA. Does nothing unless it has this fingerprint. */
+  /** Deletes the next CA. Does nothing unless the next CA has this fingerprint. */
   async discardNext(fingerprint: string): Promise<void> {
     if (this.#next?.fingerprint !== fingerprint) return
     await rm(this.#nextPath, { force: true })

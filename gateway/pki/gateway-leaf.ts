@@ -22,7 +22,7 @@ export function isLeafRenewalDue(
 
 /**
  * The gateway's client certificate. It is issued at the start, renewed in time, and only stored in memory. If the clock
- * may be wrong, a certificate is issued nevertheless, and replaced when the clock is correct again.
+ * may be wrong, a certificate is issued nevertheless. It is replaced when the clock is correct again.
  */
 export class GatewayLeaf {
   private constructor(
@@ -41,8 +41,8 @@ export class GatewayLeaf {
 
   /**
    * Renews the certificate if needed.
-   * @param inDoubt true if the clock may be wrong: then renews only a certificate that is not valid according to it
-   * @returns true if it was renewed, so that connections should use the new one
+   * @param inDoubt true if the clock may be wrong. Only a certificate that is not valid by this clock is renewed then.
+   * @returns true if it was renewed, so that connections should use the new certificate
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {
     if (!isLeafRenewalDue(this.leaf, this.lifetimeMs, nowMs)) return false

@@ -6,7 +6,7 @@ export interface ClockWitnesses {
   readonly nowMs: number
   /** Recent jump of the gateway's clock in ms, measured with its monotonic clock. 0: the clock has not jumped. */
   readonly jumpMs: number
-  /** Time according to the host that receives the certificate. */
+  /** Time in ms since 1970 according to the host that receives the certificate. */
   readonly peerMs?: number | undefined
   /** Time according to the store. */
   readonly storeMs?: number | undefined
@@ -21,8 +21,8 @@ export function doubtClock(witnesses: ClockWitnesses): string {
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
   if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // If the host's clock agrees, this clock is right. A jump then means that this system was suspended. A last
-  // certificate with a time in the future means that the clock was wrong earlier. Both are harmless.
+  // If the host's clock agrees, this clock is right. A jump then means that this system was suspended. If the last
+  // certificate has a time in the future, the clock was wrong earlier. Both are harmless.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
   // Ignores the last certificate's time if the store's clock agrees: a wrong time must not block renewals for long.

@@ -51,7 +51,7 @@ export class AccessPolicies {
     this.#document.onChange(listener)
   }
 
-  /** The policy. @throws {BerthError} `store_unavailable` if the store has not been reached yet */
+  /** Returns the policy. @throws {BerthError} `store_unavailable` if the store has not been reached yet */
   get policy(): AccessPolicy {
     return this.#document.current
   }
@@ -119,8 +119,8 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
 }
 
 /**
- * Decides whether a request is permitted. Programs on the gateway's server are always permitted, so that nobody is
- * locked out for good. Requests forwarded by an untrusted proxy on this server are rejected: their clients are unknown.
+ * Decides if a request is permitted. Programs on the gateway's server are always permitted, so that nobody is locked
+ * out for good. Requests that an untrusted proxy on this server forwards are rejected: their clients are not known.
  */
 function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judgement, 'secure'> {
   const { peer, headers } = origin
@@ -134,7 +134,7 @@ function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judge
   return { ...source, allowed: source.valid && allowed.has(source.address) }
 }
 
-/** True for `localhost` and loopback addresses. Other names do not count: any site's name can resolve to 127.0.0.1. */
+/** True for `localhost` and loopback addresses. Other names do not count, because any name can resolve to 127.0.0.1. */
 function isLoopbackHost(host: string): boolean {
   return /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(:\d{1,5})?$/i.test(host)
 }

@@ -19,7 +19,7 @@ export function originOf({ socket, headers }: IncomingMessage): Origin {
 
 /**
  * True if the client's connection is encrypted with TLS. If a trusted proxy sends X-Forwarded-Proto, all hops in this
- * header must be encrypted, otherwise the connection to this gateway.
+ * header must be encrypted. Without the header, the connection to this gateway must be encrypted.
  * @param trusted trusted proxies; undefined if no proxy is trusted
  */
 export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressSet | undefined): boolean {
@@ -43,8 +43,8 @@ const maxHops = 32
 
 /**
  * Determines the client's address. From an untrusted peer, it is the peer's address. From a trusted proxy,
- * X-Forwarded-For is read from the right up to the first address that is not a trusted proxy. Without that header,
- * X-Real-IP is used, or otherwise CF-Connecting-IP.
+ * X-Forwarded-For is read from the right up to the first address that is not a trusted proxy. Without this header,
+ * X-Real-IP is used. Without both, CF-Connecting-IP is used.
  * @param trusted trusted proxies; undefined if no proxy is trusted
  */
 export function readSource({ peer, headers }: Origin, trusted: AddressSet | undefined): Source {
@@ -87,7 +87,7 @@ export function isLoopback(peer: string): boolean {
 
 const forwardingHeaders = ['forwarded', 'x-real-ip', 'cf-connecting-ip', 'via']
 
-/** True if a proxy has forwarded the request. Otherwise the peer of the connection is the client. */
+/** True if a proxy has forwarded the request. If false, the peer of the connection is the client. */
 export function isForwarded(headers: IncomingHttpHeaders): boolean {
   if (forwardingHeaders.some((name) => headers[name] !== undefined)) return true
   return Object.keys(headers).some((name) => name.startsWith('x-forwarded-'))

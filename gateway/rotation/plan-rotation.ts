@@ -28,12 +28,12 @@ function nextState({ state, finishing }: Rotation): RotationState | undefined {
   return 'ended'
 }
 
-/** Hosts for whose confirmation the rotation waits. */
+/** Returns the hosts whose confirmation the rotation needs before it can continue. */
 export function hostsAwaited(rotation: Rotation, hosts: readonly RotationHost[]): RotationHost[] {
   return hostsMissing(rotation, hosts).filter(({ id }) => !rotation.excluded.includes(id))
 }
 
-/** Hosts that have not confirmed the present state. After the end: hosts that must join again. */
+/** Returns the hosts that have not confirmed the present state. After the end: the hosts that must join again. */
 export function hostsMissing(rotation: Rotation, hosts: readonly RotationHost[]): RotationHost[] {
   if (rotation.state === 'canceled') return []
   if (rotation.state === 'ended')
@@ -48,13 +48,13 @@ function hasConfirmed({ state, to }: Rotation, { issuer, trusted = [], upgrading
   return state === 'ending' ? isReissued && trusted.length === 1 : isReissued && !upgrading
 }
 
-/** Gateways that have not applied the present state. */
+/** Returns the gateways that have not applied the present state. */
 export function gatewaysAwaited(rotation: Rotation, gateways: readonly RotationGateway[]): RotationGateway[] {
   return isActive(rotation) ? gateways.filter(({ id }) => rotation.applied[id] !== rotation.state) : []
 }
 
 /**
- * Plans what the gateway must do for a connected host. undefined: nothing.
+ * Plans the next step of a connected host. undefined: no step is due.
  * @param present fingerprint of the fleet's CA if no rotation is active
  */
 export function planHostStep(

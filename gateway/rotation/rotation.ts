@@ -41,11 +41,11 @@ export interface Rotation {
 export interface RotationHost {
   readonly id: string
   readonly name: string
-  /** False: the host has no certificate yet, or no longer. */
+  /** False: the host has no certificate, because it has not joined or has been removed. */
   readonly joined: boolean
   /** Fingerprint of the CA of the host's certificate. undefined: the old one, since the host was in no rotation yet. */
   readonly issuer: string | undefined
-  /** Fingerprints of the CAs that the host has confirmed to trust. undefined: it has confirmed none. */
+  /** Fingerprints of the CAs that the host has confirmed to trust. undefined: the host has confirmed none. */
   readonly trusted: readonly string[] | undefined
   /** True while another version of the agent is being installed. */
   readonly upgrading: boolean
@@ -69,9 +69,9 @@ export interface FleetRotation {
   readonly authority: Pick<FleetAuthority, 'first' | 'next'>
   /** The gateway that holds this lease advances the rotation. */
   readonly lease: Lease
-  /** The last rotation. null: there was none. @throws {BerthError} `store_unavailable` */
+  /** The last rotation. null: there was no rotation yet. @throws {BerthError} `store_unavailable` */
   readonly current: Rotation | null
-  /** The last rotation. undefined: there was none, or the store has not been read yet. */
+  /** The last rotation. undefined: there was no rotation yet, or the store has not been read. */
   readonly known: Rotation | undefined
   facts(): RotationFacts
   /**

@@ -29,14 +29,14 @@ export class ListeningSockets {
 
   private constructor(
     private readonly store: DescriptorStore,
-    /** Descriptors, by name, of sockets from before the restart that no server has taken over yet. */
+    /** Descriptors, by name, of sockets from before the restart that no server has taken over. */
     private readonly inherited: Map<string, number>,
     private readonly log: Logger,
   ) {
     this.#stored = new Set(inherited.keys())
   }
 
-  /** @returns undefined if systemd did not start this process, and so cannot keep its sockets open */
+  /** @returns undefined if systemd did not start this process and therefore cannot keep its sockets open */
   static of(environment: ServiceEnvironment, log: Logger): ListeningSockets | undefined {
     const { NOTIFY_SOCKET: notifySocket } = environment
     if (!notifySocket) return undefined
@@ -57,7 +57,7 @@ export class ListeningSockets {
     this.log.info({ socket: name }, 'listening socket adopted')
   }
 
-  /** Opens a socket. For `::`, first closes an inherited socket for `0.0.0.0` on the same port, if it is in the way. */
+  /** Opens a socket. For `::`, first closes an inherited socket for `0.0.0.0` if it occupies the port. */
   async #open(server: Server, host: string, port: number): Promise<void> {
     try {
       await listenOn(server, { host, port })
@@ -76,7 +76,7 @@ export class ListeningSockets {
     for (const name of [...this.inherited.keys()]) if (!names.has(name)) await this.#remove(name)
   }
 
-  /** Closes the stored socket of an address on which nothing listens any more. */
+  /** Closes the stored socket of an address that is no longer in use. */
   async release(address: ListenAddress): Promise<void> {
     for (const name of await namesOf([address])) await this.#remove(name)
   }

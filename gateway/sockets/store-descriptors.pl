@@ -35,7 +35,7 @@ sub notify {
   syscall($sendmsg, fileno $manager, $message, 0) >= 0 or die "sendmsg: $!\n";
 }
 
-# Waits until systemd has processed all messages: it ignores senders that have ended (sd_notify_barrier(3)).
+# Waits until systemd has processed all messages, because it ignores senders that have ended (sd_notify_barrier(3)).
 sub await_manager {
   pipe(my $end, my $passed) or die "pipe: $!\n";
   notify('BARRIER=1', fileno $passed);

@@ -6,8 +6,8 @@ import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.j
 import { BerthError, conflict, notFound } from '../../shared/errors.js'
 
 /*
- * Decides which callers may create and change a sub-user. The caller must have all rights that the sub-user has before
- * and after the change.
+ * Decides which callers may create and change a sub-user. The caller needs all rights that the sub-user has before and
+ * after the change.
  */
 
 /** The rights of a sub-user. They are set by callers that may manage the sub-user. */
@@ -16,14 +16,15 @@ export type SubUserTerms = Pick<
   'username' | 'scopes' | 'containerUuids' | 'imageIds' | 'portMappingLimit' | 'expiresAtMs' | 'disabled'
 >
 
-/** Fields of a sub-user in a request. Absent fields were not sent. */
+/** Fields of a sub-user in a request. Absent fields were not part of the request. */
 export type SubUserFields = { readonly [Name in keyof SubUserTerms]?: SubUserTerms[Name] | undefined }
 
 /** Default for the maximum number of host ports in the mappings of each container. */
 const defaultPortMappings = 10
 
 /**
- * Plans the terms of a new sub-user. By default it gets all permissions of its creator that a sub-user can have.
+ * Plans the terms of a new sub-user. By default, the sub-user gets all permissions of its creator that sub-users can
+ * have.
  * @throws {BerthError} `insufficient_scope` if the creator has no such permission, or lacks a requested one
  */
 export function planTerms(
@@ -55,7 +56,7 @@ export function planSubUserChange(account: SubUserAccount, fields: SubUserFields
   return checkWithinReach(caller, changed)
 }
 
-/** True if the caller may see the sub-user: it must have access to all containers of the sub-user. */
+/** True if the caller may see the sub-user, which requires access to all containers of the sub-user. */
 export function maySeeSubUser(caller: Principal, { containerUuids }: SubUserTerms): boolean {
   if (caller.guests === 'all') return true
   return containerUuids.length > 0 && containerUuids.every((uuid) => maySee(caller, uuid))
@@ -82,7 +83,7 @@ function mayGive({ scopes }: Principal, permission: string): boolean {
   return coversScope(scopes, permission === innerPortsScope ? 'container:network' : permission)
 }
 
-/** @throws {BerthError} `account_limit_reached` */
+/** Checks that the creator may create another sub-user. @throws {BerthError} `account_limit_reached` */
 export function checkAccountLimit(all: readonly SubUserAccount[], maker: Principal, limit: CreationLimit): void {
   const shares = all.map(({ boundRoot, root }) => boundRoot ?? root ?? '')
   checkCreationLimit(creationShareOf(maker), shares, {
@@ -97,8 +98,8 @@ export function checkAccountLimit(all: readonly SubUserAccount[], maker: Princip
 const boundNameLength = 57
 
 /**
- * Name of a new account. If the creator is restricted to containers, the name gets a random suffix. Otherwise, a name
- * conflict would reveal the names of other customers.
+ * Returns the name of a new account. If the creator is restricted to containers, the name gets a random suffix, because
+ * a name conflict would reveal the names of other customers.
  * @param random letters and digits for the suffix
  */
 export function planUsername(asked: string, maker: Principal, random: string): string {

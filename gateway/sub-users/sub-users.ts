@@ -40,7 +40,7 @@ export interface SubUsersOptions {
 export interface ShownSubUser {
   readonly account: SubUserAccount
   readonly accessCode: string
-  /** The password. "": an earlier request has created the account. */
+  /** The password. "": an earlier request has created the account, and the password is not shown again. */
   readonly password: string
 }
 
@@ -51,7 +51,7 @@ interface MadePassword {
   readonly passwordHash: string
 }
 
-/** Thrown to end a creation: the same sub-user already exists, and is returned instead. */
+/** Thrown to end a creation, because the same sub-user already exists. The existing sub-user is returned. */
 class AlreadyThere extends BerthError {
   constructor(readonly account: SubUserAccount) {
     super('conflict', 'invalid_state', 'the sub-user already exists')
@@ -107,7 +107,7 @@ export class SubUsers {
   }
 
   /**
-   * Creates a sub-user. If one with the same containers exists, it is returned unchanged and without a password.
+   * Creates a sub-user. If a sub-user with the same containers exists, returns it unchanged and without a password.
    * @param operationId id of a request that may be repeated; each repetition returns the same password
    * @throws {BerthError} `insufficient_scope`, `not_found`, `name_conflict`, `invalid_state`, `account_limit_reached`
    */
@@ -272,7 +272,7 @@ export class SubUsers {
   }
 }
 
-/** Returns the fields that store which quotas a new account of this caller uses up. */
+/** Returns the fields that store towards which quotas a new account of this caller counts. */
 function rootsOf(caller: Principal): Pick<SubUserAccount, 'root' | 'boundRoot'> {
   const { share, isBound } = creationShareOf(caller)
   return { ...(!isUnbounded(caller) && { root: caller.root }), ...(isBound && { boundRoot: share }) }

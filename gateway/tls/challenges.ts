@@ -29,7 +29,7 @@ export class Challenges {
     return open !== undefined && path === prefix + open.token ? open.keyAuthorization : undefined
   }
 
-  /** True if the path has the form of a challenge, even if no challenge is open. */
+  /** True if the path has the form of a challenge, even if the challenge is not open. */
   isAsked(path: string): boolean {
     return path.startsWith(prefix)
   }

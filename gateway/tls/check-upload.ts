@@ -140,7 +140,7 @@ function orderChain(
   return chain
 }
 
-/** True if the certificate is signed with its own key, whatever it states about the use of this key. */
+/** True if the certificate is signed with its own key, even if it does not permit this use of the key. */
 function isSelfSigned(certificate: X509Certificate): boolean {
   return certificate.subject === certificate.issuer && certificate.verify(certificate.publicKey)
 }

@@ -63,7 +63,7 @@ export class Issuer {
       return await obtainCertificate(server, { target, email, account, methods, present })
     } finally {
       server.close()
-      await this.#takeBack().catch(() => undefined) // if this fails, the challenge expires
+      await this.#takeBack().catch(() => undefined) // after a failure, the challenge expires by itself
     }
   }
 

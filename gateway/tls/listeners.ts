@@ -23,7 +23,7 @@ export interface ListenersOptions extends Pick<HttpListenerOptions, 'redirectHos
   readonly log: Logger
 }
 
-/** Time in ms that requests in progress may take to end when a listener is closed. */
+/** Time limit in ms for requests in progress when a listener is closed. */
 const graceMs = 10_000
 
 type Part = 'tls' | 'http'
@@ -55,7 +55,7 @@ export class Listeners {
     return [...this.#problems.values()]
   }
 
-  /** Opens, closes and updates the listeners as the settings require. Failures are in `problems` and are retried. */
+  /** Opens, closes and updates the listeners as the settings require. Failures are listed in `problems` and retried. */
   converge(): Promise<void> {
     return this.#mutex.run(async () => {
       const settings = this.options.documents.settings.value
@@ -67,8 +67,8 @@ export class Listeners {
   }
 
   /**
-   * Opens the TLS listener, unless it is open, with a new certificate that the settings do not contain yet. The next
-   * `converge` closes the listener again if the settings do not turn on TLS by then.
+   * Opens the TLS listener, unless it is open, with a new certificate that the settings do not contain yet. If the
+   * settings do not turn on TLS, the next `converge` closes the listener again.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */
   reserve(material: KeyedChain): Promise<void> {

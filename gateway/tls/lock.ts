@@ -27,7 +27,7 @@ export class StoreLock {
     try {
       return { result: await work() }
     } finally {
-      await this.#release(holder).catch(() => undefined) // if this fails, the lock expires
+      await this.#release(holder).catch(() => undefined) // after a failure, the lock expires by itself
     }
   }
 

@@ -6,9 +6,9 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical name or address. Empty: the stored one is removed if TLS is off after the change, otherwise it stays. */
+  /** Canonical name or address. Empty: if TLS is off after the change, the stored one is removed; if not, it stays. */
   readonly target: string | undefined
-  /** Mail address. Empty: the stored one is removed if TLS is off after the change, otherwise it stays. */
+  /** Mail address. Empty: if TLS is off after the change, the stored one is removed; if not, it stays. */
   readonly email: string | undefined
   readonly certPem: string | undefined
   readonly keyPem: string | undefined

@@ -25,7 +25,7 @@ export const noAttempts: RenewalState = { fingerprint: '', failures: 0, nextMs: 
 
 const hourMs = 3_600_000
 
-/** Waiting time after a failed attempt: first one hour, doubled after each failure up to a day. */
+/** Waiting times in ms after failed attempts: first one hour, doubled after each failure up to a day. */
 export const renewalPauses = { firstMs: hourMs, lastMs: 24 * hourMs }
 export type RenewalPauses = typeof renewalPauses
 

@@ -87,7 +87,7 @@ export class Renewal {
       const { current } = await this.options.make(settings)
       log.info({ fingerprint: current?.fingerprint }, 'tls: certificate renewed')
     } catch (err) {
-      // Another request has changed the certificate, or is doing so. The next check decides whether a renewal is due.
+      // Another request has changed the certificate, or is changing it. The next check decides if a renewal is due.
       if (err instanceof BerthError && ['ssl_busy', 'ssl_changed'].includes(err.code)) return
       log.error({ err }, 'tls: the certificate could not be renewed')
       await this.#noteFailure(settings.current.fingerprint, err)

@@ -18,7 +18,7 @@ export interface TlsListenerOptions {
   readonly log: Logger
   /** Keeps the listening socket open while the service restarts. If absent, the socket closes when the process ends. */
   readonly sockets?: ListeningSockets | undefined
-  /** True if the application is served over TLS. Otherwise only challenges are answered. */
+  /** True if the application is served over TLS. False: only challenges are answered. */
   isOn(): boolean
 }
 
@@ -66,8 +66,8 @@ export class TlsListener {
 
   /**
    * While a challenge of a certificate authority is open, the gateway must answer the authority with a special
-   * certificate. The first bytes of a connection show whether the authority has opened this connection. The bytes are
-   * read here, because the TLS library would report them after it has chosen a certificate.
+   * certificate. The first bytes of a connection show if the authority has opened the connection. They are read here,
+   * because the TLS library would report them after it has chosen a certificate.
    */
   #peekFirst(): void {
     const server = this.#server

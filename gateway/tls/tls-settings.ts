@@ -26,11 +26,11 @@ export interface StoredCertificate {
 
 /** TLS settings of all gateways on the store. */
 export interface TlsSettings {
-  /** An id that changes with each change of the settings. "": they were never changed. */
+  /** An id that changes with each change of the settings. "": the settings were never changed. */
   readonly change: string
   readonly enabled: boolean
   readonly mode: TlsMode
-  /** Name or address of the gateways. "": not chosen yet. */
+  /** Name or address of the gateways. "": none has been chosen. */
   readonly target: string
   /** Mail address for the certificate authority. */
   readonly email: string

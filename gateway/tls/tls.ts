@@ -126,7 +126,7 @@ export class Tls {
 
   /**
    * Value of Strict-Transport-Security for answers over TLS. Browsers then reject untrusted certificates, and ports
-   * without TLS, at all ports of the name. `undefined` if this could lock users out.
+   * without TLS, at all ports of the name. `undefined`: the header could lock users out.
    */
   get hsts(): string | undefined {
     const current = this.documents.settings.value?.current
@@ -179,7 +179,7 @@ export class Tls {
     return checkUpload(upload, { target, nowMs: Date.now(), roots: this.#roots })
   }
 
-  /** Checks a stored certificate again: it may have expired, or may not cover the new name or address (`target`). */
+  /** Checks a stored certificate again, because it may have expired, or may not cover the new `target`. */
   #recheck(stored: StoredCertificate, target: string): KeyedChain {
     checkStored(stored.chainPem, { target, nowMs: Date.now() })
     return this.documents.opened(stored)
@@ -243,7 +243,7 @@ export class Tls {
     return next
   }
 
-  /** Host for redirects: the requested host if the certificate is valid for it, or else the target in the settings. */
+  /** Host for redirects: the requested host if the certificate is valid for it; if not, the target in the settings. */
   #redirectHost(host: string): ListenAddress | undefined {
     const { listen, tlsAddress } = { listen: this.options.listen, tlsAddress: this.#listeners.tlsAddress }
     const settings = this.documents.settings.value

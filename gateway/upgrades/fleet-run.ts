@@ -7,7 +7,7 @@ export type RunHostState = (typeof runHostStates)[number]
 
 export type RunAction = 'upgrade' | 'rollback'
 
-/** A host in an upgrade of the fleet. */
+/** State of a host in an upgrade of the fleet. */
 export interface RunHost {
   readonly hostId: string
   readonly name: string
@@ -18,7 +18,7 @@ export interface RunHost {
   readonly message: string
   /** Kind of the last attempt on this host: upgrade or rollback. */
   readonly action: RunAction
-  /** Id of the last attempt on this host. "": no attempt was made yet. */
+  /** Id of the last attempt on this host. "": there was no attempt yet. */
   readonly upgradeId: string
   readonly attempts: number
 }

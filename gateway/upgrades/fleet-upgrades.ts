@@ -14,7 +14,7 @@ import { completeHost, planRun, refuseHost, type RunHostFacts } from './plan-run
 export interface FleetUpgradesOptions {
   readonly store: Store
   readonly log: Logger
-  /** Time in ms after which another gateway takes over the work of one that died. Default: 10 s. */
+  /** Time in ms after which another gateway takes over the work of a gateway that has died. Default: 10 s. */
   readonly leaseMs?: number
   /** Interval in ms of checks of the current run. Default: 1 s. */
   readonly everyMs?: number
@@ -46,7 +46,7 @@ export class FleetUpgrades {
     this.lease = new Lease(store, 'fleet-upgrade-worker', leaseMs)
   }
 
-  /** The last run. null: no run was ever started. @throws {BerthError} `store_unavailable` */
+  /** The last run. null: no run was started yet. @throws {BerthError} `store_unavailable` */
   get current(): FleetRun | null {
     return this.#run.current
   }
@@ -94,7 +94,7 @@ export class FleetUpgrades {
   async #work(fleet: Fleet): Promise<void> {
     const { log } = this.options
     try {
-      // Until all hosts have been read from the store, missing hosts would count as removed.
+      // Before all hosts have been read from the store, missing hosts would count as removed.
       if (this.#closed || !fleet.isComplete) return
       // Without this wait, hosts that are about to connect would count as offline.
       await fleet.expectedConnections()
@@ -118,7 +118,7 @@ export class FleetUpgrades {
     await Promise.all(begun.map((host) => this.#startHost(fleet, host, run!.version)))
   }
 
-  /** Starts the upgrade of a host, unless an earlier call, maybe by another gateway, has done so. */
+  /** Starts the upgrade of a host, unless an earlier call (by any gateway) has started it. */
   async #startHost(fleet: Fleet, host: RunHost, version: string): Promise<void> {
     const { hostId, upgradeId, action } = host
     if (fleet.view.findHost(hostId)?.upgrade?.id === upgradeId) return
@@ -128,7 +128,7 @@ export class FleetUpgrades {
       if (started === 'up_to_date') await this.#change((run) => run && completeHost(run, host))
     } catch (error) {
       // The host knows a higher epoch of this lease: another gateway holds the lease, or the store has lost the latest
-      // epochs. The next epoch must exceed it.
+      // epochs. The next epoch must be higher than this one.
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // It is not known whether the upgrade began on the host. The next check starts it if necessary.
       if (error instanceof UnansweredError || isTemporary(error)) return

@@ -32,14 +32,14 @@ export function planRun(run: FleetRun, facts: RunFacts): FleetRun {
   return end(beginNext(stopped, facts), nowMs)
 }
 
-/** Records that a host refused to begin its upgrade. */
+/** Records that a host has refused to begin its upgrade. */
 export function refuseHost(run: FleetRun, refused: RunHost, message: string): FleetRun {
   return replaceHosts(run, (host) =>
     host.upgradeId === refused.upgradeId ? { ...host, state: 'failed', message } : host,
   )
 }
 
-/** Records that a host had the version already. */
+/** Records that a host already had the version. */
 export function completeHost(run: FleetRun, completed: RunHost): FleetRun {
   return replaceHosts(run, (host) =>
     host.upgradeId === completed.upgradeId ? { ...host, state: 'done', upgradeId: '' } : host,
@@ -88,7 +88,7 @@ function beginHost(run: FleetRun, host: RunHost, { factsOf, version }: RunFacts)
   const skip = (message: string): RunHost => ({ ...host, state: 'skipped', message })
   if (!facts) return skip('the host was removed')
   if (run.action === 'upgrade' && facts.version === run.version) return { ...host, state: 'done' }
-  // The gateway was updated during the run, and would install a version that was not tested on the canary.
+  // After an update during the run, the gateway would install a version that was not tested on the canary.
   if (run.action === 'upgrade' && version !== run.version)
     return skip(`the gateway was changed to version ${version} meanwhile`)
   if (!facts.online) return skip('the host is offline')

@@ -1,9 +1,6 @@
 const mostMs = 60_000
 
-/**
- * Delays between failed renewals. The delay of a host doubles with each failure, so that renewals do not flood the
- * store.
- */
+/** Delays between failed renewals. They double with each failure of a host, so that the store is not flooded. */
 export class RenewalWaits {
   readonly #attempts = new Map<string, { readonly atMs: number; readonly failures: number }>()
 

@@ -140,8 +140,7 @@ export class MoveStore {
       if (move?.id !== id) return void (await client.unwatch())
       const steps = client.multi()
       steps.hDel(this.#movesKey, uuid)
-      // The reservation stays a little longer, because other gateways may not have the target's report about the guest
-      // yet.
+      // The reservation stays a little longer, because other gateways may not have the target's report yet.
       if (room) this.#rooms.put(steps, new Map([[id, planSettled(room, steadyClock.now())]]))
       await steps.exec()
     })

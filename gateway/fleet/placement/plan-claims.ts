@@ -45,10 +45,7 @@ export interface ClaimPlan {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /**
-   * Generation of the present owner. Set if the host knows only an older one and therefore believes that it is the
-   * owner.
-   */
+  /** Present ownership generation. Set if the host knows an older one and therefore believes that it is the owner. */
   readonly ownerGeneration?: number
 }
 

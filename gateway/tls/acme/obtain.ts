@@ -25,7 +25,7 @@ export interface AcmeOrder {
   readonly account: AccountKey
   /** Methods to try, in this order. */
   readonly methods: readonly ChallengeMethod[]
-  /** Makes the answer to a challenge available. If it throws, the method cannot be used. */
+  /** Makes the answer to a challenge available. If this throws, the method cannot be used. */
   present(challenge: Challenge): Promise<void>
 }
 
@@ -69,7 +69,7 @@ export async function obtainCertificate(server: AcmeServer, order: AcmeOrder): P
   throw refused ?? acmeUnavailable('it offers no challenge that this gateway supports')
 }
 
-/** True if another challenge method may succeed: the authority rejected this one, or this gateway cannot use it. */
+/** True if another challenge method may succeed, because only this method was rejected or cannot be used. */
 function isOfMethod(error: unknown): error is BerthError {
   return error instanceof BerthError && error.kind === 'conflict'
 }

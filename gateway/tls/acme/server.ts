@@ -14,7 +14,7 @@ import {
 import type { AccountKey } from './jws.js'
 
 export interface AcmeServerOptions {
-  /** URL of the server's directory. */
+  /** URL of the ACME server's directory. */
   readonly directory: string
   /** PEM certificates that are trusted in addition to the usual authorities. "" adds none. */
   readonly caPem: string
