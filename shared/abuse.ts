@@ -1,7 +1,4 @@
-/**
- * Types of abuse alerts. `out_of_memory` concerns only the guest itself; all other types are harm that a guest does to
- * other machines.
- */
+/** Types of abuse alerts. `out_of_memory` concerns only the guest itself, all others harm that it does to others. */
 export const abuseTypes = [
   'port_scan',
   'horizontal_scan',

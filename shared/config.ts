@@ -9,7 +9,7 @@ const maxConfigBytes = 1024 * 1024
 
 /**
  * Compiles each configuration schema only once. The schemas themselves are not validated, because compiling the schema
- * of schemas for this takes 50 ms at each start.
+ * of schemas takes 50 ms at each start.
  */
 const schemas = new Ajv2020({
   useDefaults: true,

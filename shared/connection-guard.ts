@@ -24,8 +24,8 @@ export interface Peer {
 
 /**
  * Keeps a port reachable for peers that can prove their identity. An unproven connection ends after a time limit. If a
- * source has too many unproven connections, its oldest one ends. If all sources together have too many, the oldest of
- * all ends. New connections are never refused.
+ * source has too many unproven connections, its oldest one ends. If all sources together have too many, the oldest
+ * connection of all ends. New connections are never refused.
  */
 export class ConnectionGuard {
   /** Connections whose peers have not yet proved their identity, by client address and port, in order of arrival. */
@@ -38,7 +38,7 @@ export class ConnectionGuard {
     const key = keyOf(socket)
     const source = sourceOf(socket.remoteAddress ?? '')
     const timer = setTimeout(() => socket.destroy(), this.limits.proveWithinMs).unref()
-    // The connection may be reset before other code listens for errors.
+    // The connection may be reset before other code listens for its errors.
     socket.on('error', () => socket.destroy())
     socket.once('close', () => this.#forget(key, socket))
     this.#unproven.set(key, { socket, source, timer })
@@ -70,7 +70,7 @@ export class ConnectionGuard {
 
   #forget(key: string, socket: Socket | undefined): void {
     const found = this.#unproven.get(key)
-    // Keeps the entry of a newer connection that has the same address and port.
+    // A newer connection with the same address and port keeps its entry.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
     this.#unproven.delete(key)

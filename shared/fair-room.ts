@@ -17,12 +17,12 @@ export interface Room {
   readonly perShare: number
   /**
    * Part of `most` that only unlimited callers may use. Exception: a limited caller without a console or stream may use
-   * half of it, because other limited callers could otherwise lock out this caller.
+   * half of this part, because other limited callers could lock out this caller.
    */
   readonly reserve: number
 }
 
-/** @returns the limit that one more console or stream would exceed; undefined if there is room for it */
+/** @returns the limit that one more console or stream would exceed; undefined: there is room for it */
 export function findFullRoom(
   held: Iterable<Holding>,
   { share, unlimited }: Holding,

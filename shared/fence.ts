@@ -1,9 +1,9 @@
 import { BerthError } from './errors.js'
 
 /*
- * A fence keeps a gateway that was paused or cut off from continuing work that another gateway has taken over. Each
- * take-over of a lease gets a higher epoch. Every call that is part of the work names the work and the epoch, and an
- * agent refuses epochs below the highest one that it has seen for this work.
+ * A fence prevents a gateway that was paused or disconnected from continuing work that another gateway has taken over.
+ * Each take-over of a lease gets a higher epoch. Every call that is part of the work contains the work's name and the
+ * epoch. An agent refuses epochs below the highest epoch that it has seen for this work.
  */
 
 export interface Fence {
@@ -36,7 +36,7 @@ export function judgeEpoch(highest: number, epoch: number): FenceVerdict {
   return epoch === highest ? 'current' : 'newer'
 }
 
-/** Error for a call of a gateway that no longer has the lease: the agent has seen a higher epoch. */
+/** Error for a call of a gateway that no longer has the lease. The agent has seen a higher epoch. */
 export class StaleEpochError extends BerthError {
   /** @param highest the highest epoch that the agent has seen; 0: not known */
   constructor(

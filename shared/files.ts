@@ -3,7 +3,7 @@ import { link, mkdir, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
- * Replaces a file atomically. After a crash the file has either its old or its new content, complete and on disk. A
+ * Replaces a file atomically. After a crash, the file has either its old or its new content, complete and on disk. A
  * missing directory is created with mode 0700.
  */
 export async function writeFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<void> {
@@ -22,7 +22,7 @@ export async function writeFileAtomic(path: string, content: string | Buffer, mo
 
 /**
  * Creates a file, complete and on disk, unless it already exists.
- * @returns whether this call created the file
+ * @returns true if this call created the file
  */
 export async function createFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<boolean> {
   const temporary = `${path}.${process.pid}.${temporaryCount++}.new`

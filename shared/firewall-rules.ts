@@ -22,9 +22,9 @@ export interface WantedRule {
   readonly protocol: string
   readonly action: string
   readonly network: string
-  /** The remote side: an address, a CIDR, or a range `A-B`. Empty matches any address. */
+  /** The remote side: an address, a CIDR, or a range `A-B`. Empty: any address. */
   readonly sourceIp: string
-  /** A port, a range `A-B`, or several of them separated by commas. Empty matches any port. */
+  /** A port, a range `A-B`, or several of these, separated by commas. Empty: any port. */
   readonly port: string
   readonly description: string
 }
@@ -122,7 +122,7 @@ function parsePortRange(field: string, part: string): [number, number] {
   return [first, last]
 }
 
-/** Merges overlapping ranges of ports: nft refuses them within a set. */
+/** Merges overlapping ranges of ports, because nft refuses overlaps in a set. */
 function mergePorts(ranges: readonly [number, number][]): [number, number][] {
   const merged: [number, number][] = []
   for (const [first, last] of ranges.toSorted((a, b) => a[0] - b[0])) {

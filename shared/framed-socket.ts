@@ -10,7 +10,7 @@ export const consoleProtocol = 'berth-console/2'
 /** Interval in ms of each side's keep-alives. The connection ends when two keep-alives of the peer are missing. */
 const defaultSignEveryMs = 5000
 const silentSigns = 2
-/** Longest time that the transfer of pending data may take after the end of a connection was requested. */
+/** Maximum time in ms for the transfer of pending data after the end of a connection was requested. */
 const lastSendMs = 10_000
 
 const sign = frameOf(Buffer.alloc(0))
@@ -51,8 +51,8 @@ export class FramedSocket {
   }
 
   /**
-   * Sends pending data and ends the connection after `withinMs` at the latest. Received frames are ignored. Another
-   * call replaces the time limit.
+   * Sends pending data, and ends the connection after `withinMs` at the latest. Ignores received frames. A further call
+   * replaces the time limit.
    */
   end(withinMs = lastSendMs): void {
     clearTimeout(this.#ending)
@@ -86,7 +86,7 @@ export class FramedSocket {
     }
   }
 
-  /** Ignores missed keep-alives while this side is paused: unread data may delay the peer's keep-alives. */
+  /** Ignores missed keep-alives while this side is paused, because unread data may delay the peer's keep-alives. */
   #sign(): void {
     if (!this.socket.isPaused() && this.#signsMissed++ >= silentSigns)
       return this.destroy(new Error('the other side of the connection does not answer'))
@@ -107,7 +107,7 @@ export class FramedSocket {
 /** Time in ms for which a successful check of the peer's certificate is not repeated. */
 const peerCheckMs = 100
 
-/** Wraps a check. After a success, it is not repeated for 100 ms. After a failure, the next call repeats it. */
+/** Wraps a check. After a success, the check is not repeated for 100 ms. After a failure, the next call repeats it. */
 export function sparingly(check: () => void): () => void {
   let passedAtMs = -Infinity
   return () => {

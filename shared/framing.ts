@@ -1,6 +1,6 @@
 /*
- * Frames on a byte stream. A frame is a header of four bytes and the content. The first byte of the header is the kind
- * (1 for plain bytes, 0 for an encoded message), and the others are the length, big-endian.
+ * Frames on a byte stream. A frame consists of a header of four bytes and the content. The first byte of the header is
+ * the kind: 1 for plain bytes, 0 for an encoded message. The other bytes are the length, big-endian.
  */
 
 const headBytes = 4

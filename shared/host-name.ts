@@ -22,7 +22,7 @@ function toAscii(name: string): string {
   return /^[^/?#@:\s\\%]+$/.test(name) && URL.canParse(url) ? new URL(url).hostname : ''
 }
 
-/** Addresses that never lead to another machine: loopback, link-local, multicast and unspecified ones. */
+/** Addresses that never lead to another computer: loopback, link-local, multicast and unspecified ones. */
 const unreachable = {
   ipv4: ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'],
   ipv6: ['::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
@@ -32,7 +32,7 @@ const privateRanges = {
   ipv6: ['fc00::/7'],
 }
 
-/** True if another machine may be reachable by this canonical name or address. */
+/** True if another computer may be reachable by this canonical name or address. */
 export function isReachableName(host: string): boolean {
   const address = parseAddress(host)
   if (address === undefined) return host !== '' && !/(^|\.)localhost$/.test(host)

@@ -107,8 +107,8 @@ export interface PeerRule {
 }
 
 /**
- * Makes a function that checks a TLS peer on every call. It caches the last certificate, because the certificate of a
- * connection never changes. It checks the expiry each time, because a connection may outlive its certificate. A
+ * Makes a function that checks a TLS peer on every call. Caches the last certificate, because the certificate of a
+ * connection never changes. Checks the expiry each time, because a connection may outlive its certificate. A
  * temporarily wrong clock does not end connections (see SteadyClock).
  */
 export function createPeerCheck(

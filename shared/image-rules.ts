@@ -32,7 +32,7 @@ export function isCustomImageId(id: string): boolean {
 }
 
 /**
- * Makes the id of a custom image. It is readable, and the same whenever the request is repeated.
+ * Makes the id of a custom image. The id is readable. All repetitions of the request give the same id.
  * @param operationId the UUID of the request's operation
  */
 export function customImageId(name: string, operationId: string): string {
@@ -44,7 +44,7 @@ export function customImageId(name: string, operationId: string): string {
   return `${customIdPrefix}${words === '' ? '' : `${words.slice(0, 40)}-`}${tail}`
 }
 
-/** Returns Debian's name of an architecture, or undefined if no supported host has this architecture. */
+/** Returns Debian's name of an architecture. Undefined: no supported host has this architecture. */
 export function findArchitecture(word: string): string | undefined {
   const known = word.toLowerCase()
   return Object.hasOwn(architectures, known) ? architectures[known] : undefined

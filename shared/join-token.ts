@@ -31,16 +31,16 @@ export interface JoinRequest {
   readonly csr: string
   /** Time of the host's clock in ms since 1970. Older agents do not send it. */
   readonly now_ms?: number
-  /** Port of the agent, for a gateway that does not know the host's address yet. Older agents do not send it. */
+  /** Port of the agent, needed if the gateway does not know the host's address yet. Older agents do not send it. */
   readonly port?: number
 }
 
-/** Request of a machine that becomes a gateway. */
+/** Request of a server that becomes a gateway. */
 export interface GatewayJoinRequest {
   readonly token: string
   /** X25519 key for which the answer is encrypted: SubjectPublicKeyInfo (DER) in base64url. */
   readonly public_key: string
-  /** Host name of the machine. */
+  /** Host name of the server. */
   readonly machine: string
 }
 
@@ -53,7 +53,7 @@ export interface JoinAnswer {
 }
 
 /**
- * Parses a token. Does not check its signature, which only a gateway can check: the agent trusts whoever gave it the
+ * Parses a token. Does not check its signature, which only a gateway can check. The agent trusts the sender of the
  * token.
  * @param audience kind of token: for a host or for a gateway that joins
  * @throws {BerthError} `join_token_invalid`
@@ -95,7 +95,7 @@ const otherAudience: Readonly<Record<JoinAudience, { readonly audience: JoinAudi
   [gatewayJoinAudience]: { audience: joinAudience, message: 'it is for a host: use it with berth-agent join' },
 }
 
-/** Addresses of further gateways. Tokens of older gateways do not contain any. */
+/** Returns the addresses of further gateways. Tokens of older gateways contain none. */
 function otherAddresses(claim: unknown): string[] {
   const list: readonly unknown[] = Array.isArray(claim) ? claim : []
   return list.filter((address): address is string => typeof address === 'string' && isHostPort(address))

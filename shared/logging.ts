@@ -4,7 +4,7 @@ export interface LogOptions {
   /** Name of the program, or of its part, that writes the log. */
   name: string
   level: Level
-  /** The default destination is stderr. */
+  /** Destination of the log. Default: stderr. */
   destination?: DestinationStream
 }
 

@@ -4,8 +4,9 @@ import { networkInterfaces } from 'node:os'
 import { checkTarget, type TargetPolicy } from './outbound-targets.js'
 
 /**
- * Makes a lookup function that checks every address a name resolves to. The connection then uses a checked address.
- * @param readOwn returns the addresses of this machine; called for each lookup
+ * Makes a lookup function that checks every address to which a name resolves. The connection then uses a checked
+ * address.
+ * @param readOwn returns the addresses of this computer; called for each lookup
  */
 export function checkedLookup(
   policy: TargetPolicy,
@@ -27,7 +28,7 @@ export function checkedLookup(
   }
 }
 
-/** Returns the addresses of this machine's network interfaces. */
+/** Returns the addresses of this computer's network interfaces. */
 export function readOwnAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((list = []) => list.map(({ address }) => address))
 }

@@ -12,27 +12,27 @@ import { TLSSocket, type ConnectionOptions } from 'node:tls'
 import { version } from './version.js'
 
 export interface OutboundTimeouts {
-  /** Timeout of the name lookup, the connection and the TLS handshake together. */
+  /** Timeout in ms of the name lookup, the connection and the TLS handshake together. */
   readonly connectMs: number
-  /** Timeout from the connection to the end of the answer's headers. */
+  /** Timeout in ms from the connection to the end of the answer's headers. */
   readonly headersMs: number
-  /** Longest pause between two bytes of a body while it is read. A stalled body fails within twice this time. */
+  /** Longest pause in ms between two bytes of a body while it is read. A stalled body fails within twice this time. */
   readonly bodyMs: number
 }
 
 export interface OutboundOptions {
   readonly timeouts: OutboundTimeouts
-  /** Replaces the system's lookup of host names. Not called for addresses in URLs (checked in outbound-targets.ts). */
+  /** Replaces the system's lookup of host names. Not called for addresses in URLs (see outbound-targets.ts). */
   readonly lookup?: LookupFunction
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'servername' | 'checkServerIdentity' | 'minVersion'>
-  /** Maximum number of connections per origin; further requests wait. By default unlimited. */
+  /** Maximum number of connections per origin. Further requests wait. Default: unlimited. */
   readonly maxConnections?: number
-  /** Maximum number of bytes of all headers of an answer. By default Node's limit, 16 KiB. */
+  /** Maximum bytes of all headers of an answer. Default: Node's limit of 16 KiB. */
   readonly maxHeaderBytes?: number
 }
 
 export interface OutboundOrder {
-  /** The default method is GET. */
+  /** Method of the request. Default: GET. */
   readonly method?: string
   /** Headers of the request. The default `user-agent` is `berth/` and the version of the product. */
   readonly headers?: Readonly<Record<string, string>>
@@ -69,7 +69,7 @@ export class OutboundError extends Error {
   }
 }
 
-/** Idle connections close before common servers close them, which is after 5 s. */
+/** Idle connections are closed before common servers close them, which is after 5 s. */
 const keepAliveMs = 4000
 const mostRedirects = 5
 
@@ -171,7 +171,7 @@ class Exchange {
     signal?.addEventListener('abort', this.#abort)
   }
 
-  /** Fails the request. Rejects it directly, because `request.destroy` emits nothing before there is a connection. */
+  /** Fails the request. Rejects it directly, because `request.destroy` emits nothing before a connection exists. */
   fail(error: Error): void {
     this.#reject(error)
     if (this.#message) this.#message.destroy(error)
@@ -213,7 +213,7 @@ class Exchange {
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /** Fails a body of which no more bytes arrive. Does not count time in which the caller leaves bytes unread. */
+  /** Fails a body of which no more bytes arrive. Ignores time in which the caller leaves bytes unread. */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {
@@ -254,7 +254,7 @@ export async function discardBody(body: Readable, maxBytes: number): Promise<voi
       if (leftBytes < 0) return
     }
   } catch {
-    // The body is discarded anyway, so it does not matter if its end is missing.
+    // The body is discarded, so a missing end does not matter.
   }
 }
 

@@ -6,7 +6,7 @@ import { BerthError } from './errors.js'
 export interface TargetPolicy {
   /** Permits http in addition to https. */
   readonly allowHttp: boolean
-  /** Addresses and CIDRs that are permitted even if they are private, special, or addresses of this machine. */
+  /** Addresses and CIDRs that are permitted even if they are private, special, or addresses of this computer. */
   readonly allowedTargets: readonly string[]
   /** Name of the setting that contains `allowedTargets`, for error messages. */
   readonly setting: string
@@ -38,7 +38,7 @@ const longestUrl = 2000
 
 /**
  * Parses a URL from a user and checks everything that needs no name lookup.
- * @param own addresses of this machine; by default they are not checked
+ * @param own addresses of this computer; default: they are not checked
  * @throws {BerthError} `invalid_field` for the field `url`
  */
 export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly string[] = []): URL {
@@ -55,7 +55,7 @@ export function parseTargetUrl(text: string, policy: TargetPolicy, own: readonly
 /**
  * Checks an address against the policy.
  * @param address the result of a name lookup, or the address within a URL
- * @param own addresses of this machine
+ * @param own addresses of this computer
  * @throws {BerthError} `invalid_field` for the field `url`
  */
 export function checkTarget(address: string, policy: TargetPolicy, own: readonly string[]): void {

@@ -12,11 +12,11 @@ export interface WantedMapping {
   readonly protocol: string
   /** Address of the host. Empty stands for every local address. */
   readonly hostIp: string
-  /** First host port. 0 lets the agent choose it. */
+  /** First host port. 0: the agent chooses it. */
   readonly hostPort: number
-  /** Last host port. 0: as many ports as the container range has, or a single port if no container range is given. */
+  /** Last host port. 0: as many ports as in the container range, or a single port without a container range. */
   readonly hostPortEnd: number
-  /** First container port. 0 stands for the same number as the host port. */
+  /** First container port. 0: the same number as the host port. */
   readonly containerPort: number
   readonly containerPortEnd: number
   readonly description: string

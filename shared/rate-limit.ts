@@ -4,7 +4,7 @@ import { BerthError } from './errors.js'
 const maxCallers = 50_000
 
 export interface Rate {
-  /** Attempts allowed at once after a pause. */
+  /** Number of attempts that are allowed at once after a pause. */
   readonly burst: number
   /** Time in ms in which one used attempt becomes available again. */
   readonly intervalMs: number
@@ -54,7 +54,7 @@ export class RateLimit {
     return { attempts: Math.max(0, Math.floor(burst - fullInMs / intervalMs + 1e-6)), fullInMs }
   }
 
-  /** Forgets callers whose attempts are all available. If many callers are left, it forgets the oldest of them, too. */
+  /** Forgets callers whose attempts are all available. If many callers are left, also forgets the oldest ones. */
   #forget(nowMs: number): void {
     for (const [caller, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(caller)
     for (const caller of this.#fullAtMs.keys()) {
@@ -64,7 +64,7 @@ export class RateLimit {
   }
 }
 
-/** @param waitMs time until another attempt can succeed */
+/** @param waitMs time in ms until another attempt can succeed */
 export function rateLimited(message: string, waitMs: number): BerthError {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000))
   return new BerthError('exhausted', 'rate_limited', message, { retryAfterSeconds })

@@ -16,8 +16,8 @@ const version = 1
 
 /**
  * @param key 32 bytes from `readOrCreateKey`
- * @param context names the owner of the text. `open` needs the same context. A text can therefore not be used for
- * another owner.
+ * @param context name of the text's owner. `open` needs the same context, so that a text cannot be used for another
+ * owner.
  * @returns base64url
  */
 export function seal(key: Buffer, plaintext: string, context = ''): string {
@@ -47,7 +47,8 @@ export function open(key: Buffer, sealed: string, context = ''): string {
 /**
  * Reads the key in a file, or creates it. A new key has mode 0600 and is on disk before it is used. Concurrent callers
  * get the same key.
- * @throws {BerthError} `secret_damaged` if the file contains something else; {Error} if it cannot be read or created
+ * @throws {BerthError} `secret_damaged` if the file contains something else
+ * @throws {Error} if the file cannot be read or created
  */
 export async function readOrCreateKey(path: string): Promise<Buffer> {
   return (await readKey(path)) ?? (await createKey(path))
@@ -70,7 +71,7 @@ async function readKey(path: string): Promise<Buffer | undefined> {
   return key
 }
 
-/** Writes a temporary file and links it into place: link(2) fails if another process created the key first. */
+/** Writes a temporary file and links it to its final name. If another process created the key first, link(2) fails. */
 async function createKey(path: string): Promise<Buffer> {
   const directory = dirname(path)
   await mkdir(directory, { recursive: true, mode: 0o700 })

@@ -33,7 +33,8 @@ const maxRsaBits = 16_384
 const maxLineLength = 16_384
 
 /**
- * Parses and completely checks an OpenSSH public key of one line without options: sshd ignores invalid lines silently.
+ * Parses and completely checks an OpenSSH public key of one line without options, because sshd ignores invalid lines
+ * silently.
  * @returns the key, trimmed and with single spaces
  * @throws {BerthError} `invalid_field`
  * Source: RFC 4253 6.6, RFC 5656 3.1, RFC 8709 4, openssh-portable PROTOCOL.u2f

@@ -17,7 +17,7 @@ export function isTemporary(error: unknown): boolean {
 }
 
 /**
- * Starts a program, and retries while a temporary condition prevents the start: not every machine has a service manager
+ * Starts a program, and retries while a temporary condition prevents the start. Not every host has a service manager
  * that restarts programs.
  * @throws the error of `start` if it is not temporary
  */

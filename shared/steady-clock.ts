@@ -3,7 +3,7 @@
  * The monotonic clock never jumps, but does not know the date. Together they distinguish a jump from elapsed time.
  */
 
-/** Smaller jumps of the wall clock, in ms, count as time synchronisation and are accepted at once. */
+/** Jumps of the wall clock up to this time in ms count as time synchronisation. They are accepted at once. */
 const toleranceMs = 120_000
 /** Time in ms after which a jump is accepted, if the new time has been stable since the jump. */
 export const settleMs = 300_000
@@ -21,13 +21,13 @@ export interface ClockMark {
   readonly offsetMs: number
 }
 
-/** CLOCK_MONOTONIC counts from the machine's boot, so it is the same in all processes. */
+/** CLOCK_MONOTONIC counts from the host's boot, so it is the same in all processes. */
 const sinceBootMs = (): number => Number(process.hrtime.bigint() / 1000n) / 1000
 
 export class SteadyClock {
   #offsetMs: number
   #jump: { offsetMs: number; atMs: number } | undefined
-  /** Monotonic time at which the watch of the wall clock began. */
+  /** Monotonic time in ms at which the watch of the wall clock began. */
   #watchedFromMs: number
 
   constructor(private readonly sources: ClockSources = { wall: Date.now, monotonic: sinceBootMs }) {
@@ -43,17 +43,17 @@ export class SteadyClock {
     return this.#jump ? monotonicMs + this.#offsetMs : wallMs
   }
 
-  /** Returns the earlier of wall clock and steady time. A time before it has certainly passed. */
+  /** Returns the earlier of wall clock and steady time, in ms since 1970. All times before it have certainly passed. */
   earliest(): number {
     return Math.min(this.now(), this.sources.wall())
   }
 
-  /** Returns the later of wall clock and steady time. A time after it has certainly not come yet. */
+  /** Returns the later of wall clock and steady time, in ms since 1970. No time after it has been reached yet. */
   latest(): number {
     return Math.max(this.now(), this.sources.wall())
   }
 
-  /** Returns by how many ms the wall clock is ahead of the steady time. 0 if it has not jumped. */
+  /** Returns by how many ms the wall clock is ahead of the steady time. 0: it has not jumped. */
   jumpMs(): number {
     const nowMs = this.now()
     return this.#jump ? this.sources.wall() - nowMs : 0

@@ -2,7 +2,7 @@ import { invalidField } from './errors.js'
 
 /*
  * Times of the API have the form `YYYY-MM-DD HH:MM:SS` in one configured IANA zone. Inside the programs, times are ms
- * since 1970; 0 stands for never.
+ * since 1970. 0 means "never".
  */
 
 const dayMs = 86_400_000
@@ -23,7 +23,7 @@ export interface TimeFormat {
   /** Returns `YYYY-MM-DD HH:MM:SS`, and "" for 0. Times out of range are clamped (see `clampTime`). */
   format(ms: number): string
   /**
-   * Reads the zone's local form (seconds are optional, `T` or blank), RFC 3339, a date (as its last second) or Unix
+   * Parses the zone's local form (seconds are optional, `T` or blank), RFC 3339, a date (as its last second) or Unix
    * seconds. A local time that a clock change skips gets the offset before the change. A local time that occurs twice
    * is read as the first instant.
    * @returns ms since 1970; `undefined` for any other form or a nonexistent time
@@ -82,8 +82,8 @@ const quarterMs = 900_000
 const maxQuarters = 100_000
 
 /**
- * Makes a function that returns the local time of the zone at `ms`, as if it were UTC. Asking for the zone's rules
- * takes microseconds. So offsets are cached for all quarter hours without a clock change.
+ * Makes a function that returns the local time of the zone at `ms`, as if it were UTC. Computing it by the zone's rules
+ * takes microseconds. Therefore, offsets are cached for all quarter hours without a clock change.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
   /** UTC offset in seconds, by quarter hour (counted since 1970); NaN if the clocks change in that quarter hour. */

@@ -1,6 +1,6 @@
 import { Mutex } from './mutex.js'
 
-/** Coalesces requests for the same work: at most one run is in progress, and at most one more waits for it. */
+/** Coalesces requests for the same work. At most one run is in progress, and at most one more run waits for its end. */
 export class Coalescer {
   readonly #mutex = new Mutex()
   #next: Promise<void> | undefined
@@ -13,7 +13,7 @@ export class Coalescer {
   }
 
   /**
-   * Resolves after a run that begins after this call: a run in progress may already have read older state.
+   * Resolves after a run that begins after this call, because a run in progress may have read older state.
    * @throws the error of the work
    */
   run(): Promise<void> {

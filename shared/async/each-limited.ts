@@ -1,7 +1,7 @@
 export interface EachOptions {
   /** Maximum number of items in progress at once. */
   readonly limit: number
-  /** After this signal is aborted, the remaining items are skipped without an error. */
+  /** When this signal is aborted, the remaining items are skipped without an error. */
   readonly signal?: AbortSignal
 }
 

@@ -1,6 +1,6 @@
 import { Mutex } from './mutex.js'
 
-/** One mutex per key. Work on one key runs in the order of the calls; different keys do not wait for each other. */
+/** One mutex per key. Work on one key runs in the order of the calls. Work on different keys runs independently. */
 export class KeyedMutex {
   readonly #mutexes = new Map<string, Mutex>()
 

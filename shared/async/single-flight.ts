@@ -1,4 +1,4 @@
-/** Lets concurrent callers share one run: a call during a run gets that run's result. */
+/** Lets concurrent callers share one run: each call during a run gets the result of this run. */
 export class SingleFlight<Result = void> {
   #running: Promise<Result> | undefined
 

@@ -1,8 +1,8 @@
-/** Length of one slice of long work. After each slice, the event loop runs other work. */
+/** Length in ms of one slice of long work. After each slice, the event loop runs other work. */
 const sliceMs = 3
 
 interface Job {
-  /** Runs one step of the job. @returns whether the job has ended */
+  /** Runs one step of the job. @returns true if the job has ended */
   step(): boolean
 }
 
@@ -32,7 +32,7 @@ export function inSlices<T>(work: Generator<void, T>): Promise<T> {
 function runSlice(): void {
   const until = performance.now() + sliceMs
   while (waiting.length > 0 && performance.now() < until) if (waiting[0]!.step()) waiting.shift()
-  // Jobs take turns, so that a short one does not wait for a long one.
+  // Jobs take turns, so that a short job does not wait for a long one.
   if (waiting.length > 1) waiting.push(waiting.shift()!)
   if (waiting.length > 0) setImmediate(runSlice)
 }

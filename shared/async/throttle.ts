@@ -45,7 +45,7 @@ export class Throttle {
     this.#isClosed = true
   }
 
-  /** Resolves after the run in progress; at once if nothing runs. */
+  /** Resolves after the run in progress, or at once if no run is in progress. */
   async settled(): Promise<void> {
     await this.#running
   }

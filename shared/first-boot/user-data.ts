@@ -16,8 +16,8 @@ export interface UserData {
 const windowsStarts = /^(<powershell>|<script>|#ps1|rem cmd|#!|#cloud-config\b)/i
 
 /**
- * Parses first-boot data and refuses what the guest's operating system would not understand: cloud-init ignores unknown
- * data and reports this only in a log inside the guest.
+ * Parses first-boot data. Refuses data that the guest's operating system would not understand, because cloud-init
+ * ignores unknown data and reports this only in a log inside the guest.
  * @throws {BerthError} `invalid_field`
  */
 export function parseUserData(sent: string, os: 'linux' | 'windows' = 'linux'): UserData {
