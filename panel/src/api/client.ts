@@ -7,9 +7,9 @@ import type { paths } from './schema.gen.ts'
 export interface CallerHooks {
   /** Returns the CSRF token for the header `X-Berth-CSRF`; empty before the login. */
   csrf(): string
-  /** Called when the session has ended. Resolves with whether the user has logged in again. */
+  /** Called when the session has ended. Resolves with true if the user has logged in again. */
   loggedOut(): Promise<boolean>
-  /** Called when a request requires the password or a code. Resolves with whether the user confirmed it. */
+  /** Called when a request requires the password or a code. Resolves with true if the user has confirmed it. */
   confirm(): Promise<boolean>
 }
 
@@ -50,7 +50,7 @@ type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
 
 /**
  * Sends a request and returns the envelope of the response. If the session has ended, or the request requires the
- * password again, the panel asks the user and repeats the request.
+ * password again, asks the user and repeats the request.
  * @throws {ApiFailure}
  */
 export async function send<O extends Outcome>(request: () => Promise<O>): Promise<DataOf<O>> {

@@ -18,7 +18,7 @@ export class Channel {
   close(): void {
     if (this.readyState === 'closed') return
     this.readyState = 'closed'
-    // noVNC expects, as from a WebSocket, that `onclose` is called only after `close` has returned.
+    // Like with a WebSocket, noVNC expects that `onclose` is called only after `close` has returned.
     setTimeout(() => this.onclose?.({ code: 1000, reason: '' }))
   }
 }

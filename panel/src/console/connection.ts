@@ -14,14 +14,14 @@ export interface ConnectionParts {
   readonly url: string
   readonly protocols: string[]
   onStatus(status: Status): void
-  /** @param shown a function that the implementation calls after it has processed the bytes */
+  /** @param shown the implementation must call this function after it has processed the bytes */
   onBytes(bytes: Uint8Array, shown: () => void): void
   onClose(ending: Ending): void
 }
 
-/** Output is acknowledged in steps of this size. The gateway sends at most 512 KiB beyond the last acknowledgement. */
+/** Bytes of output after which an acknowledgement is sent. The gateway sends at most 512 KiB beyond the last one. */
 const acknowledgeBytes = 128 * 1024
-/** Size of the frames sent. The gateway accepts up to 64 KiB. */
+/** Size in bytes of the sent frames. The gateway accepts up to 64 KiB. */
 const frameBytes = 32 * 1024
 /** Code with which the page closes the socket but keeps the console open. The code 1000 would end the console. */
 const leavingCode = 3001

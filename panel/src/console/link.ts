@@ -13,7 +13,7 @@ export interface Size {
 export type LinkState =
   | { readonly is: 'connecting' }
   | { readonly is: 'open' }
-  /** The connection was lost or could not be opened. The panel automatically tries again. */
+  /** The connection was lost or could not be opened. The panel tries again automatically. */
   | { readonly is: 'lost'; readonly ending: Ending }
   | { readonly is: 'ended'; readonly ending: Ending }
 
@@ -28,8 +28,8 @@ export interface LinkParts {
   ticket(): Promise<string>
   /**
    * Shows output of the guest.
-   * @param shown a function that the implementation calls after it has processed the output
-   * @param isReplay true for output that was shown before: the terminal must not answer its queries again
+   * @param shown the implementation must call this function after it has processed the output
+   * @param isReplay true for output that was shown before, so that the terminal must not answer its queries again
    */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void
   /** Clears the display, because the following output does not continue the previous output. */
@@ -41,7 +41,7 @@ export interface LinkParts {
   readonly memory: { get(): string; set(resume: string): void }
 }
 
-/** Waiting times before the retries after a lost connection. The last one applies to all further retries. */
+/** Waiting times in ms before the retries after a lost connection. The last one applies to all further retries. */
 const waitsMs = [200, 400, 800, 1200, 2000] as const
 const longWaitMs = 2_000
 const shortTries = 30

@@ -74,7 +74,7 @@ export class Screen {
     return new Promise((resolve) => (rfb ? rfb.toBlob(resolve, 'image/png') : resolve(null)))
   }
 
-  /** Types the keys one by one. @param onKey called with the number of typed keys. @returns whether all were typed */
+  /** Types the keys one by one. @param onKey called with the number of typed keys. @returns true if all were typed */
   async type(presses: readonly KeyPress[], onKey: (typed: number) => void): Promise<boolean> {
     const turn = ++this.#typing
     for (const [at, press] of presses.entries()) {

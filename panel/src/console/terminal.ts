@@ -140,7 +140,7 @@ export class TerminalScreen {
     this.#fit.fit()
   }
 
-  /** Searches the output. @returns whether the text was found */
+  /** Searches the output. @returns true if the text was found */
   find(text: string, direction: 'next' | 'previous'): boolean {
     return direction === 'next' ? this.#search.findNext(text) : this.#search.findPrevious(text)
   }
@@ -169,7 +169,7 @@ export class TerminalScreen {
   }
 }
 
-/** Draws with WebGL while it is available, and otherwise with elements of the page. */
+/** Draws with WebGL if it is available. If not, draws with elements of the page. */
 function drawByGraphicsCard(terminal: Terminal): void {
   try {
     const addon = new WebglAddon()

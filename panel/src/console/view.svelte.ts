@@ -9,7 +9,7 @@ type ViewParts = Pick<LinkParts, 'container' | 'mode' | 'size' | 'show' | 'resta
 /** The connection and the messages of one console. Create it during the initialization of a component. */
 export class ConsoleView {
   state = $state.raw<LinkState>({ is: 'connecting' })
-  /** Seconds until the console ends unless there is input; 0 if there is no warning. */
+  /** Seconds until the console ends if there is no input. 0: no warning is shown. */
   warning = $state(0)
   #link: ConsoleLink | undefined
 

@@ -34,7 +34,7 @@ function textOf(guest: Guest): string {
   return text
 }
 
-/** Returns whether a guest matches a search. */
+/** Returns true if a guest matches a search. */
 export type Matcher = (guest: Guest) => boolean
 
 /**
@@ -72,7 +72,7 @@ function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: stri
   )
 }
 
-/** Prepares the searchable texts in portions before the user types a search. @returns a function that stops it */
+/** Prepares the searchable texts in portions before the user types a search. @returns a function that stops this */
 export function prepareSearch(guests: readonly Guest[]): () => void {
   let at = 0
   const later =
@@ -120,7 +120,7 @@ export function timeBounds(nowMs: number): { nowText: string; soonText: string }
   return { nowText: text(nowMs), soonText: text(nowMs + weekMs) }
 }
 
-/** Compares texts by code points. Times in the form of the API are thus in the right order, and `~` is after them. */
+/** Compares texts by code points. Times in the form of the API are then in the right order, and `~` follows them. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 const names = new WeakMap<Guest, string>()
 

@@ -15,7 +15,7 @@ export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]
   })
 }
 
-/** Applies changes to the list of the newest tasks, which begins with the newest. */
+/** Applies changes to the list of the newest tasks, newest first. */
 export function applyToTasks(rows: readonly Task[], changes: readonly Change[]): readonly Task[] {
   return applied(rows, changes, {
     keyOf: ({ task_id }) => task_id,

@@ -15,7 +15,7 @@ class HostList extends LiveRows<Host> {
     })
   }
 
-  /** Returns the name of a host, or its id if the name is unknown. */
+  /** Returns the name of a host. If the name is not known, returns the id. */
   nameOf(id: string): string {
     return this.#names.get(id) ?? id
   }

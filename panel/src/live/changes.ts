@@ -23,13 +23,13 @@ export interface Change {
   readonly data: Readonly<Record<string, unknown>>
   /** Topics that the event may affect. */
   readonly topics: readonly Topic[]
-  /** Id of the affected guest; 0 if the event concerns no guest or several guests. */
+  /** Id of the affected guest. 0: the event concerns no guest or several guests. */
   readonly guest: number
 }
 
 /**
  * Returns a filter that passes changes of one guest, and changes that do not belong to a single guest.
- * @param id returns the id of the guest; if the id is 0, all changes pass
+ * @param id returns the id of the guest; 0: all changes pass
  */
 export function concernsGuest(id: () => number): (change: Change) => boolean {
   return ({ guest }) => guest === 0 || id() === 0 || guest === id()

@@ -11,7 +11,7 @@ interface SharedScope {
 }
 
 const tabs = new Set<MessagePort>()
-/** The tabs that may be visible, and therefore need the stream. */
+/** Tabs that may be visible. They need the stream. */
 const awake = new Set<MessagePort>()
 const feed = new EventFeed((message) => tabs.forEach((tab) => tell(tab, message)))
 

@@ -18,12 +18,12 @@ export type FeedOrder =
   | 'leave'
 
 const kinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
-/** A stream that is silent for this long is broken: the gateway sends something every 15 s. */
+/** Time in ms of silence after which a stream counts as broken. The gateway sends something every 15 s. */
 const silentMs = 40_000
-/** Events that arrive within this time are passed on together. */
+/** Time in ms for which events are collected before they are passed on. */
 const gatherMs = 30
 
-/** One connection to the event stream. It does not reconnect: only a tab can find out why the connection was lost. */
+/** One connection to the event stream. It does not reconnect, because only a tab can find out why it was lost. */
 export class EventFeed {
   isOpen = false
   #source: EventSource | undefined

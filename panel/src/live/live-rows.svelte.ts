@@ -6,7 +6,7 @@ export interface LiveRowsParts<Row> {
   readonly topic: Topic
   /** Reads all rows. Resolves with undefined if they have not changed since the last read. */
   readonly read: () => Promise<readonly Row[] | undefined>
-  /** True if the event itself contains the changed row. Otherwise all rows are read again. */
+  /** True if the event itself contains the changed row. If false, all rows are read again. */
   readonly tells: (change: Change) => boolean
   readonly apply: (rows: readonly Row[], changes: readonly Change[]) => readonly Row[]
 }
@@ -17,7 +17,7 @@ export class LiveRows<Row> {
   failure = $state.raw<ApiFailure | undefined>()
   /** Changes that were received but are not applied yet. */
   #changes: Change[] = []
-  /** Changes that arrive while rows are being read. They are applied afterwards, because the answer may lack them. */
+  /** Changes that arrive while rows are being read. They are applied after the read, whose answer may lack them. */
   #meanwhile: Change[] | undefined
   #followers = 0
   #end: () => void = () => undefined
@@ -54,7 +54,7 @@ export class LiveRows<Row> {
   #take(change: Change): boolean {
     if (!this.parts.tells(change)) return false
     this.#meanwhile?.push(change)
-    // Applies simultaneous changes together: a list may have thousands of rows.
+    // Simultaneous changes are applied together, because a list may have thousands of rows.
     if (this.#changes.push(change) === 1) queueMicrotask(() => this.#putIn())
     return true
   }

@@ -6,20 +6,20 @@ import { online } from '../api/online.svelte.ts'
 import { RefetchThrottle } from './refetch-throttle.ts'
 
 /*
- * Only this module knows how the panel learns about changes: from the gateway's event stream, or by polling if there is
- * no stream. Pages follow topics. Code that changes data without an event calls `touch` for its topic.
+ * Only this module knows how the panel learns about changes: from the gateway's event stream, or by polling without a
+ * stream. Pages follow topics. Code that changes data without an event calls `touch` for its topic.
  */
 
 export type { Topic }
 type Refetch = () => Promise<void> | void
 
-/** Interval of reading measurements that no event reports. */
+/** Interval in ms of reading measurements that no event reports. */
 const readingsMs = 15_000
-/** Interval at which all followed data is read while there is no stream. */
+/** Interval in ms at which all followed data is read while there is no stream. */
 const pollMs = 5_000
-/** Interval of retries while the gateway does not answer. */
+/** Interval in ms of retries while the gateway does not answer. */
 const retryMs = 2_000
-/** A tab that was hidden for this long closes its stream. */
+/** Time in ms for which a tab must be hidden before it closes its stream. */
 const restMs = 60_000
 
 interface Follower {
@@ -109,7 +109,7 @@ class Live {
   }
 
   #turned(isLost: boolean): void {
-    // If the stream is not open, nothing is read here: all data is read when the stream opens.
+    // If the stream is not open, nothing is read here, because all data is read when the stream opens.
     if (!isLost && this.#isOpen) this.#all()
     else this.#schedule()
   }
@@ -121,9 +121,7 @@ class Live {
     else this.#schedule()
   }
 
-  /**
-   * Finds out why there is no stream: the gateway is offline, the session has ended, or the stream must be reopened.
-   */
+  /** Finds out why there is no stream: the gateway is offline, the session has ended, or it must be reopened. */
   async #probe(): Promise<void> {
     if (this.#probing) return
     this.#probing = true

@@ -29,7 +29,7 @@ class CurrentSession {
     try {
       await this.refresh()
     } catch (thrown) {
-      // Only the status 401 means that no user is logged in. Any other failure is a fault of the gateway or network.
+      // Only the status 401 means that no user is logged in. Any other failure is one of the gateway or the network.
       if (asFailure(thrown).about.status !== 401) throw thrown
       this.data = undefined
     } finally {

@@ -24,7 +24,7 @@ export interface NavPage {
   readonly icon: typeof Boxes
   /** Scope that a user needs to see the page. If absent, every user sees it. */
   readonly scope?: string
-  /** True if only administrators see the page, even if other users have its scope. */
+  /** True if only administrators see the page. Other users do not see it, even if they have its scope. */
   readonly admin?: boolean
   /** True if only customers see the page. */
   readonly customer?: boolean

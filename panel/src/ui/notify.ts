@@ -18,7 +18,7 @@ export function notifyFailure(thrown: unknown): void {
   void notices.show((toast) => toast.error(failureText(failure), options))
 }
 
-/** Runs the action of a button. If the action fails, shows the error. @returns whether it succeeded */
+/** Runs the action of a button. If the action fails, shows the error. @returns true if it succeeded */
 export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   try {
     await work()

@@ -2,7 +2,7 @@
 const entryScript = /<script[^>]+type="module"[^>]+src="([^"]+)"/
 const reloadedFor = 'berth.reloaded-for'
 
-/** Reloads the page if the gateway has a newer panel. @returns whether the page is being reloaded */
+/** Reloads the page if the gateway has a newer panel. @returns true if the page is being reloaded */
 export async function reloadForNewVersion(): Promise<boolean> {
   const current = await readEntry().catch(() => undefined)
   const own = document.querySelector('script[type="module"]')?.getAttribute('src')
@@ -17,7 +17,7 @@ async function readEntry(): Promise<string | undefined> {
   return answer.ok ? entryScript.exec(await answer.text())?.[1] : undefined
 }
 
-/** Reloads the page if the gateway answers. If not, the page stays: a reload would show the browser's error page. */
+/** Reloads the page if the gateway answers. If not, the page stays, because the browser would show its error page. */
 export async function reloadIfReachable(): Promise<boolean> {
   const isReachable = await fetch('/', { cache: 'no-store' }).then(
     ({ ok }) => ok,

@@ -1,6 +1,6 @@
 /**
  * True after the first page was shown. The panel then loads scripts that may be needed at any moment, such as the login
- * dialog. Scripts that are loaded later may belong to a newer panel, which requires a reload and loses typed text.
+ * dialog. A script that is loaded later may belong to a newer panel, which requires a reload and loses typed text.
  */
 class Standby {
   isReady = $state(false)

@@ -1,10 +1,10 @@
 import { asFailure } from '../api/failure.ts'
 import { failureText } from '../i18n/failure-text.ts'
 
-/** Sends a form, and knows whether the request is in progress and why the last request was refused. */
+/** Sends a form. Stores if the request is in progress, and why the last request was refused. */
 export class Submission {
   busy = $state(false)
-  /** Message for the user; empty without a problem. */
+  /** Message for the user. Empty: there is no problem. */
   problem = $state('')
 
   /** @param work sends the request and handles the response */

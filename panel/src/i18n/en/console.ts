@@ -1,4 +1,3 @@
-/** Texts of terminals and screens of guests. */
 export const console = {
   'console.of': 'Console of {{name}}',
   'console.screenOf': 'Screen of {{name}}',

@@ -1,4 +1,3 @@
-/** Texts about draining a host. */
 export const drains = {
   'drain.move': 'Empty host',
   'drain.title': 'Empty {{name}}',

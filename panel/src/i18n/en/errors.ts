@@ -1,4 +1,3 @@
-/** Texts of errors, by their stable codes. */
 export const errors = {
   'error.network': 'The gateway is not responding.',
   'error.request': 'Request {{id}}',

@@ -1,4 +1,3 @@
-/** Texts about hosts, images, addresses and alerts. */
 export const fleet = {
   'overview.text': 'The fleet at a glance.',
   'overview.hosts': 'Hosts',

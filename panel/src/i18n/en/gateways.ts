@@ -1,4 +1,3 @@
-/** Texts about the gateways of the fleet. */
 export const gateways = {
   'gateways.text': 'Servers that answer the API and serve this panel. Any of them may fail.',
   'gateways.none': 'No gateways yet.',

@@ -1,4 +1,3 @@
-/** Texts about the settings of a guest and about replacing its disk. */
 export const guestSettings = {
   'boot.title': 'Boot device',
   'boot.ask': 'Boot device of {{name}}',

@@ -1,4 +1,3 @@
-/** Texts about guests and their resources. */
 export const guests = {
   'guest.one': 'Guest',
   'guest.name': 'Name',

@@ -1,4 +1,3 @@
-/** Texts about moving a guest to another host. */
 export const moves = {
   'move.title': 'Move {{name}} to another host',
   'move.text':

@@ -1,4 +1,3 @@
-/** Texts about the login and the user's own account. */
 export const session = {
   'login.title': 'Log in',
   'login.submit': 'Log in',

@@ -1,4 +1,3 @@
-/** Texts about customers, API keys, logs and settings. */
 export const settings = {
   'settings.version': 'Berth {{version}}',
   'customers.text': 'Accounts that can use the guests assigned to them.',

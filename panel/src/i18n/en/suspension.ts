@@ -1,4 +1,3 @@
-/** Texts about the suspension of a guest by an administrator. */
 export const suspension = {
   'suspend.action': 'Suspend',
   'suspend.ask': 'Suspend {{name}}?',

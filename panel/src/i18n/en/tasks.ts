@@ -1,4 +1,3 @@
-/** Texts about tasks, their actions and steps. */
 export const tasks = {
   'tasks.text': 'Running and finished tasks.',
   'tasks.open': 'Show tasks',

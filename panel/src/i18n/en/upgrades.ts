@@ -1,4 +1,3 @@
-/** Texts about upgrades of hosts and of the fleet. */
 export const upgrades = {
   'upgrade.upgrade': 'Upgrade',
   'upgrade.rollBack': 'Roll back',

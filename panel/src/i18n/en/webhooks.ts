@@ -1,4 +1,3 @@
-/** Texts about webhooks and about the activity of customers. */
 export const webhooks = {
   'activity.text': 'Your actions and logins.',
   'webhooks.text': 'Notify other programs about changes.',

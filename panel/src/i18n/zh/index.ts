@@ -17,7 +17,6 @@ import { upgrades } from './upgrades.ts'
 import { webhooks } from './webhooks.ts'
 import { why } from './why.ts'
 
-/** All texts in Chinese. */
 export const zh = {
   ...ui,
   ...session,
