@@ -1,5 +1,5 @@
 // Generates protocol code from proto/ into proto/gen with buf and ts-proto, without downloads. Does nothing if the
-// existing code is from the same proto files and tools.
+// present code is from the same proto files and tools.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'

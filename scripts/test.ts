@@ -186,7 +186,7 @@ function report(results: readonly JobResult[], interruptions: readonly string[])
 }
 
 /**
- * Describes how busy the processors were, in total and with the tests' processes. On a machine without other work, the
+ * Describes how busy the processors were, in total and with the tests' processes. On a host without other work, the
  * difference is the time of guests, daemons and the kernel.
  */
 function processorText(results: readonly JobResult[], seconds: number): string {
@@ -195,7 +195,7 @@ function processorText(results: readonly JobResult[], seconds: number): string {
   return `${Math.round(busy)} of ${all} s of processor time used, ${Math.round(own)} s of it by the tests' processes`
 }
 
-/** Returns the seconds for which the processors of this machine have been busy since its boot. */
+/** Returns the seconds for which the processors of this host have been busy since its boot. */
 function readBusySeconds(): number {
   const busyMs = cpus().flatMap(({ times: { user, nice, sys, irq } }) => [user, nice, sys, irq])
   return busyMs.reduce((sum, ms) => sum + ms, 0) / 1000

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 
 /*
- * Bundles programs and their packages into few files. Otherwise a program would spend most of its start on finding,
+ * Bundles programs and their packages into few files, because a program would spend most of its start on finding,
  * reading and linking some 900 modules.
  */
 

@@ -58,7 +58,7 @@ group_pids() {
   done | sort -un
 }
 
-# Kills all processes of a cgroup. Repeats this, because the processes may fork in the meantime.
+# Kills all processes of a cgroup. Repeats this, because the processes may fork during it.
 kill_group() {
   local pid
   for _ in $(seq 100); do
