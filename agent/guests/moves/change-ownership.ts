@@ -23,7 +23,7 @@ export function readOwnership(store: GuestStore, uuid: string): Ownership {
 }
 
 /**
- * Writes the result of an event to the journal. Joins the caller's transaction.
+ * Writes the result of an event to the state database. Joins the caller's transaction.
  * @returns `undefined` if the event is not valid now and nothing was written
  */
 export function changeOwnership(store: GuestStore, uuid: string, event: OwnershipEvent): OwnershipChange | undefined {
