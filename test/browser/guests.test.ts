@@ -187,7 +187,7 @@ describe('guests in the panel', () => {
     await lab.loaded(page) // until then, the page may move the focus to its content
     await more.focus()
     await focused(more)
-    expect(await more.evaluate('(one) => getComputedStyle(one).outlineStyle')).to.equal('solid')
+    expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).to.equal('solid')
     await page.keyboard.press('Enter')
     await page.getByRole('menuitem', { name: 'Delete', exact: true }).waitFor()
     await focused(page.getByRole('menu'))

@@ -72,11 +72,13 @@ describe('logging in to the panel', () => {
   describe('while a dialog is open', () => {
     /** Waits until a click on the middle of an element would hit it. */
     const onTop = async (page: Page, selector: string): Promise<void> => {
-      const isOnTop = `(one) => {
+      await page.locator(selector).waitFor()
+      const isOnTop = `(() => {
+        const one = document.querySelector('${selector}')
         const { x, y, width, height } = one.getBoundingClientRect()
         return one.contains(document.elementFromPoint(x + width / 2, y + height / 2))
-      }`
-      await waitFor(() => page.locator(selector).evaluate<boolean, void>(isOnTop), { what: `${selector} on top` })
+      })()`
+      await waitFor(() => page.evaluate<boolean>(isOnTop), { what: `${selector} on top` })
     }
 
     async function openKeyForm(): Promise<Page> {

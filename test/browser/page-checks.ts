@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
 import type { Locator, Page } from 'playwright-core'
-import { waitFor } from '../support/wait.js'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -24,8 +23,7 @@ export async function settled(page: Page): Promise<void> {
 
 /** Waits until an element, or an element in it, has the focus. Menus and dialogs take the focus after they appear. */
 export async function focused(target: Locator): Promise<void> {
-  const hasFocus = 'one => one.contains(document.activeElement)'
-  await waitFor(() => target.evaluate<boolean, void>(hasFocus), { what: `the focus in ${String(target)}` })
+  await target.and(target.page().locator(':focus-within')).waitFor({ state: 'attached' })
 }
 
 /** Accessibility checks to run. Contrast depends on the theme, all other checks depend on the language. */
