@@ -3,9 +3,10 @@
  * an older agent would not know the calls.
  * - `upgrade`: the agent can install another version of itself; only for hosts that their gateway installed.
  * - `move`: the host can send containers to other hosts and receive them.
+ * - `move-offline`: the host can shut guests down for a move, and can send and receive virtual machines.
  * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
  *   to older agents, which ignore them.
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  */
-export const agentFeatures = ['upgrade', 'move', 'fence', 'rotate-ca'] as const
+export const agentFeatures = ['upgrade', 'move', 'move-offline', 'fence', 'rotate-ca'] as const
 export type AgentFeature = (typeof agentFeatures)[number]

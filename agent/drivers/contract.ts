@@ -139,6 +139,12 @@ export interface Driver {
   prepareEmpty(volume: string): Promise<void>
   /** Checks the files that were restored from a backup. Frees space that the files do not need. */
   trimFetched(volume: string): Promise<void>
+  /**
+   * Checks that this host can run the system on a volume that another host has sent. The method is missing if the host
+   * can run every system of this kind.
+   * @throws {BerthError} `unsupported`
+   */
+  checkReceived?(volume: string): Promise<void>
   /** Writes everything that a start needs. Replaces the result of an earlier call. */
   configure(machine: Machine): Promise<void>
   /**

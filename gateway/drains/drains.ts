@@ -225,7 +225,8 @@ async function beginMove(
 ): Promise<string> {
   const { bandwidthMbps, startedBy: requestedBy } = drain
   const toHostId = drain.direction === 'back' ? drain.hostId : undefined
-  return (await fleet.moveGuest({ operationId, guest, toHostId, refusedBy, bandwidthMbps, requestedBy })).toHostId
+  const choice = { toHostId, refusedBy, bandwidthMbps, offline: false }
+  return (await fleet.moveGuest({ operationId, guest, ...choice, requestedBy })).toHostId
 }
 
 /** Begins the graceful stop of a container, or its start if the drain is turned around. */
@@ -252,7 +253,7 @@ function isOfStore(error: unknown): boolean {
 
 function describeFailure(error: unknown): Pick<TaskFailure, 'message' | 'kind'> {
   const { message, code } = toBerthError(error, 'the task did not begin')
-  if (['unsupported', 'move_unsupported'].includes(code)) return { message, kind: 'final' }
+  if (['unsupported', 'move_unsupported', 'offline_required'].includes(code)) return { message, kind: 'final' }
   return ['guest_moving', 'guest_busy'].includes(code) ? { message, kind: 'passing' } : { message }
 }
 

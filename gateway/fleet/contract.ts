@@ -147,6 +147,8 @@ export interface GuestMoveRequest {
   readonly refusedBy?: readonly string[]
   /** Limit of the transfer in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number
+  /** True if the guest is shut down before its disk is copied. */
+  readonly offline: boolean
   readonly requestedBy: string
 }
 
@@ -275,7 +277,7 @@ export interface Fleet {
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
   /** Plans the move of a guest to another host, and changes nothing. @throws {BerthError} as `moveGuest` */
-  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan>
+  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan>
   /**
    * Plans moves of several guests to the hosts with the most free resources, as if they moved one after another.
    * Changes nothing.
@@ -283,7 +285,7 @@ export interface Fleet {
   planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]>
   /**
    * Begins to move a guest to another host. The source's operation shows the progress.
-   * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`,
+   * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`, `offline_required`,
    * `resource_exhausted`, `name_conflict`, `host_offline`
    */
   moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>

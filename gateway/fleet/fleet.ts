@@ -298,7 +298,7 @@ export class GatewayFleet implements Fleet {
     return this.#unreported.find(ref)
   }
 
-  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
+  planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan> {
     return this.#mover.check(request)
   }
 

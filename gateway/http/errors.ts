@@ -82,6 +82,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'upgrade_unsupported',
       'upgrade_running',
       'drain_running',
+      'offline_required',
       'rotation_running',
       'rotation_unsupported',
       'store_not_shared',

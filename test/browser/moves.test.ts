@@ -171,11 +171,24 @@ describe('moving a container to another host in the panel', () => {
     expect(String(body.data.port_mappings[0].host_port)).to.equal(after)
   })
 
-  it('is offered for neither virtual machines nor the containers of the only host', async () => {
+  it('says that a running virtual machine is shut down, and moves it this way', async () => {
+    await lab.gateway.fleet.runMachines('host-a', 'host-b')
+    const guest = await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' })
+    lab.gateway.fleet.agentOf('host-a').host.contents.set(guest.uuid, 'disk of machine')
+    const form = await openForm(guest)
+    await form.getByText('The guest is shut down during the move.').waitFor()
+    expect(await form.getByRole('checkbox').count()).to.equal(0)
+    await form.getByRole('button', { name: 'Check the move' }).click()
+    const plan = dialogNamed('Move machine to host-b?')
+    await plan.getByText('The guest is shut down until its disk has been copied.').waitFor()
+    const ordered = page.waitForRequest('**/migrate')
+    await plan.getByRole('button', { name: 'Move', exact: true }).click()
+    expect((await ordered).postDataJSON()).to.include({ host_id: 'host-b', offline: true })
+    await waitFor(async () => (await hostOf(guest)) === 'host-b', { what: 'the virtual machine on its new host' })
+  })
+
+  it('is not offered for guests of the only host', async () => {
     const offered = (): Promise<number> => page.getByRole('menuitem', { name: action }).count()
-    await openActions(await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' }))
-    expect(await offered(), 'virtual machine').to.equal(0)
-    await page.context().close()
     const { id } = await lab.gateway.fleet.addGuest({ name: 'single' })
     page = await lab.logIn()
     await page.route('**/api/v1/hosts', async (route) => {

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import type { Driver } from '../../agent/drivers/contract.js'
 import { getIdentity } from '../../agent/enrollment/identity.js'
 import { connectTarget } from '../../agent/guests/moves/connect-target.js'
 import { copyStopped } from '../../agent/guests/moves/copy-disk.js'
@@ -9,12 +10,13 @@ import { guestSubject } from '../../agent/guests/operations/guest-order.js'
 import type { MoveInput } from '../../agent/guests/moves/move-input.js'
 import type { StepEvent } from '../../agent/operations/types.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { BerthError } from '../../shared/errors.js'
 import { codeOf } from '../support/gateway/test-fleet.js'
 import { silentLog } from '../support/gateway/redis.js'
 import { MoveLab } from '../support/memory/move-lab.js'
 import { waitFor } from '../support/wait.js'
 
-const steps = ['copy', 'leave', 'stop', 'last', 'hand_over', 'remove'] as const
+const steps = ['shutdown', 'copy', 'leave', 'stop', 'last', 'hand_over', 'remove'] as const
 const phases = ['before-run', 'after-run'] as const
 const ticketMs = 24 * 3_600_000
 
@@ -24,7 +26,10 @@ describe('a move of a guest that fails or is interrupted', function () {
     lab = await MoveLab.start()
   })
   after(() => lab?.close())
-  afterEach(() => lab?.reset())
+  afterEach(() => {
+    lab?.reset()
+    Reflect.deleteProperty(lab.target.host.driver, 'checkReceived')
+  })
 
   for (const [name, code, spoil] of [
     [
@@ -38,6 +43,15 @@ describe('a move of a guest that fails or is interrupted', function () {
       ({ uuid }: Guest) => {
         const { limits } = lab.source.journal((store) => store.get(uuid)).spec
         lab.source.update(uuid, { limits: { ...limits, vcpuMilli: 256_000 } })
+      },
+    ],
+    [
+      'the target cannot run the received system',
+      'unsupported',
+      () => {
+        const checkReceived: Driver['checkReceived'] = () =>
+          Promise.reject(new BerthError('invalid', 'unsupported', 'a fault of the test'))
+        Object.assign(lab.target.host.driver, { checkReceived })
       },
     ],
     [
@@ -59,7 +73,7 @@ describe('a move of a guest that fails or is interrupted', function () {
         what: () => `the failure of ${JSON.stringify(lab.fleet.view.findOperation(request.operationId))}`,
       })
       expect(lab.fleet.view.findOperation(request.operationId)?.operation.errorCode).to.equal(code)
-      expect([...begun]).to.deep.equal(['copy'])
+      expect([...begun]).to.deep.equal(['shutdown', 'copy'])
       await lab.expectOnlyAt('host-a', guest)
     })
 

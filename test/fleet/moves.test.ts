@@ -1,5 +1,7 @@
 import { expect } from 'chai'
 import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { getIdentity } from '../../agent/enrollment/identity.js'
 import { changeOwnership } from '../../agent/guests/moves/change-ownership.js'
 import { connectTarget } from '../../agent/guests/moves/connect-target.js'
 import { FrameStream } from '../../agent/guests/moves/frame-stream.js'
@@ -36,9 +38,64 @@ describe('a fleet that moves guests between hosts', function () {
     expect(events).to.deep.equal(['moved'])
   })
 
+  for (const [name, fields] of [
+    ['a running virtual machine', { virtualization: 'kvm' }],
+    ['a running container', {}],
+  ] as const)
+    it(`shuts ${name} down before the copy of an offline move, and starts it on the target`, async () => {
+      await lab.fleet.runMachines('host-a', 'host-b')
+      const guest = await lab.addGuest(fields)
+      let wasRunning: boolean | undefined
+      lab.source.observer = ({ step, phase }) => {
+        if (step === 'copy' && phase === 'before-run') wasRunning = lab.source.host.driver.running.has(guest.uuid)
+      }
+      expect(await lab.move(guest, { offline: true })).to.equal('done')
+      expect(wasRunning).to.equal(false)
+      await lab.expectOnlyAt('host-b', guest)
+    })
+
+  it('refuses to move a running virtual machine that may not be shut down, at the gateway and at the agent', async () => {
+    await lab.fleet.runMachines('host-a', 'host-b')
+    const guest = await lab.addGuest({ virtualization: 'kvm' })
+    expect(await codeOf(lab.fleet.moveGuest(lab.requestFor(guest)))).to.equal('offline_required')
+    const { certificatePem: ticket } = getIdentity(join(lab.source.stateDir, 'identity'))
+    const target = { toHostId: 'host-b', toAddress: 'b:1', toSerials: [], ticket, bandwidthMbps: 0 }
+    const value = { uuid: guest.uuid, generation: 0, ...target, offline: false }
+    const order = { $case: 'migrate', value } as const
+    const submitted = lab.fleet.agent('host-a').operations.submitOperation({
+      operationId: randomUUID(),
+      requestedBy: 'admin',
+      order,
+    })
+    expect(await codeOf(submitted)).to.equal('offline_required')
+  })
+
+  it('starts a virtual machine again on its host if its offline move fails', async () => {
+    await lab.fleet.runMachines('host-a', 'host-b')
+    const guest = await lab.addGuest({ virtualization: 'kvm' })
+    lab.source.observer = ({ step, phase }) => {
+      if (step === 'copy' && phase === 'before-run') throw new Error('a fault of the test')
+    }
+    expect(await lab.move(guest, { offline: true })).to.equal('failed')
+    await lab.expectOnlyAt('host-a', guest)
+  })
+
+  it('moves a stopped virtual machine, which stays stopped', async () => {
+    await lab.fleet.runMachines('host-a', 'host-b')
+    const guest = await lab.addGuest({ virtualization: 'kvm', status: 'stopped' })
+    expect(await lab.move(guest)).to.equal('done')
+    await waitFor(() => lab.fleet.view.findGuest(guest.uuid)?.hostId === 'host-b')
+    expect(lab.fleet.view.findGuest(guest.uuid)?.guest.virtualization).to.equal('kvm')
+    expect(lab.target.host.driver.running.has(guest.uuid)).to.equal(false)
+  })
+
   it('plans a move without reserving anything on the target host', async () => {
     const guest = await lab.addGuest()
-    const plan = await lab.fleet.planMove({ guest: lab.fleet.view.findGuest(guest.uuid)!, toHostId: 'host-b' })
+    const plan = await lab.fleet.planMove({
+      guest: lab.fleet.view.findGuest(guest.uuid)!,
+      toHostId: 'host-b',
+      offline: false,
+    })
     expect(plan.toHostId).to.equal('host-b')
     expect(plan.network.portMappings.map(({ hostPort }) => hostPort)).to.deep.equal(
       guest.portMappings.map(({ hostPort }) => hostPort),

@@ -143,7 +143,8 @@ describe('the rotation of the CA', function () {
     }
     const operationId = randomUUID()
     const guest = test.fleet.view.findGuest(one.agent.guests()[0]!.uuid)!
-    await test.fleet.moveGuest({ operationId, guest, toHostId: two.hostId, bandwidthMbps: 0, requestedBy: 'test' })
+    const choice = { toHostId: two.hostId, bandwidthMbps: 0, offline: false }
+    await test.fleet.moveGuest({ operationId, guest, ...choice, requestedBy: 'test' })
     await waitFor(() => isPaused, { what: 'the first copy' })
     await begin()
     await reached('reissuing')

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Body } from '../support/body.js'
 import { endLeftGateway, GatewayProcess, type GatewayReply } from '../support/gateway/gateway-process.js'
+import { installTinyImage } from '../support/guests/tiny-image.js'
 import { FleetHost, makeSegment, removeSegment } from '../support/host/fleet-host.js'
 import { finishDeletions, readInits, readInventory } from '../support/host/inventory.js'
 import { readExpected } from '../support/host/journal-inventory.js'
@@ -24,7 +25,7 @@ interface Row {
 }
 
 /** Two real agents in separate network namespaces, each with its own pool, and one real gateway. */
-describe('a gateway that moves containers between two hosts', function () {
+describe('a gateway that moves guests between two hosts', function () {
   const hosts = ['mva', 'mvb'].map((name, index) => new FleetHost({ name, index, segment, directory, poolGb: 4 })) as [
     FleetHost,
     FleetHost,
@@ -57,6 +58,7 @@ describe('a gateway that moves containers between two hosts', function () {
 
   async function addHost(host: FleetHost): Promise<void> {
     await host.make()
+    installTinyImage(host.instance.pool, 'debian-12-kvm')
     const { status, body } = await gateway.request('POST', '/hosts', {
       body: { name: host.name, address: host.address },
     })
@@ -89,8 +91,9 @@ describe('a gateway that moves containers between two hosts', function () {
     return task
   }
 
-  async function create(name: string): Promise<Row> {
-    const body = { name, template_id: 'debian-12', vcpu: 0.5, ram_mb: 128, disk_gb: 1, host_id: hostIds.get(first) }
+  async function create(name: string, more: object = {}): Promise<Row> {
+    const limits = { vcpu: 0.5, ram_mb: 128, disk_gb: 1 }
+    const body = { name, template_id: 'debian-12', ...limits, host_id: hostIds.get(first), ...more }
     const task = await ended(await gateway.request('POST', '/containers', { body }))
     expect(task['status'], JSON.stringify(task)).to.equal('done')
     return rowOf(name)
@@ -224,4 +227,52 @@ describe('a gateway that moves containers between two hosts', function () {
       const task = await ended(reply)
       await expectAt(task['status'] === 'done' ? to : from, guest)
     })
+
+  /** Counts the QEMU processes of a virtual machine on both hosts. */
+  const countMachines = ({ uuid }: Row): number =>
+    readdirSync('/proc').filter((pid) => {
+      if (!/^\d+$/.test(pid)) return false
+      try {
+        const [program = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+        return program.includes('qemu-system') && args.includes(uuid)
+      } catch {
+        return false // the process has ended
+      }
+    }).length
+  /** The seed's instance id. If it changed, cloud-init would set up the system of the virtual machine again. */
+  const readInstance = (host: FleetHost, guest: Row): string =>
+    readFileSync(join(diskOf(host, guest), 'instance.json'), 'utf8')
+
+  it('moves a running virtual machine only if it may be shut down, and keeps its disk and snapshots', async () => {
+    const guest = await create('machine', { template_id: 'debian-12-kvm', virtualization: 'kvm', ram_mb: 256 })
+    expect(countMachines(guest)).to.equal(1)
+    const refused = await migrate(guest, { host_id: hostIds.get(second) })
+    expect([refused.status, refused.body.code]).to.deep.equal([409, 'offline_required'])
+    const taken = await gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: { description: 'one' } })
+    expect(taken.status, JSON.stringify(taken.body)).to.be.oneOf([200, 201, 202])
+    const instance = readInstance(first, guest)
+    const task = await ended(await migrate(guest, { host_id: hostIds.get(second), offline: true }))
+    expect(task['status'], `${JSON.stringify(task)}\n${logs()}`).to.equal('done')
+    await expectAt(second, guest)
+    expect(countMachines(guest)).to.equal(1)
+    expect(readInstance(second, guest)).to.equal(instance)
+    const snapshots = (await gateway.request('GET', `/containers/${guest.id}/snapshots`)).body.data.snapshots as Body[]
+    expect(snapshots).to.have.length(1)
+    expect(readdirSync(join(second.instance.pool, 'snapshots', guest.uuid))).to.deep.equal([snapshots[0]?.['id']])
+  })
+
+  it('ends an offline move of a virtual machine with exactly one running copy even if the agent of its host is killed again and again', async () => {
+    const guest = await rowOf('machine')
+    const reply = await migrate(guest, { host_id: hostIds.get(first), offline: true, bandwidth_mbps: 200 })
+    expect(reply.status, JSON.stringify(reply.body)).to.equal(202)
+    for (let n = 0; n < 3; n++) {
+      await delay(300 + 1500 * n)
+      expect(countMachines(guest)).to.be.at.most(1)
+      await second.kill()
+      second.start()
+    }
+    const task = await ended(reply)
+    await expectAt(task['status'] === 'done' ? first : second, guest)
+    expect(countMachines(guest)).to.equal(1)
+  })
 })

@@ -40,6 +40,7 @@ import { qemuPaths, type QemuPaths } from './paths.js'
 import { observeMachines, readMachineProcessors } from './observe.js'
 import { Power, type PowerContext } from './power.js'
 import { resizeMachine } from './resize.js'
+import { refuseUnsupported } from './start.js'
 import { QemuRuntimeReader } from './runtime.js'
 import { clearMachine } from './stop.js'
 
@@ -157,6 +158,10 @@ export class QemuDriver implements Driver {
 
   trimFetched(volume: string): Promise<void> {
     return trimDisk(volume)
+  }
+
+  async checkReceived(volume: string): Promise<void> {
+    refuseUnsupported(await readDiskSystem(volume))
   }
 
   async configure(machine: Machine): Promise<void> {

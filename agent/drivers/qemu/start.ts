@@ -140,7 +140,8 @@ async function startProcess(context: QemuStartContext, machine: Machine, name: s
 }
 
 /** Refuses a system whose firmware the host lacks. @throws {BerthError} `unsupported` */
-function refuseUnsupported(system: DiskSystem): void {
+/** @throws {BerthError} `unsupported` if the host lacks a program or file that the system needs */
+export function refuseUnsupported(system: DiskSystem): void {
   const hindrance = findFirmwareHindrance(system)
   if (hindrance !== undefined) throw new BerthError('invalid', 'unsupported', hindrance)
 }

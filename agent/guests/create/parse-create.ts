@@ -94,7 +94,8 @@ export function checkTemplateId(id: string): void {
     throw invalidField('template_id', 'template_id: must be an id of lower-case letters, digits, "." and "-"')
 }
 
-function parseVirtualization(value: string): DriverKind {
+/** @throws {BerthError} `invalid_field` */
+export function parseVirtualization(value: string): DriverKind {
   if (value === 'lxc' || value === 'kvm') return value
   throw invalidField('virtualization', 'virtualization: must be lxc or kvm')
 }

@@ -17,6 +17,7 @@ import { checkManifest } from './check-manifest.js'
 import { sealManifest, type Manifest } from './manifest.js'
 import type { MovedTraffic } from './move-input.js'
 import type { MovedMapping } from './plan-arrival.js'
+import { readReceived } from './received-disks.js'
 import {
   chooseMappings,
   parseArriving,
@@ -69,8 +70,11 @@ export class Arrivals {
   async expect(request: ExpectGuestRequest): Promise<ReservedNetwork> {
     const guest = parseArriving(request.guest)
     const { context, capacity } = this.parts
-    if (!context.machines.findDriver('lxc'))
-      throw new BerthError('invalid', 'unsupported', 'the target host cannot run LXC containers')
+    const { virtualization } = guest.spec
+    if (!context.machines.findDriver(virtualization)) {
+      const kind = virtualization === 'kvm' ? 'virtual machines' : 'LXC containers'
+      throw new BerthError('invalid', 'unsupported', `the target host cannot run ${kind}`)
+    }
     checkCapacity(guest.spec.limits, capacity)
     const disk = await capacity.readDisk()
     checkRoom(disk, guest.spec.limits.diskGb * gib)
@@ -145,10 +149,18 @@ export class Arrivals {
       throw conflict('guest_moving', 'the target host does not expect the container from this host in this move')
   }
 
-  /** Checks a manifest without storing it. @throws {BerthError} the errors of `checkManifest` in check-manifest.ts */
+  /**
+   * Checks a manifest without storing it, and whether this host can run the received system.
+   * @throws {BerthError} `unsupported`, and the errors of `checkManifest` in check-manifest.ts
+   */
   async checkManifest({ uuid }: TransferIdentity, rawManifest: string): Promise<Manifest> {
     const { context, capacity } = this.parts
-    return checkManifest({ store: context.store, capacity }, uuid, rawManifest)
+    const { store, machines, volumes } = context
+    const newest = Object.keys(readReceived(store, uuid)).at(-1)
+    // The received volume states which firmware a virtual machine needs.
+    if (newest !== undefined)
+      await machines.driverOf(store.get(uuid)).checkReceived?.(volumes.snapshotPathOf(uuid, newest))
+    return checkManifest({ store, capacity }, uuid, rawManifest)
   }
 
   /** Makes the guest's disk from a received snapshot, and stores the contents of the manifest. May be repeated. */

@@ -13,6 +13,8 @@ export interface MoveInput {
   readonly ticketKey: string
   /** Limit in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number
+  /** True if the guest is shut down before its disk is copied. Undefined in operations of older versions. */
+  readonly offline?: boolean
 }
 
 /** Traffic of the guest in the current period. */

@@ -7,7 +7,7 @@ import { checkPortMapping, type CheckedMapping } from '../../../shared/port-mapp
 import { allocateIpv4, macOf } from '../../network/addresses/private-ipv4.js'
 import { parseIpv4, parseSubnet } from '../../network/subnet.js'
 import type { GuestContext } from '../context.js'
-import { checkTemplateId, parseUuid } from '../create/parse-create.js'
+import { checkTemplateId, parseUuid, parseVirtualization } from '../create/parse-create.js'
 import { parseAddresses, parseTime } from '../parse-settings.js'
 import type { GuestRecord, PortMapping } from '../record/record.js'
 import { unmeasuredSpace } from '../record/snapshots-and-backups.js'
@@ -24,18 +24,20 @@ export interface ArrivingGuest extends Pick<
   readonly portMappings: readonly CheckedMapping[]
 }
 
-/** @throws {BerthError} `invalid_field`, `unsupported` */
+/** @throws {BerthError} `missing_field`, `invalid_field` */
 export function parseArriving(guest: Guest | undefined): ArrivingGuest {
   if (!guest?.limits) throw new BerthError('invalid', 'missing_field', 'guest: is required', { field: 'guest' })
-  if (guest.virtualization !== 'lxc')
-    throw new BerthError('invalid', 'unsupported', 'virtual machines cannot be moved between hosts')
   checkGuestName(guest.name)
   checkTemplateId(guest.templateId)
   return {
     id: checkInteger('id', guest.id, { min: 1, max: maxGuestId }),
     uuid: parseUuid('uuid', guest.uuid),
     name: guest.name,
-    spec: { virtualization: 'lxc', templateId: guest.templateId, limits: checkLimits(guest.limits) },
+    spec: {
+      virtualization: parseVirtualization(guest.virtualization),
+      templateId: guest.templateId,
+      limits: checkLimits(guest.limits),
+    },
     publicIpv4s: parseAddresses('public_ipv4s', guest.publicIpv4s, 'ipv4'),
     ipv6Addresses: parseAddresses('ipv6_addresses', guest.ipv6Addresses, 'ipv6'),
     os: 'linux',

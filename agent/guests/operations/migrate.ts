@@ -1,5 +1,6 @@
-import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
+import { conflict, invalidField } from '../../../shared/errors.js'
 import { checkInteger } from '../../../shared/field-checks.js'
+import { offlineRequired } from '../../../shared/move-rules.js'
 import { hostIdPattern } from '../../../shared/identity.js'
 import type { OperationKind } from '../../operations/orders.js'
 import type { Step, StepContext } from '../../operations/types.js'
@@ -12,7 +13,7 @@ import { readOwnership } from '../moves/change-ownership.js'
 import type { GuestRecord } from '../record/record.js'
 import { ifPresent, removeStep, stopStep, type StopInput } from '../steps.js'
 import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
-import { bootAgain } from './replace-disk.js'
+import { bootAgain, stopToBootAgain } from './replace-disk.js'
 
 type MigrateInput = MoveInput & StopInput
 
@@ -29,13 +30,13 @@ export function migrateKind(
     action: 'migrate',
     exclusive: true,
     accept: ({ uuid, ...order }, asked) => {
-      const { toHostId, generation, bandwidthMbps } = order
+      const { toHostId, generation, bandwidthMbps, offline } = order
       const input = { ...parseInput(order), ticketKey: sealTicketKey(context, uuid, order.ticket) }
       const accepted = acceptForGuest(store, asked, {
         uuid,
         input,
         check: (record) => {
-          checkMovable(record)
+          checkMovable(record, order)
           const { generation } = readOwnership(store, uuid)
           if (generation !== order.generation)
             throw conflict(
@@ -45,9 +46,10 @@ export function migrateKind(
         },
       })
       // The hash identifies repeated orders. It excludes the ticket: gateways repeat an order with a new ticket.
-      return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps } }
+      return { ...accepted, hashOf: { toHostId, generation, bandwidthMbps, ...(offline && { offline }) } }
     },
     steps: [
+      shutdownStep(context),
       copyStep(parts),
       leaveStep(context),
       stopStep(context),
@@ -66,17 +68,17 @@ export function migrateKind(
 }
 
 function parseInput(order: Omit<MoveInput, 'ticketKey'>): Omit<MigrateInput, 'ticketKey'> {
-  const { generation, toHostId, toAddress, toSerials, ticket } = order
+  const { generation, toHostId, toAddress, toSerials, ticket, offline = false } = order
   if (!new RegExp(hostIdPattern).test(toHostId)) throw invalidField('to_host_id', 'to_host_id: is not a host id')
   const bandwidthMbps = checkInteger('bandwidth_mbps', order.bandwidthMbps, { min: 0, max: maxBandwidthMbps })
-  return { generation, toHostId, toAddress, toSerials: [...toSerials], ticket, bandwidthMbps, force: false }
+  return { generation, toHostId, toAddress, toSerials: [...toSerials], ticket, bandwidthMbps, offline, force: false }
 }
 
-/** @throws {BerthError} `unsupported`, `invalid_state` */
-function checkMovable(record: GuestRecord): void {
-  if (record.spec.virtualization !== 'lxc')
-    throw new BerthError('invalid', 'unsupported', 'virtual machines cannot be moved between hosts')
+/** @throws {BerthError} `offline_required`, `invalid_state` */
+function checkMovable(record: GuestRecord, { offline }: Pick<MoveInput, 'offline'>): void {
   refuseBroken(record)
+  const isOff = record.wanted === 'stopped' && record.status === 'stopped'
+  if (record.spec.virtualization === 'kvm' && !isOff && !offline) throw offlineRequired()
   refuseRescued(record)
   if (record.backups.some(({ state }) => state === 'taking'))
     throw conflict('invalid_state', 'a backup of the container is running: wait for its end, or cancel it')
@@ -92,6 +94,26 @@ function isOwned(context: BackupContext, { subject }: StepContext<unknown>): boo
 /** True if the guest has left this host, and no later move has brought the guest back. */
 function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
+}
+
+/** Shuts the guest down before its disk is copied, if the order says so. The undo starts the guest again. */
+function shutdownStep(context: BackupContext): MoveStep {
+  const { store } = context
+  const stop = stopToBootAgain(context)
+  return {
+    name: 'shutdown',
+    weight: 3,
+    run: async (step) => {
+      if (!step.input.offline || !isOwned(context, step)) return
+      const { uuid, status } = store.get(step.subject.id)
+      if (status === 'running') store.update(uuid, { status: 'stopping' })
+      await stop.run(step)
+      if (store.get(uuid).status === 'stopping') store.update(uuid, { status: 'stopped' })
+    },
+    undo: async (step) => {
+      if (step.input.offline) await stop.undo?.(step)
+    },
+  }
 }
 
 function copyStep(parts: CopyParts): MoveStep {

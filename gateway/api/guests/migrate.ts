@@ -18,6 +18,12 @@ const MigrateBodySchema = Type.Object(
         description: '`true`: only returns the plan, and changes nothing. The answer has the status 200.',
       }),
     ),
+    offline: Type.Optional(
+      Type.Boolean({
+        description:
+          '`true`: the container is shut down, copied, and then started on the target. Required for running virtual machines. For containers, it helps if they write faster than the transfer. A stopped container needs no `offline`.',
+      }),
+    ),
     bandwidth_mbps: Type.Optional(
       Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Limit of the transfer in Mbit/s. 0: unlimited.' }),
     ),
@@ -48,6 +54,9 @@ const MigrationSchema = Type.Object(
         to_host_port: Type.Integer({ description: 'The same as `from_host_port` if that port is free on the target.' }),
       }),
     ),
+    shuts_down: Type.Boolean({
+      description: '`true`: the container runs now, and is shut down while its whole disk is copied.',
+    }),
     changes_addresses: Type.Boolean({
       description: '`true`: the container is reachable at other addresses or ports after the move.',
     }),
@@ -74,7 +83,7 @@ export function migrateRoute(fleet: Fleet): Route {
     audit: 'container.migrate',
     tag: 'Containers',
     summary:
-      'Queues a move to another host. The disk is copied while the container runs; it is stopped only for the last changes. Until then the task can be canceled. If the move fails, the container keeps running on its present host',
+      'Queues a move to another host. The disk is copied while the container runs; it is stopped only for the last changes. Until then the task can be canceled. Running virtual machines need `offline`, which shuts the container down before the copy. If the move fails, the container runs again on its present host',
     params: ContainerPathSchema,
     body: MigrateBodySchema,
     bodyOptional: true,
@@ -85,6 +94,7 @@ export function migrateRoute(fleet: Fleet): Route {
     errors: [
       'guest_moving',
       'move_unsupported',
+      'offline_required',
       'invalid_state',
       'unsupported',
       'resource_exhausted',
@@ -103,21 +113,25 @@ export function migrateRoute(fleet: Fleet): Route {
 }
 
 async function planOnly(fleet: Fleet, { guest, body }: MigrateContext): Promise<Answer<Migration>> {
-  const plan = await fleet.planMove({ guest, toHostId: body?.host_id })
-  return { status: 200, message: 'nothing was changed', data: rowOf(guest, plan, '') }
+  const offline = body?.offline ?? false
+  const plan = await fleet.planMove({ guest, toHostId: body?.host_id, offline })
+  return { status: 200, message: 'nothing was changed', data: rowOf(guest, { ...plan, offline }, '') }
 }
 
 async function begin(fleet: Fleet, context: MigrateContext): Promise<Answer<Migration>> {
   const { guest, body, operationId, caller } = context
-  context.audit({ detail: `id ${guest.guest.id}, task ${operationId}, to ${body?.host_id ?? 'any host'}` })
+  const offline = body?.offline ?? false
+  const how = offline ? ', offline' : ''
+  context.audit({ detail: `id ${guest.guest.id}, task ${operationId}, to ${body?.host_id ?? 'any host'}${how}` })
   await checkIfMatch(fleet, guest.guest.uuid, context)
   const bandwidthMbps = body?.bandwidth_mbps ?? 0
-  const request = { operationId, guest, toHostId: body?.host_id, bandwidthMbps, requestedBy: caller.user }
+  const request = { operationId, guest, toHostId: body?.host_id, bandwidthMbps, offline, requestedBy: caller.user }
   const plan = await fleet.moveGuest(request)
-  return { status: 202, message: 'move queued', data: rowOf(guest, plan, operationId) }
+  return { status: 202, message: 'move queued', data: rowOf(guest, { ...plan, offline }, operationId) }
 }
 
-function rowOf({ guest, hostId }: GuestView, { toHostId, network }: GuestMovePlan, taskId: string): Migration {
+function rowOf({ guest, hostId }: GuestView, plan: GuestMovePlan & { offline: boolean }, taskId: string): Migration {
+  const { toHostId, network, offline } = plan
   const publicIpv4s = pairs(guest.publicIpv4s, network.publicIpv4s)
   const ipv6Addresses = pairs(guest.ipv6Addresses, network.ipv6Addresses)
   const portMappings = guest.portMappings.map((mapping, index) => mappingRow(mapping, network.portMappings[index]))
@@ -131,6 +145,7 @@ function rowOf({ guest, hostId }: GuestView, { toHostId, network }: GuestMovePla
     public_ipv4s: publicIpv4s,
     ipv6_addresses: ipv6Addresses,
     port_mappings: portMappings,
+    shuts_down: offline && guest.status === 'running',
     // A mapped port is reached at the address of the host, and the guest has another host after the move.
     changes_addresses: isMoved || portMappings.length > 0,
     stays_behind: staysBehind,

@@ -27,6 +27,7 @@ describe('the gateway, which begins moves,', function () {
       guest: { hostId: 'a', guest },
       toHostId: 'b',
       bandwidthMbps: 0,
+      offline: false,
       requestedBy: '',
     }
     const refused = await mover.begin(repeated as Parameters<GuestMover['begin']>[0]).catch((error: unknown) => error)

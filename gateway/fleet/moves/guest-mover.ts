@@ -1,7 +1,10 @@
 import type { ExpectGuestResponse } from '../../../proto/gen/berth/agent/v1/move.js'
 import type { SubmitOperationResponse } from '../../../proto/gen/berth/agent/v1/operation.js'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { AgentFeature } from '../../../shared/agent-features.js'
 import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
+import { offlineRequired } from '../../../shared/move-rules.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
 import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView, PlannedMove } from '../contract.js'
 import type { Placement } from '../placement/placement.js'
@@ -10,6 +13,8 @@ import type { FleetState } from '../view.js'
 import type { WatchedHosts } from '../watched-hosts.js'
 import type { MoveStore, StoredMove } from './move-store.js'
 import { TransferTickets, type TransferTicketsOptions } from './transfer-tickets.js'
+
+type MoveChoice = Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>
 
 export interface GuestMoverOptions extends TransferTicketsOptions {
   readonly view: FleetState
@@ -29,14 +34,15 @@ export class GuestMover {
   }
 
   /** Plans a move without changing anything. @throws {BerthError} if the guest cannot move to the host */
-  async check({ guest, toHostId }: Pick<GuestMoveRequest, 'guest' | 'toHostId'>): Promise<GuestMovePlan> {
-    await this.#refuseImpossible(guest, toHostId)
+  async check(request: MoveChoice): Promise<GuestMovePlan> {
+    const { guest, toHostId } = request
+    await this.#refuseImpossible(request)
     return this.#chooseTarget(guest, (refusedBy) => this.options.placement.findTarget(guest, { toHostId, refusedBy }))
   }
 
   /** Plans moves of several guests, as if they moved one after another, without changing anything. */
   async planAll(guests: readonly GuestView[]): Promise<PlannedMove[]> {
-    const targets = await this.options.placement.planTargets(guests, (guest) => this.#refuseUnmovable(guest))
+    const targets = await this.options.placement.planTargets(guests, (guest) => this.#refuseUnmovable(guest, false))
     return guests.map((guest, at) => {
       const target = targets[at]!
       if (target instanceof BerthError) return { guest, toHostId: '', message: target.message }
@@ -45,8 +51,8 @@ export class GuestMover {
   }
 
   /** @throws {BerthError} if no host can take the guest at present, or the guest is already on the target */
-  async #refuseImpossible(guest: GuestView, toHostId: string | undefined): Promise<void> {
-    this.#refuseUnmovable(guest)
+  async #refuseImpossible({ guest, toHostId, offline }: MoveChoice): Promise<void> {
+    this.#refuseUnmovable(guest, offline)
     const { watched, moves } = this.options
     if (await moves.find(guest.guest.uuid)) throw conflict('guest_moving', 'the container is moving already')
     if (toHostId === guest.hostId) throw conflict('invalid_state', 'the container is already on the target host')
@@ -54,12 +60,13 @@ export class GuestMover {
   }
 
   /** @throws {BerthError} if neither the guest nor its present host is ready for a move */
-  #refuseUnmovable(guest: GuestView): void {
-    refuseUnmovable(guest)
+  #refuseUnmovable(guest: GuestView, offline: boolean): void {
+    refuseUnmovable(guest, { offline })
     const { watched, view } = this.options
     watched.agent(guest.hostId)
     const source = view.findHost(guest.hostId)
-    if (!source?.description?.features.includes('move')) throw cannotMove(source?.name)
+    const feature = featureOf(guest.guest, offline)
+    if (!source?.description?.features.includes(feature)) throw cannotMove(source?.name)
   }
 
   /**
@@ -99,9 +106,10 @@ export class GuestMover {
   }
 
   /** Reserves resources on the target and stores the move, which keeps them reserved. */
-  async #store({ operationId: id, guest, toHostId, refusedBy: earlier = [] }: GuestMoveRequest) {
+  async #store(request: GuestMoveRequest) {
+    const { operationId: id, guest, toHostId, refusedBy: earlier = [] } = request
     const { placement, moves } = this.options
-    await this.#refuseImpossible(guest, toHostId)
+    await this.#refuseImpossible(request)
     try {
       const plan = await this.#chooseTarget(guest, (now) =>
         placement.reserveTarget(id, guest, { toHostId, refusedBy: [...earlier, ...now] }),
@@ -143,8 +151,8 @@ export class GuestMover {
     if (!target) throw conflict('invalid_state', 'the target host was removed')
     const { address: toAddress, serials } = target.record
     const generation = await moves.readGeneration(uuid)
-    const { requestedBy, bandwidthMbps } = request
-    const value = { uuid, generation, toHostId, toAddress, toSerials: [...serials], bandwidthMbps }
+    const { requestedBy, bandwidthMbps, offline } = request
+    const value = { uuid, generation, toHostId, toAddress, toSerials: [...serials], bandwidthMbps, offline }
     const response = await this.#tickets.submit(move, (ticket) =>
       this.#agent(fromHostId).operations.submitOperation({
         operationId: id,
@@ -174,12 +182,16 @@ function movedPlan({ hostId, guest }: GuestView): GuestMovePlan {
   return { toHostId: hostId, network: { portMappings, publicIpv4s, ipv6Addresses, ipv4 } }
 }
 
-/** @throws {BerthError} `unsupported`, `invalid_state` */
-function refuseUnmovable({ guest }: GuestView): void {
-  if (guest.virtualization !== 'lxc')
-    throw new BerthError('invalid', 'unsupported', 'virtual machines cannot be moved between hosts yet')
+/** Feature that the source host needs. An older agent would ignore `offline`. */
+function featureOf({ virtualization }: Guest, offline: boolean): AgentFeature {
+  return virtualization === 'kvm' || offline ? 'move-offline' : 'move'
+}
+
+/** @throws {BerthError} `offline_required`, `invalid_state` */
+function refuseUnmovable({ guest }: GuestView, { offline }: Pick<GuestMoveRequest, 'offline'>): void {
   if (guest.boot && guest.boot.mode !== 'disk')
-    throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
+    throw conflict('invalid_state', 'the container does not boot from its disk: choose the disk as boot source first')
   if (!['running', 'stopped'].includes(guest.status))
     throw conflict('invalid_state', `the container is ${guest.status}: wait until it runs or is stopped`)
+  if (guest.virtualization === 'kvm' && guest.status === 'running' && !offline) throw offlineRequired()
 }

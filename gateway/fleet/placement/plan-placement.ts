@@ -78,11 +78,15 @@ export function planMoveTargets(
   const left = filterAble(named, [
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
-    [({ host }) => host.description?.features.includes('move') ?? false, () => cannotMove(named[0]?.host.name)],
+    [({ host }) => canReceive(host, guest.virtualization), () => cannotMove(named[0]?.host.name)],
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
     [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
   ])
   return emptiestFirst(left, limits, ratios).map(({ host }) => host.id)
+}
+
+function canReceive({ description }: HostView, virtualization: string): boolean {
+  return description?.features.includes(virtualization === 'kvm' ? 'move-offline' : 'move') ?? false
 }
 
 function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits, ratios: Ratios): Candidate[] {
@@ -123,7 +127,7 @@ function offline(hostId: string | undefined): BerthError {
 
 /** Error for a host whose agent is too old to send or receive guests. */
 export function cannotMove(name: string | undefined): BerthError {
-  const message = `the agent of ${name ?? 'the host'} is too old to move containers: upgrade it first`
+  const message = `the agent of ${name ?? 'the host'} is too old for this move: upgrade it first`
   return new BerthError('conflict', 'move_unsupported', message)
 }
 

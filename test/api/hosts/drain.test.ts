@@ -102,7 +102,23 @@ describe('drains of hosts over HTTP', () => {
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'machine' })
     const { body } = await call('', { dry_run: true })
     const machine = (body.data.containers as DrainedRow[]).find(({ name }) => name === 'machine')!
-    expect(machine).to.include({ state: 'failed', message: 'virtual machines cannot be moved between hosts yet' })
+    expect(machine)
+      .to.include({ state: 'failed' })
+      .and.property('message')
+      .match(/^a running virtual machine can only/)
+  })
+
+  it('move stopped virtual machines, and leave running ones on the host with the reason', async () => {
+    await gateway.fleet.runMachines(...hosts)
+    await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'running' })
+    const { uuid } = await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'stopped', status: 'stopped' })
+    gateway.fleet.agentOf('host-a').host.contents.set(uuid, 'disk of stopped')
+    await call()
+    const ended = await waitForEnd()
+    expect(results(ended)).to.deep.equal({ running: 'failed', stopped: 'done' })
+    const { message } = (ended.containers as Body[]).find(({ name }) => name === 'running')!
+    expect(message).to.match(/^a running virtual machine can only/)
+    expect(gateway.fleet.view.findGuest(uuid)?.hostId).to.be.oneOf(['host-b', 'host-c'])
   })
 
   it('move all containers to other hosts, and close the host for new ones', async () => {

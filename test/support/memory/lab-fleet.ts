@@ -198,6 +198,17 @@ export class LabFleet implements Fleet {
     return this.view.findGuest(uuid)!.guest
   }
 
+  /** Lets hosts run virtual machines. Resolves when the gateway knows this. */
+  async runMachines(...hostIds: readonly string[]): Promise<void> {
+    for (const id of hostIds) {
+      const { host } = this.agentOf(id)
+      host.runsMachines = true
+      host.machines = await host.driver.describe()
+      const isKnown = (): boolean => this.view.findHost(id)?.description?.capabilities?.kvm ?? false
+      await waitFor(isKnown, { timeoutMs: 20_000, what: `${id} with virtual machines` })
+    }
+  }
+
   /** Removes all guests from the agents' journals. Resolves when the gateway shows none of them. */
   async removeGuests(): Promise<void> {
     for (const [hostId, agent] of this.agents) {

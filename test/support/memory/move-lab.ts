@@ -9,7 +9,7 @@ import type { Store } from '../../../gateway/store/store.js'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { silentLog, startTestRedis } from '../gateway/redis.js'
 import { waitFor } from '../wait.js'
-import type { LabAgent } from './lab-agent.js'
+import type { LabAgent, LabGuest } from './lab-agent.js'
 import { LabFleet } from './lab-fleet.js'
 
 /** A fleet with two hosts, `host-a` and `host-b`. Guests are created on the first, and move to the second. */
@@ -69,6 +69,7 @@ export class MoveLab {
       guest: this.fleet.view.findGuest(guest.uuid)!,
       toHostId: 'host-b',
       bandwidthMbps: 0,
+      offline: false,
       requestedBy: 'admin',
     }
   }
@@ -77,15 +78,15 @@ export class MoveLab {
     return this.fleet.view.findOperation(id)?.operation.status ?? ''
   }
 
-  async addGuest(): Promise<Guest> {
-    const guest = await this.fleet.addGuest()
+  async addGuest(fields: LabGuest = {}): Promise<Guest> {
+    const guest = await this.fleet.addGuest(fields)
     this.source.host.contents.set(guest.uuid, `disk of ${guest.name}`)
     return guest
   }
 
   /** Moves a guest. @returns the final status of the operation */
-  async move(guest: Guest): Promise<string> {
-    const request = this.requestFor(guest)
+  async move(guest: Guest, choice: Partial<Pick<GuestMoveRequest, 'offline'>> = {}): Promise<string> {
+    const request = { ...this.requestFor(guest), ...choice }
     await this.fleet.moveGuest(request)
     await waitFor(() => ['done', 'failed', 'canceled'].includes(this.statusOf(request.operationId)), {
       what: () => `the end of ${JSON.stringify(this.fleet.view.findOperation(request.operationId))}`,

@@ -2,6 +2,11 @@ export const moves = {
   'move.title': 'Move {{name}} to another host',
   'move.text':
     'A running guest keeps running while its disk is copied. It is stopped only for the last changes. Until then, the task can be canceled.',
+  'move.offlineText':
+    'The guest is shut down during the move. Its whole disk is copied, and then it is started on the new host. If the move fails, it is started on its present host.',
+  'move.stoppedText': 'The guest stays stopped. Its disk is copied to the new host.',
+  'move.shutDown': 'Shut the guest down before its disk is copied. This helps if it writes a lot.',
+  'move.shutsDown': 'The guest is shut down until its disk has been copied. Customers cannot reach it meanwhile.',
   'move.target': 'New host',
   'move.oldAgent': 'agent too old',
   'move.bandwidth': 'Bandwidth limit (Mbit/s)',

@@ -54,6 +54,7 @@ export const tasks = {
   'stage.commit': 'Finishing',
   'stage.keep': 'Saving',
   'stage.forget': 'Cleaning up',
+  'stage.shutdown': 'Shutting down',
   'stage.copy': 'Copying disk',
   'stage.copying': 'Copying',
   'stage.leave': 'Preparing the switch',

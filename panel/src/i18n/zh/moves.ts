@@ -3,6 +3,11 @@ import type { moves as english } from '../en/moves.ts'
 export const moves: Readonly<Record<keyof typeof english, string>> = {
   'move.title': '将 {{name}} 迁移到其他主机',
   'move.text': '复制磁盘时，正在运行的实例会继续运行，仅在复制最后的更改时停止。在此之前可以取消任务。',
+  'move.offlineText':
+    '迁移期间实例会关机：先复制整个磁盘，然后在新主机上启动。如果迁移失败，实例会在当前主机上重新启动。',
+  'move.stoppedText': '实例保持停止状态，其磁盘会复制到新主机。',
+  'move.shutDown': '复制磁盘前先关机，适用于写入量很大的实例。',
+  'move.shutsDown': '复制磁盘期间实例会关机，客户在此期间无法访问。',
   'move.target': '目标主机',
   'move.oldAgent': '代理程序版本过旧',
   'move.bandwidth': '带宽限制（Mbit/s）',

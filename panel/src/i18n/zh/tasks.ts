@@ -56,6 +56,7 @@ export const tasks: Readonly<Record<keyof typeof english, string>> = {
   'stage.commit': '完成',
   'stage.keep': '保存',
   'stage.forget': '清理',
+  'stage.shutdown': '关机',
   'stage.copy': '复制磁盘',
   'stage.copying': '复制',
   'stage.leave': '准备切换',
