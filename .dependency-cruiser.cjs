@@ -11,6 +11,14 @@ module.exports = {
       to: { path: '^(agent|gateway)/' },
     },
     {
+      name: 'cli-alone',
+      comment: 'The command line knows the gateway by its API only.',
+      severity: 'error',
+      from: { path: '^cli/', pathNot: 'test\\.ts$' },
+      to: { path: '^(agent|gateway|panel|proto|scripts)/' },
+    },
+    { name: 'nobody-needs-cli', severity: 'error', from: { path: '^(agent|gateway|panel|shared)/' }, to: { path: '^cli/' } },
+    {
       name: 'panel-alone',
       comment: 'The panel knows the gateway by its API only.',
       severity: 'error',
@@ -62,7 +70,7 @@ module.exports = {
     {
       name: 'product-not-test',
       severity: 'error',
-      from: { path: '^(agent|gateway|panel|shared)/', pathNot: 'test\\.ts$' },
+      from: { path: '^(agent|cli|gateway|panel|shared)/', pathNot: 'test\\.ts$' },
       to: { path: '(^test/|\\.test\\.ts$)' },
     },
   ],

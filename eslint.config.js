@@ -30,9 +30,10 @@ export default tseslint.config(
   },
   {
     // Only one module of each program starts processes.
-    files: ['agent/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
+    files: ['agent/**/*.ts', 'cli/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
     ignores: [
       '**/*.test.ts',
+      'cli/commands/ssh.ts',
       'agent/host/process/process.ts',
       'agent/host/process/launcher.ts',
       'agent/host/guest/guest-terminal.ts',
@@ -50,8 +51,8 @@ export default tseslint.config(
   },
   {
     // The environment is read once.
-    files: ['agent/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
-    ignores: ['**/*.test.ts', 'agent/main.ts', 'gateway/main.ts'],
+    files: ['agent/**/*.ts', 'cli/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
+    ignores: ['**/*.test.ts', 'agent/main.ts', 'cli/main.ts', 'gateway/main.ts'],
     rules: {
       'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'read in main.ts only' }],
     },

@@ -1,6 +1,9 @@
 // Builds the programs of the product into dist: node --import tsx scripts/lib/build-programs.ts
-import { cpSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { compactOperations, type ApiDocument } from '../../cli/catalog/compact.js'
+import { operationsFile } from '../../cli/catalog/load.js'
+import { apiDocument } from './api-document.js'
 import { bundle } from './bundle.js'
 
 /** Bundles a program into one file. Dynamically imported code becomes separate files next to it. */
@@ -14,7 +17,11 @@ await Promise.all([
   buildProgram('dist/agent', ['agent/main.ts', 'agent/config-worker.ts']),
   buildProgram('dist/agent/console', ['agent/console/main.ts']),
   buildProgram('dist/gateway', ['gateway/main.ts']),
+  buildProgram('dist/cli', ['cli/main.ts']),
 ])
 cpSync('agent/host/perl', 'dist/agent/host/perl', { recursive: true })
 cpSync('gateway/sockets/store-descriptors.pl', 'dist/gateway/sockets/store-descriptors.pl')
 cpSync('gateway/join/install', 'dist/gateway/join/install', { recursive: true })
+mkdirSync('dist/cli/catalog', { recursive: true })
+writeFileSync(join('dist/cli/catalog', operationsFile), JSON.stringify(compactOperations(apiDocument() as ApiDocument)))
+chmodSync('dist/cli/main.js', 0o755)

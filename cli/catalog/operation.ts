@@ -1,0 +1,53 @@
+/* The operations of the API as commands. The build writes them to a file, so that the program need not read the OpenAPI document. */
+
+export type FlagType = 'text' | 'whole' | 'number' | 'switch' | 'size' | 'object'
+
+/** A flag, which sets a parameter of the query or a field of the body. */
+export interface Flag {
+  /** Name without the leading dashes. */
+  readonly name: string
+  readonly place: 'query' | 'body'
+  readonly field: string
+  readonly type: FlagType
+  readonly text: string
+  readonly isList?: true
+  readonly isRequired?: true
+  /** Allowed values; undefined: any. */
+  readonly values?: readonly string[]
+  /** Unit of a field of type `size`. */
+  readonly unit?: SizeUnit
+  /** What the value names: the program also accepts its name or the beginning of its UUID. */
+  readonly names?: Named
+}
+
+export type SizeUnit = 'B' | 'MiB' | 'GiB' | 'GB'
+/** `guest`: the API accepts id, UUID and name of a guest; `guest-id`, `guest-uuid`: only one of them. */
+export type Named = 'guest' | 'guest-id' | 'guest-uuid' | 'host'
+
+/** An argument without a flag: a parameter of the path, or the most important field of the body. */
+export interface Argument {
+  readonly label: string
+  readonly place: 'path' | 'body'
+  readonly field: string
+  readonly names?: Named
+}
+
+/** Form of the answer: the usual envelope, lines of JSON, server-sent events, or a picture. */
+export type AnswerForm = 'envelope' | 'lines' | 'events' | 'picture'
+
+export interface Operation {
+  readonly noun: string
+  readonly verb: string
+  /** In capitals, such as `GET`. */
+  readonly method: string
+  readonly path: string
+  readonly summary: string
+  readonly arguments: readonly Argument[]
+  readonly flags: readonly Flag[]
+  readonly hasBody: boolean
+  readonly answer: AnswerForm
+  /** An example of the command, without `berth`. */
+  readonly example: string
+}
+
+export const commandOf = ({ noun, verb }: Pick<Operation, 'noun' | 'verb'>): string => `${noun} ${verb}`

@@ -1,0 +1,103 @@
+/* Derives the names of commands from the paths and ids of operations. */
+
+export interface NamedOperation {
+  readonly method: string
+  readonly path: string
+  readonly operationId: string
+}
+
+export interface CommandName {
+  readonly noun: string
+  readonly verb: string
+}
+
+/** Nouns that differ from the singular of the segment in the path. */
+const nouns: Readonly<Record<string, string>> = {
+  account: 'account',
+  containers: 'guest',
+  'port-mappings': 'port',
+  'sub-user': 'customer',
+  'sub-users': 'customer',
+  'webssh-origins': 'console-origins',
+  ipv6: 'ipv6',
+}
+
+/** Names of operations for which the derived name reads badly or belongs to two operations. */
+const exceptions: Readonly<Record<string, string>> = {
+  actOnContainers: 'guest batch',
+  addCustomImage: 'image add',
+  confirmSession: 'account confirm',
+  createContainers: 'guest create-many',
+  deleteKeptBackup: 'backup-target delete-backup',
+  diagnoseConnection: 'guest diagnose',
+  getDrain: 'host drain-status',
+  getFirewall: 'firewall get',
+  getFleetUpgrade: 'fleet upgrade-status',
+  getHostHistory: 'host history',
+  getHostInfo: 'host info',
+  getHostReport: 'host report',
+  getVersion: 'gateway version',
+  listBackedUpContainers: 'backup-target guests',
+  listContainerSummaries: 'guest list-short',
+  listContainerSummariesByPost: 'guest list-short-by-post',
+  listKeptBackups: 'backup-target backups',
+  listOwnAuditLogs: 'account audit-logs',
+  listOwnLoginLogs: 'account login-logs',
+  login: 'session login',
+  loginAsSubUser: 'session login-customer',
+  loginWithAccessCode: 'session login-access-code',
+  loginWithCode: 'session login-code',
+  logout: 'session logout',
+  readSetupLink: 'setup read-link',
+  redeliverWebhook: 'webhook redeliver',
+  removeCustomImage: 'image remove',
+  replaceFirewall: 'firewall set',
+  setUp: 'setup complete',
+  streamEvents: 'event stream',
+  updateResourceLimit: 'guest resize',
+}
+
+/**
+ * Returns the name of an operation. The noun is the last collection of the path, and the verb is the id of the
+ * operation without that noun.
+ * @param collections segments of paths that are followed by a parameter in any operation (see `collectionsOf`)
+ */
+export function planName(operation: NamedOperation, collections: ReadonlySet<string>): CommandName {
+  const [noun = '', verb = ''] = (exceptions[operation.operationId] ?? deriveName(operation, collections)).split(' ')
+  return { noun, verb }
+}
+
+/** Returns all segments of paths that are followed by a parameter, such as `containers` in `/containers/{id}/start`. */
+export function collectionsOf(paths: readonly string[]): Set<string> {
+  const found = paths.flatMap((path) => [...path.matchAll(/([^/{}]+)\/\{/g)].map(([, name = '']) => name))
+  return new Set(found)
+}
+
+function deriveName({ method, path, operationId }: NamedOperation, collections: ReadonlySet<string>): string {
+  const segments = path.split('/').filter(Boolean)
+  const own = segments.filter((segment) => collections.has(segment))
+  const isListOfParent = method === 'GET' && own.length > 1 && segments.at(-1) === own.at(-1)
+  if (isListOfParent) return `${nounOf(own.at(-2)!)} ${own.at(-1)}`
+  const segment = own.at(-1) ?? segments[0] ?? ''
+  return `${nounOf(segment)} ${verbOf(method, operationId, segment)}`
+}
+
+function nounOf(segment: string): string {
+  return nouns[segment] ?? singular(segment)
+}
+
+function verbOf(method: string, operationId: string, segment: string): string {
+  const words = wordsOf(operationId)
+  const own = new Set([...segment.split('-'), ...singular(segment).split('-')])
+  const rest = words.filter((word, index) => index === 0 || !own.has(word))
+  const isRead = method === 'GET' && /^(get|list)$/.test(words[0] ?? '')
+  return (isRead && rest.length > 1 ? rest.slice(1) : rest).join('-')
+}
+
+function wordsOf(operationId: string): string[] {
+  return operationId.split(/(?=[A-Z])/).map((word) => word.toLowerCase())
+}
+
+function singular(words: string): string {
+  return words.replace(/ies$/, 'y').replace(/(?<![su])s$/, '')
+}

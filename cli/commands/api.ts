@@ -1,0 +1,38 @@
+import { usageError } from '../errors.js'
+import { parseJson } from '../input/values.js'
+import { formatJson } from '../output/print.js'
+import { openSession, type GlobalOptions } from '../session.js'
+import type { Surroundings } from '../surroundings.js'
+
+export interface RawRequest {
+  readonly method: string
+  /** Path below `/api/v1`, with its query. */
+  readonly path: string
+  readonly data: string | undefined
+  readonly options: GlobalOptions
+  readonly surroundings: Surroundings
+}
+
+/** Sends a request as it is and prints the complete answer. */
+export async function runRaw({ method, path, data, options, surroundings }: RawRequest): Promise<void> {
+  if (!/^[a-z]+$/i.test(method)) throw usageError(`${method}: not a method such as GET or POST`)
+  const text = data?.startsWith('@') ? surroundings.readFile(data.slice(1)) : data
+  const body = text === undefined ? undefined : parseJson('--data', text)
+  const { client } = await openSession(surroundings, options)
+  const request = { method: method.toUpperCase(), path: pathBelowApi(path), ...(body !== undefined && { body }) }
+  const { bytes } = await client.read(request)
+  surroundings.writeOut(formatAnswer(bytes))
+}
+
+/** Accepts paths with and without `/api/v1`. */
+function pathBelowApi(path: string): string {
+  return `/${path.replace(/^\/?(api\/(v1\/)?)?/, '')}`
+}
+
+function formatAnswer(bytes: Buffer): string | Buffer {
+  try {
+    return `${formatJson(JSON.parse(bytes.toString()))}\n`
+  } catch {
+    return bytes
+  }
+}

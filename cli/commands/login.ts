@@ -1,0 +1,37 @@
+import { Client, type Connection } from '../client/client.js'
+import { configFile, readContexts, writeContexts } from '../contexts/config-file.js'
+import { parseUrl } from '../contexts/connection.js'
+import { usageError } from '../errors.js'
+import { readSecret } from '../input/secret.js'
+import type { Surroundings } from '../surroundings.js'
+
+export interface LoginOptions {
+  readonly keyFile?: string
+  readonly name?: string
+  readonly caFile?: string
+}
+
+/** Checks a key with a request and stores it as the current context. */
+export async function logIn(written: string, options: LoginOptions, surroundings: Surroundings): Promise<void> {
+  const url = parseUrl(written)
+  const ca = options.caFile === undefined ? undefined : surroundings.readFile(options.caFile)
+  if (/^http:\/\/(?!127\.|localhost[:/]|\[::1\])/.test(`${url}/`))
+    surroundings.writeError('Warning: http:// sends the key unencrypted.\n')
+  const key = await readKey(options, surroundings)
+  const connection: Connection = { url, key, ...(ca !== undefined && { ca }) }
+  const { body } = await new Client(connection).send({ method: 'GET', path: '/version' })
+  const { version } = body.data as { version: string }
+  const name = options.name ?? new URL(url).host
+  const path = configFile(surroundings.env, surroundings.home)
+  const { contexts } = await readContexts(path)
+  await writeContexts(path, { current: name, contexts: { ...contexts, [name]: connection } })
+  surroundings.writeOut(`Logged in to ${url} (Berth ${version}). The context ${name} is stored in ${path}.\n`)
+}
+
+async function readKey({ keyFile }: LoginOptions, surroundings: Surroundings): Promise<string> {
+  const text = keyFile === undefined ? await readSecret('API key: ', surroundings) : surroundings.readFile(keyFile)
+  const key = text.trim()
+  if (key === '') throw usageError('the key is empty')
+  if (!/^[\x21-\x7e]+$/.test(key)) throw usageError('the key must be one word')
+  return key
+}

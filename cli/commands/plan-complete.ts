@@ -1,0 +1,41 @@
+import type { Named, Operation } from '../catalog/operation.js'
+
+/** A command with its options and subcommands. */
+export interface Level {
+  readonly options: readonly string[]
+  readonly commands: ReadonlyMap<string, Level>
+}
+
+export interface Completion {
+  readonly texts: readonly string[]
+  /** Objects whose names can be in this place; undefined: none. */
+  readonly names: Named | undefined
+}
+
+/** @param words all words after `berth`; the last one is incomplete */
+export function planCompletion(program: Level, operations: readonly Operation[], words: readonly string[]): Completion {
+  const path = words.slice(0, -1).filter((word, index) => !word.startsWith('-') && !isValue(words, index))
+  let level = program
+  let depth = 0
+  for (; depth < path.length; depth++) {
+    const next = level.commands.get(path[depth]!)
+    if (next === undefined) break
+    level = next
+  }
+  const operation = operations.find(({ noun, verb }) => depth === 2 && noun === path[0] && verb === path[1])
+  const flag = operation?.flags.find(({ name }) => `--${name}` === words.at(-2))
+  if (flag && flag.type !== 'switch') return { texts: flag.values ?? [], names: flag.names }
+  if (words.at(-1)?.startsWith('-')) return { texts: [...level.options, ...program.options], names: undefined }
+  if (level.commands.size > 0) return { texts: [...level.commands.keys()], names: undefined }
+  return { texts: [], names: namesAt(operation, path, depth) }
+}
+
+/** Without knowing the command, the word after a long option that has no `=` may be its value. */
+function isValue(words: readonly string[], index: number): boolean {
+  return /^(-o|--(output|context|columns|timeout))$/.test(words[index - 1] ?? '')
+}
+
+function namesAt(operation: Operation | undefined, path: readonly string[], depth: number): Named | undefined {
+  if (operation) return operation.arguments[path.length - depth]?.names
+  return depth === 1 && path.length === 1 && /^(ssh|console)$/.test(path[0]!) ? 'guest' : undefined
+}

@@ -1,0 +1,99 @@
+import { commandOf, type Named, type Operation } from '../catalog/operation.js'
+import type { Answer, Client } from '../client/client.js'
+import { usageError } from '../errors.js'
+import { planRequest, type Input, type PlannedRequest } from '../input/plan-request.js'
+import { isNotFound, type Names } from '../names/names.js'
+import { formatResult, type OutputOptions } from '../output/print.js'
+import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
+import type { Surroundings } from '../surroundings.js'
+import { taskIdsOf } from '../tasks/plan-follow.js'
+import { waitForTasks } from '../tasks/wait.js'
+
+/* Runs the command of an operation. */
+
+export interface OperationRun {
+  readonly operation: Operation
+  readonly input: Input
+  readonly options: GlobalOptions
+  readonly surroundings: Surroundings
+}
+
+export async function runOperation({ operation, input, options, surroundings }: OperationRun): Promise<void> {
+  const output = outputOptions(options, commandOf(operation), surroundings.width)
+  const timeoutMs = timeoutOf(options)
+  planRequest(operation, input, surroundings) // reports wrong input before the first request
+  const { client, names } = await openSession(surroundings, options)
+  const resolved = await resolveNames(operation, input, names)
+  const request = planRequest(operation, resolved, surroundings)
+  if (operation.answer !== 'envelope') return runStream({ client, operation, request, surroundings })
+  const answer = await sendCorrected({ client, names, operation, input: resolved, surroundings })
+  surroundings.writeOut(await formatAnswer(answer, output))
+  const tasks = taskIdsOf(answer.status, answer.body.data)
+  if (tasks.length > 0 && options.wait) await waitForTasks(client, tasks, { timeoutMs, surroundings, isQuiet: output.isQuiet })
+}
+
+/** Replaces names by the ids that the API expects. */
+async function resolveNames(operation: Operation, input: Input, names: Names): Promise<Input> {
+  const resolve = async (text: string, kind: Named | undefined): Promise<string> =>
+    kind === undefined ? text : names.resolve(text, kind)
+  const values = await Promise.all(input.arguments.map((text, index) => resolve(text, operation.arguments[index]?.names)))
+  const flags = await Promise.all(
+    [...input.flags].map(async ([name, given]): Promise<[string, readonly string[] | boolean]> => {
+      const kind = operation.flags.find((flag) => flag.name === name)?.names
+      if (kind === undefined || typeof given === 'boolean') return [name, given]
+      const texts = given.flatMap((text) => text.split(','))
+      return [name, await Promise.all(texts.map((text) => resolve(text, kind)))]
+    }),
+  )
+  return { ...input, arguments: values, flags: new Map(flags) }
+}
+
+interface Sending {
+  readonly client: Client
+  readonly names: Names
+  readonly operation: Operation
+  readonly input: Input
+  readonly surroundings: Surroundings
+}
+
+/** Sends a request. If the API does not know the guest in the path, the beginnings of UUIDs are tried. */
+async function sendCorrected({ client, names, operation, input, surroundings }: Sending): Promise<Answer> {
+  const request = planRequest(operation, input, surroundings)
+  try {
+    return await client.send(definedParts(request))
+  } catch (cause) {
+    const index = operation.arguments.findIndex((argument) => argument.names === 'guest')
+    const text = input.arguments[index]
+    if (text === undefined || !isNotFound(cause)) throw cause
+    const known = await names.correct(text)
+    if (known === undefined) throw cause
+    const corrected = input.arguments.map((value, at) => (at === index ? known : value))
+    return client.send(definedParts(planRequest(operation, { ...input, arguments: corrected }, surroundings)))
+  }
+}
+
+function definedParts({ method, path, query, body }: PlannedRequest) {
+  return { method, path, query, ...(body !== undefined && { body }) }
+}
+
+/** Formats the data of an answer; with it all further fields, which some answers have. */
+async function formatAnswer({ body }: Answer, output: OutputOptions): Promise<string> {
+  const { success: _, message = '', data, ...more } = body
+  const value = Object.keys(more).length === 0 ? data : { ...(data !== undefined && { data }), ...more }
+  return formatResult(value, message, output)
+}
+
+interface StreamRun {
+  readonly client: Client
+  readonly operation: Operation
+  readonly request: PlannedRequest
+  readonly surroundings: Surroundings
+}
+
+/** Passes on an answer that is not an envelope: lines, events or a picture. */
+async function runStream({ client, operation, request, surroundings }: StreamRun): Promise<void> {
+  if (operation.answer === 'picture' && surroundings.width !== undefined)
+    throw usageError('the result is a picture', `write it to a file: berth ${operation.example} > FILE`)
+  const response = await client.open(definedParts(request))
+  for await (const part of response) surroundings.writeOut(part as Buffer)
+}

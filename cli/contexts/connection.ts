@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs'
+import type { Connection } from '../client/client.js'
+import { CliError, exitCodes, usageError } from '../errors.js'
+import type { Surroundings } from '../surroundings.js'
+import { configFile, readContexts, type Contexts } from './config-file.js'
+
+/* Finds out with which gateway a command works. */
+
+export const adminKeyFile = '/etc/berth/admin.key'
+const gatewayConfigFile = '/etc/berth/gateway.yaml'
+const defaultLocalUrl = 'http://127.0.0.1:8080'
+
+/**
+ * Returns the connection of a command: the one of BERTH_URL and BERTH_KEY, else the named or current context, else for
+ * root the gateway of this machine.
+ * @param named name of the context from the command line
+ * @throws {CliError}
+ */
+export async function findConnection(surroundings: Surroundings, named: string | undefined): Promise<Connection> {
+  const { env, home } = surroundings
+  const url = env['BERTH_URL']
+  const key = env['BERTH_KEY']
+  if (named === undefined && url) return { url: parseUrl(url), key: requireKey(key) }
+  const contexts = await readContexts(configFile(env, home))
+  const name = named ?? (env['BERTH_CONTEXT'] || contexts.current)
+  const found = name === '' ? await findLocal(surroundings) : getContext(contexts, name)
+  if (named === undefined && key) return { ...(found ?? { url: defaultLocalUrl }), key }
+  if (found) return found
+  throw new CliError(exitCodes.notAllowed, 'not logged in', 'log in to a gateway: berth login URL')
+}
+
+/** The key of a context is never sent to a server that the environment names. */
+function requireKey(key: string | undefined): string {
+  if (key) return key
+  throw usageError('BERTH_URL is set without BERTH_KEY', 'set both, or use a context')
+}
+
+export function getContext({ contexts }: Contexts, name: string): Connection {
+  const found = Object.hasOwn(contexts, name) ? contexts[name] : undefined
+  if (found) return found
+  throw new CliError(exitCodes.notFound, `context ${name} does not exist`, 'list the contexts: berth context list')
+}
+
+/** Checks the URL of a gateway and removes its end. @throws {CliError} usage */
+export function parseUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    throw usageError(`${text}: not a URL that begins with https:// or http://`)
+  if (url.username || url.password || url.search || url.hash)
+    throw usageError(`${text}: must contain only protocol, host, port and path`)
+  return `${url.origin}${url.pathname}`.replace(/(\/api(\/v1)?)?\/*$/, '')
+}
+
+/** Returns the gateway of this machine, whose first key only root can read. */
+async function findLocal({ isRoot }: Surroundings): Promise<Connection | undefined> {
+  const key = isRoot ? readText(adminKeyFile)?.trim() : undefined
+  return key ? { url: await localUrl(readText(gatewayConfigFile)), key } : undefined
+}
+
+/** @param config text of gateway.yaml; undefined: the gateway has its default settings */
+export async function localUrl(config: string | undefined): Promise<string> {
+  const { parse } = await import('yaml')
+  const { listen } = ((config === undefined ? undefined : parse(config)) ?? {}) as { listen?: unknown }
+  const [, host = '', port] = /^(.*):(\d+)$/.exec(typeof listen === 'string' ? listen : '') ?? []
+  if (port === undefined) return defaultLocalUrl
+  const local = host === '0.0.0.0' ? '127.0.0.1' : host === '[::]' || host === '::' ? '[::1]' : host
+  return `http://${local.includes(':') && !local.startsWith('[') ? `[${local}]` : local}:${port}`
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,82 @@
+import { usageError } from '../errors.js'
+import type { Flag, Operation } from '../catalog/operation.js'
+import { parseJson, parseValues, type ValueContext } from './values.js'
+
+/** Values from the command line. */
+export interface Input {
+  readonly arguments: readonly string[]
+  /** Values by the name of the flag: texts of each time it was given, or the state of a switch. */
+  readonly flags: ReadonlyMap<string, readonly string[] | boolean>
+  /** JSON of the body, to which flags are added; `@FILE` reads it from a file. */
+  readonly body?: string
+}
+
+export interface PlannedRequest {
+  readonly method: string
+  readonly path: string
+  readonly query: Readonly<Record<string, string>>
+  readonly body: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Builds the request of a command. @throws {CliError} usage */
+export function planRequest(operation: Operation, input: Input, context: ValueContext): PlannedRequest {
+  const values = new Map(
+    operation.flags.flatMap((flag) => {
+      const given = input.flags.get(flag.name)
+      return given === undefined ? [] : [[flag, typeof given === 'boolean' ? given : parseValues(flag, given, context)]]
+    }),
+  )
+  const body = bodyOf(operation, input, values, context)
+  requireAll(operation, values, body)
+  return { method: operation.method, path: pathOf(operation, input), query: queryOf(values), body }
+}
+
+type Values = ReadonlyMap<Flag, unknown>
+
+function bodyOf(
+  operation: Operation,
+  input: Input,
+  values: Values,
+  context: ValueContext,
+): Record<string, unknown> | undefined {
+  if (!operation.hasBody) {
+    if (input.body !== undefined) throw usageError('--data: this command has no body')
+    return undefined
+  }
+  const named = operation.arguments.flatMap(({ place, field }, index) =>
+    place === 'body' && input.arguments[index] !== undefined ? [[field, input.arguments[index]]] : [],
+  )
+  const fields = [...values].filter(([flag]) => flag.place === 'body').map(([flag, value]) => [flag.field, value])
+  return { ...givenBody(input.body, context), ...Object.fromEntries([...named, ...fields]) }
+}
+
+function givenBody(text: string | undefined, { readFile }: ValueContext): object {
+  if (text === undefined) return {}
+  const value = parseJson('--data', text.startsWith('@') ? readFile(text.slice(1)) : text)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw usageError('--data: must be a JSON object')
+  return value
+}
+
+function requireAll(operation: Operation, values: Values, body: Readonly<Record<string, unknown>> | undefined): void {
+  const missing = operation.arguments.filter(({ place, field }) => place === 'body' && body?.[field] === undefined)
+  if (missing.length > 0) throw usageError(`missing argument ${missing[0]!.label.toUpperCase()}`)
+  const flags = operation.flags.filter(
+    (flag) => flag.isRequired && !values.has(flag) && (flag.place === 'query' || body?.[flag.field] === undefined),
+  )
+  if (flags.length > 0) throw usageError(`missing ${flags.map(({ name }) => `--${name}`).join(', ')}`)
+}
+
+function pathOf(operation: Operation, input: Input): string {
+  return operation.arguments.reduce((path, { place, field, label }, index) => {
+    if (place !== 'path') return path
+    const value = input.arguments[index]
+    if (!value || value === '.' || value === '..') throw usageError(`missing argument ${label.toUpperCase()}`)
+    return path.replace(`{${field}}`, encodeURIComponent(value))
+  }, operation.path)
+}
+
+function queryOf(values: Values): Record<string, string> {
+  const pairs = [...values].filter(([flag]) => flag.place === 'query')
+  return Object.fromEntries(pairs.map(([flag, value]) => [flag.field, String(value)]))
+}

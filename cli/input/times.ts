@@ -1,0 +1,18 @@
+const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 }
+
+/** Fields with a time, for which `+30d` and `-2h` are accepted, too. */
+export const isTimeField = (field: string): boolean => /^(from|to|until)$|_at$/.test(field)
+
+/** Converts a time relative to now, such as `+30d` or `-2h`, to RFC 3339. Other texts are for the gateway to check. */
+export function parseTime(text: string, nowMs: number): string {
+  const [, sign, count, unit = ''] = /^([+-])(\d{1,6})([smhdw])$/.exec(text) ?? []
+  if (sign === undefined) return text
+  const distance = Number(count) * unitMs[unit]!
+  return new Date(nowMs + (sign === '+' ? distance : -distance)).toISOString().replace(/\.\d+Z$/, 'Z')
+}
+
+/** Converts a duration such as `90`, `30s`, `5m` or `1h` to milliseconds; undefined if the text is not a duration. */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit = 's'] = /^(\d{1,6})([smhdw])?$/.exec(text) ?? []
+  return count === undefined ? undefined : Number(count) * unitMs[unit]!
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env node
+import { CommanderError } from 'commander'
+import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { loadOperations } from './catalog/load.js'
+import { CliError, exitCodes, usageError, type ExitCode } from './errors.js'
+import { printable } from './output/width.js'
+import { createProgram } from './program.js'
+import type { Surroundings } from './surroundings.js'
+
+const surroundings: Surroundings = {
+  env: process.env,
+  home: homedir(),
+  isRoot: process.getuid?.() === 0,
+  width: process.stdout.isTTY ? process.stdout.columns : undefined,
+  hasProgress: process.stderr.isTTY,
+  writeOut: (text) => void process.stdout.write(text),
+  writeError: (text) => void process.stderr.write(text),
+  nowMs: () => Date.now(),
+  readFile: readOnce,
+}
+
+const files = new Map<string, string>()
+
+/** Reads each file only once, because the standard input cannot be read again. */
+function readOnce(path: string): string {
+  const text = files.get(path) ?? readText(path)
+  files.set(path, text)
+  return text
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path === '-' ? 0 : path, 'utf8')
+  } catch (cause) {
+    throw usageError(`${path}: ${(cause as Error).message}`)
+  }
+}
+
+/** Ends the program quietly when nobody reads its output any more, as in `berth guest list | head`. */
+process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
+  process.exit(cause.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed)
+})
+
+async function run(): Promise<ExitCode> {
+  try {
+    await createProgram({ operations: loadOperations(), surroundings }).parseAsync()
+    return exitCodes.ok
+  } catch (cause) {
+    return report(cause)
+  }
+}
+
+/** Prints an error. Commander prints its own errors and help itself. */
+function report(cause: unknown): ExitCode {
+  if (cause instanceof CommanderError) return cause.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+  const { message } = cause as Error
+  const red = useColor() ? ['\u001b[31m', '\u001b[0m'] : ['', '']
+  const lines = message.split('\n').map(printable)
+  process.stderr.write(`${red[0]}berth: ${lines.join('\nberth: ')}${red[1]}\n`)
+  if (!(cause instanceof CliError)) return exitCodes.failed
+  if (cause.hint !== undefined) process.stderr.write(`${cause.hint.split('\n').map(printable).join('\n')}\n`)
+  return cause.exitCode
+}
+
+/** https://no-color.org: any value except an empty one turns colors off. */
+const useColor = (): boolean => process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb'
+
+process.exit(await run())

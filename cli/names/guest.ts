@@ -1,0 +1,26 @@
+import type { Session } from '../session.js'
+import { isNotFound } from './names.js'
+
+/** The fields of a guest that commands of this program use. */
+export interface Guest {
+  readonly id: number
+  readonly uuid: string
+  readonly name: string
+  /** Command that logs in by SSH; empty: the address or the port is not known. */
+  readonly ssh_command: string
+}
+
+/** Returns the guest with this id, name, UUID or beginning of a UUID. @throws {CliError} not found */
+export async function readGuest({ client, names }: Session, text: string): Promise<Guest> {
+  const read = async (id: string): Promise<Guest> => {
+    const { body } = await client.send({ method: 'GET', path: `/containers/${encodeURIComponent(id)}` })
+    return body.data as Guest
+  }
+  try {
+    return await read(text)
+  } catch (cause) {
+    const known = isNotFound(cause) ? await names.correct(text) : undefined
+    if (known === undefined) throw cause
+    return read(known)
+  }
+}

@@ -1,0 +1,40 @@
+/* Finds the object that a text names, or similar names. */
+
+export interface Candidate {
+  readonly id: string
+  readonly name: string
+  /** Texts by whose beginning the object can be named. */
+  readonly uuid: string
+}
+
+export type Match = { readonly found: Candidate } | { readonly similar: readonly string[]; readonly isAmbiguous: boolean }
+
+/** Shortest beginning of a UUID that names an object. */
+const shortestPrefix = 4
+const maxSuggestions = 3
+
+export function matchName(text: string, candidates: readonly Candidate[]): Match {
+  const exact = candidates.find(({ id, name, uuid }) => [id, name, uuid].includes(text))
+  if (exact) return { found: exact }
+  const isPrefix = text.length >= shortestPrefix && /^[0-9a-f-]+$/i.test(text)
+  const begun = isPrefix ? candidates.filter(({ uuid }) => uuid.startsWith(text.toLowerCase())) : []
+  if (begun.length === 1) return { found: begun[0]! }
+  if (begun.length > 1) return { similar: begun.map(({ name }) => name).slice(0, maxSuggestions), isAmbiguous: true }
+  const ranked = candidates
+    .map(({ name }) => ({ name, distance: distanceOf(text.toLowerCase(), name.toLowerCase()) }))
+    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(text.length / 3)) || name.startsWith(text))
+    .sort((a, b) => a.distance - b.distance)
+  return { similar: ranked.map(({ name }) => name).slice(0, maxSuggestions), isAmbiguous: false }
+}
+
+/** Number of inserted, deleted and replaced characters between two texts (Levenshtein). */
+export function distanceOf(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++)
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + Number(a[i - 1] !== b[j - 1])))
+    row = next
+  }
+  return row[b.length]!
+}

@@ -1,0 +1,85 @@
+import type { Command } from 'commander'
+import type { Operation } from './catalog/operation.js'
+import type { GlobalOptions } from './session.js'
+import type { Surroundings } from './surroundings.js'
+
+/* Commands that are not operations of the API. Their code is loaded when they run. */
+
+export interface OwnCommandOptions {
+  readonly operations: readonly Operation[]
+  readonly surroundings: Surroundings
+}
+
+export function addOwnCommands(program: Command, { operations, surroundings }: OwnCommandOptions): void {
+  const globals = (): GlobalOptions => program.opts<GlobalOptions>()
+  const add = (name: string, description: string): Command => program.command(name).description(description)
+  addContextCommands(program, surroundings)
+
+  add('login <url>', 'Stores an API key for a gateway as a context. Asks for the key without showing it.')
+    .option('--key-file <file>', 'file with the key; - reads the standard input')
+    .option('--name <name>', 'name of the context; default: the host in the URL')
+    .option('--ca-file <file>', 'certificate in PEM that the gateway uses, if no public authority has signed it')
+    .action(async (url: string, options: { keyFile?: string; name?: string; caFile?: string }) => {
+      const { logIn } = await import('./commands/login.js')
+      await logIn(url, options, surroundings)
+    })
+
+  add('api <method> <path>', 'Sends any request, such as: berth api GET /hosts. The path is below /api/v1.')
+    .option('--data <json>', 'body of the request; @FILE reads a file, @- the standard input')
+    .action(async (method: string, path: string, { data }: { data?: string }) => {
+      const { runRaw } = await import('./commands/api.js')
+      await runRaw({ method, path, data, options: globals(), surroundings })
+    })
+
+  add('events', 'Prints changes as they happen.')
+    .option('-f, --follow', 'connect again when the stream ends')
+    .option('--kinds <kinds>', 'kinds of events, separated by commas: guest, task, host, usage, alert')
+    .action(async (options: { follow?: boolean; kinds?: string }) => {
+      const { runEvents } = await import('./commands/events.js')
+      await runEvents({ ...options, options: globals(), surroundings })
+    })
+
+  add('ssh <guest> [command...]', 'Runs ssh to a guest through its address or port mapping: berth ssh web1 -- uptime')
+    .option('--user <name>', 'user in the guest', 'root')
+    .action(async (guest: string, command: string[], { user }: { user: string }) => {
+      const { runSsh } = await import('./commands/ssh.js')
+      await runSsh({ guest, command, user, options: globals(), surroundings })
+    })
+
+  add('console <guest>', 'Opens a terminal of a guest through the gateway. Ctrl-] ends it.')
+    .option('--serial', 'open the serial console with the messages of the boot')
+    .action(async (guest: string, { serial }: { serial?: boolean }) => {
+      const { runConsole } = await import('./commands/console.js')
+      await runConsole({ guest, isSerial: serial ?? false, options: globals(), surroundings })
+    })
+
+  add('completion <shell>', 'Prints the completion for bash, zsh or fish.').action(async (shell: string) => {
+    const { completionScript } = await import('./commands/completion.js')
+    surroundings.writeOut(completionScript(shell))
+  })
+
+  program
+    .command('complete [words...]', { hidden: true })
+    .description('Prints completions of the last word, for the shells.')
+    .action(async (words: string[]) => {
+      const { runComplete } = await import('./commands/complete.js')
+      await runComplete({ words, operations, program, options: globals(), surroundings })
+    })
+}
+
+function addContextCommands(program: Command, surroundings: Surroundings): void {
+  const context = program.command('context').description('gateways to which you have logged in')
+  const load = () => import('./commands/context.js')
+  context
+    .command('list')
+    .description('Lists the contexts.')
+    .action(async () => (await load()).listContexts(program.opts<GlobalOptions>(), surroundings))
+  context
+    .command('use <name>')
+    .description('Makes a context the current one.')
+    .action(async (name: string) => (await load()).chooseContext(name, surroundings))
+  context
+    .command('remove <name>')
+    .description('Removes a context with its key.')
+    .action(async (name: string) => (await load()).removeContext(name, surroundings))
+}

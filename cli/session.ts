@@ -1,0 +1,43 @@
+import { Client } from './client/client.js'
+import { findConnection } from './contexts/connection.js'
+import { Names } from './names/names.js'
+import type { Surroundings } from './surroundings.js'
+import { outputForms, type OutputOptions } from './output/print.js'
+import { usageError } from './errors.js'
+import { parseDuration } from './input/times.js'
+
+/** Options that every command has. */
+export interface GlobalOptions {
+  readonly output?: string
+  readonly columns?: string
+  readonly quiet?: boolean
+  readonly context?: string
+  readonly wait: boolean
+  readonly timeout?: string
+}
+
+/** The gateway with which a command works, and the names there. */
+export interface Session {
+  readonly client: Client
+  readonly names: Names
+}
+
+export async function openSession(surroundings: Surroundings, options: GlobalOptions): Promise<Session> {
+  const client = new Client(await findConnection(surroundings, options.context))
+  return { client, names: new Names(client) }
+}
+
+/** @throws {CliError} usage */
+export function outputOptions(options: GlobalOptions, command: string, width: number | undefined): OutputOptions {
+  const form = outputForms.find((one) => one === (options.output ?? 'table'))
+  if (form === undefined) throw usageError(`-o: ${options.output} must be one of ${outputForms.join(', ')}`)
+  return { form, isQuiet: options.quiet ?? false, columns: options.columns, width, command }
+}
+
+/** @throws {CliError} usage */
+export function timeoutOf({ timeout }: GlobalOptions): number | undefined {
+  if (timeout === undefined) return undefined
+  const ms = parseDuration(timeout)
+  if (ms === undefined) throw usageError(`--timeout: ${timeout} is not a duration; write 30s, 5m or 1h`)
+  return ms
+}

@@ -1,0 +1,16 @@
+/** The program's connections to its process, which tests replace. */
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly home: string
+  /** True for root, who may read the files of the gateway. */
+  readonly isRoot: boolean
+  /** Number of columns of the terminal; undefined: the output is not a terminal. */
+  readonly width: number | undefined
+  /** True if errors and progress go to a terminal. */
+  readonly hasProgress: boolean
+  writeOut(text: string | Buffer): void
+  writeError(text: string): void
+  nowMs(): number
+  /** Reads a file; `-` is the standard input. @throws {CliError} usage */
+  readFile(path: string): string
+}
