@@ -44,7 +44,8 @@ process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
 
 async function run(): Promise<ExitCode> {
   try {
-    await createProgram({ operations: loadOperations(), surroundings }).parseAsync()
+    const words = process.argv.slice(2)
+    await createProgram({ operations: loadOperations(), surroundings, words }).parseAsync()
     return exitCodes.ok
   } catch (cause) {
     return report(cause)

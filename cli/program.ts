@@ -13,9 +13,12 @@ import { addOwnCommands } from './own-commands.js'
 export interface ProgramOptions {
   readonly operations: readonly Operation[]
   readonly surroundings: Surroundings
+  /** Words of the command line. Only nouns among them get their commands, since all of them take 10 ms. */
+  readonly words: readonly string[]
 }
 
-export function createProgram({ operations, surroundings }: ProgramOptions): Command {
+export function createProgram(options: ProgramOptions): Command {
+  const { operations, surroundings, words } = options
   const program = newCommand('berth')
     .description('Manages a fleet of Berth: hosts, guests, customers and everything else that the API offers.')
     .version(version, '--version', 'print the version')
@@ -27,7 +30,8 @@ export function createProgram({ operations, surroundings }: ProgramOptions): Com
     .option('--timeout <duration>', 'longest time to wait for tasks, such as 30s, 5m or 1h')
     .showSuggestionAfterError()
     .addHelpText('after', mainHelp)
-  for (const [noun, own] of byNoun(operations)) program.addCommand(nounCommand(noun, own, { operations, surroundings }))
+  for (const [noun, own] of byNoun(operations))
+    program.addCommand(nounCommand(noun, words.includes(noun) ? own : [], options))
   addOwnCommands(program, { operations, surroundings })
   return program
 }

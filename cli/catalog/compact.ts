@@ -2,7 +2,7 @@ import { flagOf, type Schema } from './flags.js'
 import { commandOf, type AnswerForm, type Argument, type Flag, type Named, type Operation } from './operation.js'
 import { exampleOf } from './examples.js'
 import { collectionsOf, planName } from './plan-names.js'
-import { wordingOf } from './wording.js'
+import { wordingOf, type WordingContext } from './wording.js'
 
 /* Converts the OpenAPI document to the operations that the program needs. */
 
@@ -70,15 +70,20 @@ function contentOf(entry: Entry, document: ApiDocument, commands: Commands): Ope
   return {
     method,
     path,
-    summary: wordingOf(documented.summary, commands),
+    summary: wordingOf(documented.summary, { commands, flags }),
     arguments: [...pathArguments(path), ...main],
     flags: flags
       .filter(({ field, place }) => place !== 'body' || !main.some((argument) => argument.field === field))
-      .map((flag) => ({ ...flag, text: wordingOf(flag.text, commands) })),
+      .map((flag) => ({ ...flag, text: textOf(flag, { commands, flags }) })),
     hasBody: content !== undefined,
     answer: answerOf(documented),
     exampleBody: content?.example,
   }
+}
+
+/** The text of `sort` names columns of the result, not flags. */
+function textOf({ field, text }: Flag, context: WordingContext): string {
+  return wordingOf(text, field === 'sort' ? { ...context, flags: [] } : context)
 }
 
 function resolved(schema: Schema, document: ApiDocument): Schema {

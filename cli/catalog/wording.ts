@@ -1,12 +1,30 @@
 /* Converts texts of the API to texts of the command line, which say "guest" and "customer" like the panel. */
 
-/** @param commands commands by operation, such as `GET /containers` */
-export function wordingOf(text: string, commands: ReadonlyMap<string, string>): string {
+export interface WordingContext {
+  /** Commands by operation, such as `GET /containers`. */
+  readonly commands: ReadonlyMap<string, string>
+  /** Flags that the text may name by their fields. */
+  readonly flags: readonly { readonly name: string; readonly field: string }[]
+}
+
+/** Text between backticks names an operation, a field or a value; all other text is prose. */
+export function wordingOf(text: string, context: WordingContext): string {
   return text
-    .replace(/`([A-Z]+) (\/[^`?]*?)(?:\?[^`]*)?`/g, (whole, method: string, path: string) => {
-      const command = commands.get(`${method} ${path}`)
-      return command === undefined ? whole : `\`berth ${command}\``
-    })
-    .replace(/(?<!LXC )\b(c|C)ontainer(s?)\b(?!_)/g, (_, first: string, end: string) => `${first === 'C' ? 'G' : 'g'}uest${end}`)
-    .replace(/\b(s|S)ub-user(s?)\b/g, (_, first: string, end: string) => `${first === 'S' ? 'C' : 'c'}ustomer${end}`)
+    .split(/(`[^`]*`)/)
+    .map((part) => (part.startsWith('`') ? codeOf(part, context) : proseOf(part)))
+    .join('')
+}
+
+function codeOf(code: string, { commands, flags }: WordingContext): string {
+  const [, operation] = /^`([A-Z]+ \/[^?]*?)(\?.*)?`$/.exec(code) ?? []
+  const command = operation === undefined ? undefined : commands.get(operation)
+  if (command !== undefined) return `\`berth ${command}\``
+  const flag = flags.find(({ field }) => code === `\`${field}\``)
+  return flag === undefined ? code : `\`--${flag.name}\``
+}
+
+function proseOf(text: string): string {
+  return text
+    .replace(/(?<!LXC )\b([cC])ontainer(s?)\b(?!_)/g, (_, c: string, end: string) => `${c === 'C' ? 'G' : 'g'}uest${end}`)
+    .replace(/\b([sS])ub-user(s?)\b/g, (_, s: string, end: string) => `${s === 'S' ? 'C' : 'c'}ustomer${end}`)
 }
