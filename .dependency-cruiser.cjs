@@ -17,7 +17,12 @@ module.exports = {
       from: { path: '^cli/', pathNot: 'test\\.ts$' },
       to: { path: '^(agent|gateway|panel|proto|scripts)/' },
     },
-    { name: 'nobody-needs-cli', severity: 'error', from: { path: '^(agent|gateway|panel|shared)/' }, to: { path: '^cli/' } },
+    {
+      name: 'nobody-needs-cli',
+      severity: 'error',
+      from: { path: '^(agent|gateway|panel|shared)/' },
+      to: { path: '^cli/' },
+    },
     {
       name: 'panel-alone',
       comment: 'The panel knows the gateway by its API only.',

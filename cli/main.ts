@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'

@@ -120,4 +120,3 @@ function inputOf({ flags, arguments: args }: Operation, command: Command): Input
 
 /** Returns the name under which commander stores an option. */
 const camelCase = (name: string): string => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
-

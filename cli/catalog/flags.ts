@@ -84,5 +84,8 @@ function plainName(field: string, isList: boolean, hasUnit: boolean): string {
   const base = hasUnit ? field.replace(/_(bytes|mb|gb)$/, '') : field.replace(/(?<!key)_id$/, '')
   const name = base.replaceAll('_', '-')
   if (!isList) return name
-  return name.replace(/ies$/, 'y').replace(/(address|prefix)es$/, '$1').replace(/(?<!s)s$/, '')
+  return name
+    .replace(/ies$/, 'y')
+    .replace(/(address|prefix)es$/, '$1')
+    .replace(/(?<!s)s$/, '')
 }

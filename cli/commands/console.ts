@@ -29,7 +29,11 @@ export async function runConsole({ guest, isSerial, options, surroundings }: Con
   const query = new URLSearchParams({ container: uuid, ...sizeOf(), ...(isSerial && { mode: 'serial' }) })
   const address = `${url.replace(/^http/, 'ws')}/api/v1/ssh?${query.toString()}`
   const protocols = ['berth.console.v1', `berth-ticket.${ticket}`]
-  const socket = new WebSocket(address, protocols, { origin: new URL(url).origin, perMessageDeflate: false, ...(ca && { ca }) })
+  const socket = new WebSocket(address, protocols, {
+    origin: new URL(url).origin,
+    perMessageDeflate: false,
+    ...(ca && { ca }),
+  })
   surroundings.writeError(`Connected to ${name}. Ctrl-] ends the console.\r\n`)
   await attach(socket)
 }
@@ -79,7 +83,9 @@ function acknowledge(socket: WebSocket, ack: (bytes: number) => void): void {
 
 function closed(socket: WebSocket): Promise<void> {
   return new Promise((resolve, reject) => {
-    socket.once('error', (cause) => reject(new CliError(exitCodes.unreachable, `the console cannot be opened: ${cause.message}`)))
+    socket.once('error', (cause) =>
+      reject(new CliError(exitCodes.unreachable, `the console cannot be opened: ${cause.message}`)),
+    )
     socket.once('close', (code, reason) => {
       const error = closeError(code, reason.toString())
       if (error) reject(error)

@@ -70,7 +70,9 @@ function formatEvent({ kind, data }: StreamEvent, isJson: boolean): string {
   const { type, data: fields } = content as { type?: string; data?: unknown }
   const row = isRecord(fields) ? fields : {}
   const shown = ['name', 'container_name', 'action', 'status', 'stage', 'progress', 'error', 'message', 'host_id']
-  const parts = shown.filter((name) => row[name] !== undefined && row[name] !== '').map((name) => `${name}=${String(row[name])}`)
+  const parts = shown
+    .filter((name) => row[name] !== undefined && row[name] !== '')
+    .map((name) => `${name}=${String(row[name])}`)
   return `${printable([type ?? kind, ...parts].join('  '))}\n`
 }
 

@@ -29,14 +29,17 @@ export async function runOperation({ operation, input, options, surroundings }: 
   const answer = await sendCorrected({ client, names, operation, input: resolved, surroundings })
   surroundings.writeOut(await formatAnswer(answer, output))
   const tasks = taskIdsOf(answer.status, answer.body.data)
-  if (tasks.length > 0 && options.wait) await waitForTasks(client, tasks, { timeoutMs, surroundings, isQuiet: output.isQuiet })
+  if (tasks.length > 0 && options.wait)
+    await waitForTasks(client, tasks, { timeoutMs, surroundings, isQuiet: output.isQuiet })
 }
 
 /** Replaces names by the ids that the API expects. */
 async function resolveNames(operation: Operation, input: Input, names: Names): Promise<Input> {
   const resolve = async (text: string, kind: Named | undefined): Promise<string> =>
     kind === undefined ? text : names.resolve(text, kind)
-  const values = await Promise.all(input.arguments.map((text, index) => resolve(text, operation.arguments[index]?.names)))
+  const values = await Promise.all(
+    input.arguments.map((text, index) => resolve(text, operation.arguments[index]?.names)),
+  )
   const flags = await Promise.all(
     [...input.flags].map(async ([name, given]): Promise<[string, readonly string[] | boolean]> => {
       const kind = operation.flags.find((flag) => flag.name === name)?.names

@@ -22,7 +22,7 @@ export function configFile(env: Environment, home: string): string {
 export async function readContexts(path: string): Promise<Contexts> {
   const text = readOwnFile(path)
   if (text === undefined) return { current: '', contexts: {} }
-  const { parse } = await import('yaml')
+  const { parse } = await import('../yaml.js')
   try {
     return checkContexts(parse(text))
   } catch (cause) {
@@ -31,7 +31,7 @@ export async function readContexts(path: string): Promise<Contexts> {
 }
 
 export async function writeContexts(path: string, contexts: Contexts): Promise<void> {
-  const { stringify } = await import('yaml')
+  const { stringify } = await import('../yaml.js')
   await writeFileAtomic(path, stringify(contexts), 0o600)
 }
 

@@ -59,7 +59,7 @@ async function findLocal({ isRoot }: Surroundings): Promise<Connection | undefin
 
 /** @param config text of gateway.yaml; undefined: the gateway has its default settings */
 export async function localUrl(config: string | undefined): Promise<string> {
-  const { parse } = await import('yaml')
+  const { parse } = await import('../yaml.js')
   const { listen } = ((config === undefined ? undefined : parse(config)) ?? {}) as { listen?: unknown }
   const [, host = '', port] = /^(.*):(\d+)$/.exec(typeof listen === 'string' ? listen : '') ?? []
   if (port === undefined) return defaultLocalUrl

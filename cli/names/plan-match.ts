@@ -7,7 +7,8 @@ export interface Candidate {
   readonly uuid: string
 }
 
-export type Match = { readonly found: Candidate } | { readonly similar: readonly string[]; readonly isAmbiguous: boolean }
+export type Match =
+  { readonly found: Candidate } | { readonly similar: readonly string[]; readonly isAmbiguous: boolean }
 
 /** Shortest beginning of a UUID that names an object. */
 const shortestPrefix = 4
@@ -22,7 +23,7 @@ export function matchName(text: string, candidates: readonly Candidate[]): Match
   if (begun.length > 1) return { similar: begun.map(({ name }) => name).slice(0, maxSuggestions), isAmbiguous: true }
   const ranked = candidates
     .map(({ name }) => ({ name, distance: distanceOf(text.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(text.length / 3)) || name.startsWith(text))
+    .filter(({ name, distance }) => distance <= Math.max(1, Math.ceil(text.length / 3)) || name.startsWith(text))
     .sort((a, b) => a.distance - b.distance)
   return { similar: ranked.map(({ name }) => name).slice(0, maxSuggestions), isAmbiguous: false }
 }

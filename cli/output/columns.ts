@@ -5,7 +5,18 @@ import { isRecord, valueAt } from './table.js'
 /** Default columns of lists by command; further entries by the noun of the command. */
 const defaults: Readonly<Record<string, readonly string[]>> = {
   guest: ['id', 'name', 'status', 'host_id', 'template', 'vcpu', 'ram_mb', 'disk_gb', 'ip', 'ssh_port'],
-  host: ['id', 'name', 'status', 'containers', 'draining', 'version', 'cpu_cores', 'ram_total_mb', 'disk_total_gb', 'address'],
+  host: [
+    'id',
+    'name',
+    'status',
+    'containers',
+    'draining',
+    'version',
+    'cpu_cores',
+    'ram_total_mb',
+    'disk_total_gb',
+    'address',
+  ],
   task: ['task_id', 'action', 'container_name', 'status', 'progress', 'stage', 'created_at', 'user', 'error'],
   backup: ['id', 'container_name', 'created_at', 'size_bytes', 'verified_at', 'target_name', 'description'],
   'backup-target': ['id', 'name', 'type', 'backups', 'host', 'bucket', 'path'],

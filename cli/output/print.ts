@@ -24,7 +24,7 @@ export async function formatResult(value: unknown, message: string, options: Out
   if (options.isQuiet) return idsOf(value)
   const shown = options.columns === undefined ? value : selectColumns(value, options)
   if (options.form === 'json') return `${formatJson(shown ?? { message })}\n`
-  if (options.form === 'yaml') return (await import('yaml')).stringify(shown ?? { message })
+  if (options.form === 'yaml') return (await import('../yaml.js')).stringify(shown ?? { message })
   if (options.form === 'csv') return formatCsv(value, options)
   return value === undefined || value === null ? `${cellOf(message || 'done')}\n` : formatText(value, options)
 }
@@ -47,7 +47,10 @@ const idFields = ['id', 'task_id', 'uuid', 'template_id', 'name', 'username']
 function idsOf(value: unknown): string {
   const rows = Array.isArray(value) ? (value as unknown[]) : [value]
   const ids = rows.map((row) => (isRecord(row) ? row[idFields.find((field) => field in row) ?? ''] : row))
-  return ids.filter((id) => id !== undefined && id !== null).map((id) => `${cellOf(id)}\n`).join('')
+  return ids
+    .filter((id) => id !== undefined && id !== null)
+    .map((id) => `${cellOf(id)}\n`)
+    .join('')
 }
 
 /** Returns the rows of a list of objects; undefined if the value is something else. */
@@ -74,7 +77,9 @@ function formatRecord(record: Row, options: OutputOptions): string {
   const simple = Object.entries(fields).filter(([, value]) => !isTable(value))
   const width = Math.max(0, ...simple.map(([name]) => name.length))
   const lines = simple.map(([name, value]) => `${padTo(name, width)}  ${cellOf(value)}\n`)
-  const tables = lists.map(([name, rows]) => `\n${name}:\n${formatRows(rowsOf(rows)!, { ...options, columns: undefined })}`)
+  const tables = lists.map(
+    ([name, rows]) => `\n${name}:\n${formatRows(rowsOf(rows)!, { ...options, columns: undefined })}`,
+  )
   return [...lines, ...tables].join('')
 }
 
@@ -90,7 +95,8 @@ function flatten(record: Row, prefix = ''): Row {
 function formatCsv(value: unknown, { command, columns }: OutputOptions): string {
   const rows = rowsOf(value) ?? (isRecord(value) ? [value] : undefined)
   if (rows === undefined) throw usageError('-o csv: the result is not a table', 'use -o json')
-  const names = columns === undefined ? [...new Set(rows.flatMap((row) => Object.keys(row)))] : columnsOf(rows, command, columns)
+  const names =
+    columns === undefined ? [...new Set(rows.flatMap((row) => Object.keys(row)))] : columnsOf(rows, command, columns)
   const lines = [names, ...rows.map((row) => names.map((name) => csvValue(valueAt(row, name))))]
   return lines.map((line) => `${line.map(csvCell).join(',')}\r\n`).join('')
 }

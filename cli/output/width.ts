@@ -27,5 +27,7 @@ export function padTo(text: string, width: number): string {
 
 /** Replaces control characters, which could change the terminal. Names and messages may come from guests. */
 export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) => (/[\n\t\r]/.test(character) ? ' ' : '\ufffd'))
+  return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
+    /[\n\t\r]/.test(character) ? ' ' : '\ufffd',
+  )
 }

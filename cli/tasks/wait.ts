@@ -37,7 +37,8 @@ export async function waitForTasks(client: Client, ids: readonly string[], optio
 function interrupted(ids: readonly string[]): { signaled: Promise<never>; release: () => void } {
   let release = (): void => undefined
   const signaled = new Promise<never>((_, reject) => {
-    const stop = (): void => reject(new CliError(exitCodes.interrupted, 'no longer waiting', ids.map(followHint).join('\n')))
+    const stop = (): void =>
+      reject(new CliError(exitCodes.interrupted, 'no longer waiting', ids.map(followHint).join('\n')))
     process.once('SIGINT', stop)
     release = (): void => void process.off('SIGINT', stop)
   })

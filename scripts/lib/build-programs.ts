@@ -1,5 +1,5 @@
 // Builds the programs of the product into dist: node --import tsx scripts/lib/build-programs.ts
-import { chmodSync, cpSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { compactOperations, type ApiDocument } from '../../cli/catalog/compact.js'
 import { operationsFile } from '../../cli/catalog/load.js'
@@ -24,4 +24,3 @@ cpSync('gateway/sockets/store-descriptors.pl', 'dist/gateway/sockets/store-descr
 cpSync('gateway/join/install', 'dist/gateway/join/install', { recursive: true })
 mkdirSync('dist/cli/catalog', { recursive: true })
 writeFileSync(join('dist/cli/catalog', operationsFile), JSON.stringify(compactOperations(apiDocument() as ApiDocument)))
-chmodSync('dist/cli/main.js', 0o755)

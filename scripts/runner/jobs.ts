@@ -7,21 +7,21 @@ import { join } from 'node:path'
  */
 
 /** Folders with tests next to the code. All files of such a folder share one process. */
-const unitFolders = ['agent', 'gateway', 'panel', 'shared', 'scripts'] as const
+const unitFolders = ['agent', 'cli', 'gateway', 'panel', 'shared', 'scripts'] as const
 
 /**
- * Folders whose files share processes, with the number of files per process. Each process of the first four loads the
+ * Folders whose files share processes, with the number of files per process. Each process of the first five loads the
  * product and compiles the checks of its responses, which takes longer than most tests. Browser tests share Chromium.
  */
-const sharedFolders = { api: 10, fleet: 10, operations: 10, store: 10, browser: 5 } as const
+const sharedFolders = { api: 10, cli: 10, fleet: 10, operations: 10, store: 10, browser: 5 } as const
 
 /** Files that mostly compute. They need only loopback, a directory and network namespaces of their own. */
-const computing = /^(?!test\/)|^test\/(api|browser|fleet|network|operations|store)\//
+const computing = /^(?!test\/)|^test\/(api|browser|cli|fleet|network|operations|store)\//
 
 /** Files that run only if they are named. They build the packages, which takes minutes. */
 const onRequest = /^test\/packages\//
 /** Files that `scripts/test quick` runs. They need neither root nor Debian packages. */
-const quick = /^(agent|gateway|panel|shared|scripts|test\/operations)\//
+const quick = /^(agent|cli|gateway|panel|shared|scripts|test\/operations)\//
 
 interface Group {
   readonly name: string

@@ -1,0 +1,18 @@
+import { expect } from 'chai'
+import { wordingOf } from './wording.js'
+
+const context = {
+  commands: new Map([['GET /templates', 'template list']]),
+  flags: [{ name: 'image', field: 'template_id' }],
+}
+
+describe('the texts of commands', () => {
+  for (const [name, text, converted] of [
+    ['say guest', 'A container. Containers of LXC containers stay', 'A guest. Guests of LXC containers stay'],
+    ['say customer', 'Sub-users and the sub-user', 'Customers and the customer'],
+    ['name commands', 'see `GET /templates?page=1`', 'see `berth template list`'],
+    ['name flags', 'with `template_id`', 'with `--image`'],
+    ['leave other fields', 'with `containers` and `GET /nothing`', 'with `containers` and `GET /nothing`'],
+  ] as const)
+    it(name, () => expect(wordingOf(text, context)).to.equal(converted))
+})

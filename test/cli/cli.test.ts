@@ -1,0 +1,268 @@
+import { expect } from 'chai'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { conflict } from '../../shared/errors.js'
+import type { Body } from '../support/body.js'
+import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
+import { freePort } from '../support/ports.js'
+import { waitFor } from '../support/wait.js'
+
+const program = resolve('dist/cli/main.js')
+
+interface Ended {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+interface Started {
+  readonly child: ChildProcess
+  readonly ended: Promise<Ended>
+  out(): string
+}
+
+const createFlags = ['--image', 'debian-12', '--ram', '64m', '--vcpu', '0.1', '--disk', '1g', '--no-start']
+
+describe('berth', () => {
+  let gateway: TestGateway
+  let home: string
+  before(async () => {
+    gateway = await startTestGateway()
+    home = await mkdtemp(join(tmpdir(), 'btest-cli-'))
+  })
+  after(async () => {
+    await gateway.close()
+    await rm(home, { recursive: true, force: true })
+  })
+
+  const start = (args: readonly string[], env: Record<string, string> = {}, input = ''): Started => {
+    const connection = { BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+    const child = spawn(process.execPath, [program, ...args], {
+      env: { PATH: process.env['PATH'], HOME: home, ...connection, ...env },
+      stdio: 'pipe',
+    })
+    child.stdin.end(input)
+    const text = { out: '', err: '' }
+    child.stdout.setEncoding('utf8').on('data', (part: string) => (text.out += part))
+    child.stderr.setEncoding('utf8').on('data', (part: string) => (text.err += part))
+    const ended = new Promise<Ended>((done) => child.once('close', (code) => done({ code, ...text })))
+    return { child, ended, out: () => text.out }
+  }
+  const berth = (...args: string[]): Promise<Ended> => start(args).ended
+  const json = async (...args: string[]): Promise<Body> => {
+    const { code, out, err } = await berth(...args, '-o', 'json')
+    expect(code, err).to.equal(0)
+    return JSON.parse(out) as Body
+  }
+  const own = { BERTH_URL: '', BERTH_KEY: '' }
+
+  describe('while the tasks of a host are waiting', () => {
+    it('does not wait with --no-wait, and prints the answer', async () => {
+      const created = await json('guest', 'create', 'cli-a', ...createFlags, '--no-wait')
+      expect(created.name).to.equal('cli-a')
+      expect((await json('task', 'get', String(created.task_id))).status).to.equal('pending')
+    })
+
+    it('stops waiting at the time limit, and says how to follow the task', async () => {
+      const { code, out, err } = await berth('guest', 'create', 'cli-b', ...createFlags, '--timeout', '1s')
+      expect(code, err).to.equal(6)
+      expect(out).to.match(/^ssh_password {2}\S{8,}$/m)
+      expect(err).to.match(/follow it with: berth task get \S+; cancel it with: berth task delete \S+/)
+    })
+
+    it('stops waiting when the user presses Ctrl-C, and leaves the task', async () => {
+      const { child, ended, out } = start(['guest', 'create', 'cli-c', ...createFlags, '-o', 'json'])
+      await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
+      const { task_id: taskId } = JSON.parse(out()) as { task_id: string }
+      child.kill('SIGINT')
+      const { code, err } = await ended
+      expect(code).to.equal(130)
+      expect(err).to.contain(`berth task get ${taskId}`)
+      expect((await json('task', 'get', taskId)).status).to.equal('pending')
+    })
+
+    it('fails with the task that is canceled meanwhile', async () => {
+      const { ended, out } = start(['guest', 'create', 'cli-canceled', ...createFlags, '-o', 'json'])
+      await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
+      const { task_id: taskId } = JSON.parse(out()) as { task_id: string }
+      expect((await berth('task', 'delete', taskId)).code).to.equal(0)
+      const { code, err } = await ended
+      expect(code, err).to.equal(1)
+      expect(err).to.contain('was canceled: create cli-canceled')
+    })
+  })
+
+  describe('while the tasks of a host run', () => {
+    before(() => gateway.fleet.work('host-a'))
+
+    it('waits until a guest is created', async () => {
+      const { code, err } = await berth('guest', 'create', 'web1', ...createFlags)
+      expect(code, err).to.equal(0)
+      expect(err).to.contain('create web1: done')
+      expect((await json('guest', 'get', 'web1')).ram_mb).to.equal(64)
+    })
+
+    it('prints lists as a table, as JSON, YAML, CSV, with chosen columns, and as ids', async () => {
+      const rows = (await json('guest', 'list')) as unknown as { id: number; name: string }[]
+      const { id } = rows.find(({ name }) => name === 'web1')!
+      expect((await berth('guest', 'list')).out).to.match(/^ID +NAME +STATUS .*\n(.*\n)*\d+ +web1 +stopped /)
+      expect((await berth('guest', 'list', '-o', 'yaml')).out).to.contain('name: web1')
+      expect((await berth('guest', 'list', '-o', 'csv', '--columns', 'name,status')).out).to.match(
+        /^name,status\r\n(.*\r\n)*web1,stopped\r\n/,
+      )
+      expect((await berth('guest', 'list', '--name', 'web1', '-q')).out).to.equal(`${id}\n`)
+      expect((await berth('guest', 'list', '--columns', 'nam')).err).to.contain('--columns: nam does not exist')
+    })
+
+    it('accepts the beginning of a UUID, and suggests similar names', async () => {
+      const { uuid } = await json('guest', 'get', 'web1')
+      expect((await json('guest', 'get', String(uuid).slice(0, 13))).name).to.equal('web1')
+      const { code, err } = await berth('guest', 'get', 'web11')
+      expect(code).to.equal(3)
+      expect(err).to.equal('berth: guest web11 not found\ndid you mean web1?\n')
+      expect((await berth('host', 'get', 'hots-a')).err).to.contain('did you mean host-a?')
+    })
+
+    it('converts flags to fields, and reads a body from a file', async () => {
+      expect((await berth('guest', 'set-expiry', 'web1', '--expires-at', '+30d')).code).to.equal(0)
+      const file = join(home, 'limits.json')
+      await writeFile(file, JSON.stringify({ network_up_mbps: 30 }))
+      const flags = ['--network-down-mbps', '50', '--data', `@${file}`]
+      expect((await berth('guest', 'resize', 'web1', ...flags)).code).to.equal(0)
+      const { network_down_mbps: down, network_up_mbps: up, expires_at: expiry } = await json('guest', 'get', 'web1')
+      expect([down, up]).to.deep.equal([50, 30])
+      expect(expiry).to.match(/^\d{4}-/)
+      const port = ['--guest-port', '80', '--protocol', 'tcp', '--description', 'web']
+      expect((await berth('port', 'add', 'web1', ...port)).out).to.match(/^tcp .* 80 .* web$/m)
+    })
+
+    it('resolves names in flags that need ids', async () => {
+      const { uuid } = await json('guest', 'get', 'web1')
+      const { key, ...created } = await json('api-key', 'create', 'cli-bound', '--guest', 'web1')
+      expect(created['container_uuids'], JSON.stringify(key)).to.deep.equal([uuid])
+    })
+
+    for (const [name, args, code, text] of [
+      ['a name that is taken', ['guest', 'create', 'web1', ...createFlags], 5, 'a container named web1 already exists'],
+      ['a field that the gateway refuses', ['guest', 'create', 'x y', ...createFlags], 2, '(invalid_field)'],
+      [
+        'a flag with a wrong value',
+        ['guest', 'create', 'x', '--image', 'debian-12', '--ram', 'much'],
+        2,
+        '--ram: much: not a size',
+      ],
+      ['a missing flag', ['guest', 'create', 'x'], 2, 'missing --image'],
+      ['an unknown flag', ['guest', 'list', '--nmae', 'x'], 2, "unknown option '--nmae'"],
+      ['an unknown command', ['guest', 'lst'], 2, 'Did you mean list?'],
+      ['an unknown task', ['task', 'get', 'no-such-task'], 3, '(not_found)'],
+      ['an unknown context', ['guest', 'list', '--context', 'nowhere'], 3, 'context nowhere does not exist'],
+      ['a refused raw request', ['api', 'GET', '/api/v1/tasks/none'], 3, '(not_found)'],
+    ] as const)
+      it(`ends with ${code} after ${name}`, async () => {
+        const ended = await berth(...args)
+        expect(ended.err).to.contain(text)
+        expect(ended.code).to.equal(code)
+        expect(ended.out).to.equal('')
+      })
+
+    it('fails with the reason of a failed task', async () => {
+      await json('guest', 'create', 'cli-broken', ...createFlags)
+      const { faults } = gateway.fleet.agentOf('host-a').host
+      faults.start = () => {
+        throw conflict('guest_broken', 'the guest is broken')
+      }
+      const { code, err } = await berth('guest', 'start', 'cli-broken')
+      delete faults.start
+      expect([code, err]).to.deep.equal([1, 'berth: start cli-broken failed: the guest is broken (guest_broken)\n'])
+    })
+
+    it('waits for all tasks of a batch', async () => {
+      const { code, err } = await berth('guest', 'batch', '--action', 'stop', '--guest', 'web1,cli-a')
+      expect(code, err).to.equal(0)
+      expect(err).to.contain('stop web1: done').and.to.contain('stop cli-a: done')
+    })
+
+    it('prints raw answers and events', async () => {
+      const answer = JSON.parse((await berth('api', 'get', 'containers/web1')).out) as Body
+      expect(answer.data.name).to.equal('web1')
+      const { child, ended, out } = start(['events', '-f', '--kinds', 'task', '-o', 'json'])
+      await waitFor(
+        async () => {
+          await berth('guest', 'stop', 'web1')
+          return out().includes('"task.done"')
+        },
+        { what: 'an event of the task' },
+      )
+      child.kill('SIGTERM')
+      await ended
+    })
+
+    it('completes commands, flags, values and names', async () => {
+      const complete = async (...words: string[]): Promise<string[]> =>
+        (await berth('complete', '--', ...words)).out.split('\n').filter(Boolean)
+      expect(await complete('gu')).to.deep.equal(['guest'])
+      expect(await complete('guest', 'rest')).to.deep.equal(['restart'])
+      expect(await complete('guest', 'create', 'x', '--ra')).to.deep.equal(['--ram'])
+      expect(await complete('guest', 'create', '--virtualization', '')).to.deep.equal(['lxc', 'kvm'])
+      expect(await complete('guest', 'stop', 'we')).to.deep.equal(['web1'])
+      expect(await complete('-o', 'json', 'ssh', 'we')).to.deep.equal(['web1'])
+      expect(await complete('guest', 'create', 'x', '--host', 'h')).to.deep.equal(['host-a'])
+    })
+  })
+
+  describe('contexts', () => {
+    const runOwn = (args: readonly string[], input = ''): Promise<Ended> => start(args, own, input).ended
+    const config = (): string => join(home, '.config/berth/config.yaml')
+
+    it('stores a checked key so that only its user can read it', async () => {
+      const { code, out, err } = await runOwn(['login', `${gateway.url}/`, '--name', 'lab'], `${gateway.adminKey}\n`)
+      expect(code, err).to.equal(0)
+      expect(out).to.contain('(Berth 0.0.0-test)')
+      expect((await stat(config())).mode & 0o777).to.equal(0o600)
+      expect((await runOwn(['host', 'list', '-q'])).out).to.equal('host-a\n')
+    })
+
+    it('does not store a key that the gateway refuses', async () => {
+      const before = await readFile(config(), 'utf8')
+      const { code, err } = await runOwn(['login', gateway.url, '--name', 'wrong', '--key-file', '-'], 'wrong\n')
+      expect(code).to.equal(4)
+      expect(err).to.contain('(unauthorized)')
+      expect(await readFile(config(), 'utf8')).to.equal(before)
+    })
+
+    it('lists, chooses and removes contexts', async () => {
+      await runOwn(['login', gateway.url, '--name', 'second'], gateway.adminKey)
+      await runOwn(['context', 'use', 'lab'])
+      const { out } = await runOwn(['context', 'list', '-o', 'json'])
+      const rows = JSON.parse(out) as { name: string; current: boolean; key: string }[]
+      expect(rows.map(({ name, current }) => [name, current])).to.deep.equal([
+        ['lab', true],
+        ['second', false],
+      ])
+      expect(out).not.to.contain(gateway.adminKey)
+      expect((await start(['host', 'list', '-q'], { ...own, BERTH_CONTEXT: 'second' }).ended).out).to.equal('host-a\n')
+      expect((await runOwn(['context', 'remove', 'lab'])).code).to.equal(0)
+      expect((await runOwn(['host', 'list', '--context', 'lab'])).code).to.equal(3)
+    })
+
+    it('never sends the key of a context to the server in BERTH_URL', async () => {
+      const { code, err } = await start(['host', 'list'], { BERTH_URL: 'http://127.0.0.1:9', BERTH_KEY: '' }).ended
+      expect([code, err]).to.deep.equal([2, 'berth: BERTH_URL is set without BERTH_KEY\nset both, or use a context\n'])
+    })
+  })
+
+  it('ends with 4 if the key has no right', async () => {
+    const key = await gateway.makeKey({ scopes: ['swap:read'] })
+    const { code, err } = await start(['guest', 'list'], { BERTH_KEY: key }).ended
+    expect([code, err.includes('(insufficient_scope)')]).to.deep.equal([4, true])
+  })
+
+  it('ends with 6 if the gateway cannot be reached', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`
+    const { code, err } = await start(['guest', 'list'], { BERTH_URL: url }).ended
+    expect(code).to.equal(6)
+    expect(err).to.contain(`cannot reach ${url}: the connection was refused`)
+  })
+})
