@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
