@@ -45,7 +45,6 @@ export function flagOf(field: string, schema: Schema, { place, isRequired }: Fie
   const unit = unitOf(field, schema)
   const value = isList ? (schema.items ?? {}) : schema
   const { name, names } = special[field] ?? { name: plainName(field, isList, unit !== undefined) }
-  const isOfRecords = value.type === 'object'
   return {
     name,
     place,
@@ -54,10 +53,14 @@ export function flagOf(field: string, schema: Schema, { place, isRequired }: Fie
     text: schema.description ?? '',
     ...(isList && { isList: true }),
     ...(isRequired && { isRequired: true }),
-    ...(value.enum && { values: value.enum }),
     ...(unit && { unit }),
-    ...(names && !isOfRecords && { names }),
+    ...namedValues(value, names),
   }
+}
+
+/** Returns the allowed values, and the kind of objects that values name. */
+function namedValues(value: Schema, names: Named | undefined): Pick<Flag, 'values' | 'names'> {
+  return { ...(value.enum && { values: value.enum }), ...(names && value.type !== 'object' && { names }) }
 }
 
 function typeOf({ type, enum: values }: Schema, unit: SizeUnit | undefined): FlagType {

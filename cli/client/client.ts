@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { CliError, exitCodes, RefusedError } from '../errors.js'
 import { parseRefusal } from './refusal.js'
 
-/** Where the gateway is, and the key for it. */
+/** Address of a gateway, and the key for it. */
 export interface Connection {
   /** Without a slash at its end, such as `https://panel.example.com`. */
   readonly url: string

@@ -3,7 +3,7 @@ import type { Flag } from '../catalog/operation.js'
 import { parseSize } from './sizes.js'
 import { isTimeField, parseTime } from './times.js'
 
-/** What the conversion of values needs from its surroundings. */
+/** Clock and files, which values can refer to. */
 export interface ValueContext {
   nowMs(): number
   /** Returns the content of a file; `-` is the standard input. */

@@ -1,5 +1,5 @@
-import type { Session } from '../session.js'
-import { isNotFound } from './names.js'
+import type { Client } from '../client/client.js'
+import { isNotFound, type Names } from './names.js'
 
 /** The fields of a guest that commands of this program use. */
 export interface Guest {
@@ -10,8 +10,13 @@ export interface Guest {
   readonly ssh_command: string
 }
 
+interface GuestSource {
+  readonly client: Client
+  readonly names: Names
+}
+
 /** Returns the guest with this id, name, UUID or beginning of a UUID. @throws {CliError} not found */
-export async function readGuest({ client, names }: Session, text: string): Promise<Guest> {
+export async function readGuest({ client, names }: GuestSource, text: string): Promise<Guest> {
   const read = async (id: string): Promise<Guest> => {
     const { body } = await client.send({ method: 'GET', path: `/containers/${encodeURIComponent(id)}` })
     return body.data as Guest

@@ -20,7 +20,7 @@ describe('the commands of berth', () => {
     expect(names.filter((name) => !/^[a-z][a-z0-9-]* [a-z][a-z0-9-]*$/.test(name))).to.deep.equal([])
   })
 
-  it('are all registered in the program, beside the commands that have no operation', () => {
+  it('are all registered in the program, besides the commands that have no operation', () => {
     const words = operations.map(({ noun }) => noun)
     const program = createProgram({ operations, surroundings: {} as Surroundings, words })
     const nouns = program.commands.map((command) => command.name())
