@@ -12,5 +12,5 @@ export interface Surroundings {
   writeError(text: string): void
   nowMs(): number
   /** Reads a file; `-` is the standard input. @throws {CliError} usage */
-  readFile(path: string): string
+  readonly readFile: (path: string) => string
 }

@@ -47,7 +47,8 @@ function bodyOf(
     place === 'body' && input.arguments[index] !== undefined ? [[field, input.arguments[index]]] : [],
   )
   const fields = [...values].filter(([flag]) => flag.place === 'body').map(([flag, value]) => [flag.field, value])
-  return { ...givenBody(input.body, context), ...Object.fromEntries([...named, ...fields]) }
+  const given = Object.fromEntries([...named, ...fields]) as Record<string, unknown>
+  return { ...givenBody(input.body, context), ...given }
 }
 
 function givenBody(text: string | undefined, { readFile }: ValueContext): object {

@@ -7,7 +7,7 @@ import { isTimeField, parseTime } from './times.js'
 export interface ValueContext {
   nowMs(): number
   /** Returns the content of a file; `-` is the standard input. */
-  readFile(path: string): string
+  readonly readFile: (path: string) => string
 }
 
 /** Converts the texts of a flag to the value of its field. @throws {CliError} usage */

@@ -20,7 +20,7 @@ interface Ended {
 interface Started {
   readonly child: ChildProcess
   readonly ended: Promise<Ended>
-  out(): string
+  readonly out: () => string
 }
 
 const createFlags = ['--image', 'debian-12', '--ram', '64m', '--vcpu', '0.1', '--disk', '1g', '--no-start']
@@ -54,7 +54,7 @@ describe('berth', () => {
   const json = async (...args: string[]): Promise<Body> => {
     const { code, out, err } = await berth(...args, '-o', 'json')
     expect(code, err).to.equal(0)
-    return JSON.parse(out) as Body
+    return JSON.parse(out)
   }
   const own = { BERTH_URL: '', BERTH_KEY: '' }
 
@@ -185,7 +185,7 @@ describe('berth', () => {
     })
 
     it('prints raw answers and events', async () => {
-      const answer = JSON.parse((await berth('api', 'get', 'containers/web1')).out) as Body
+      const answer: Body = JSON.parse((await berth('api', 'get', 'containers/web1')).out)
       expect(answer.data.name).to.equal('web1')
       const { child, ended, out } = start(['events', '-f', '--kinds', 'task', '-o', 'json'])
       await waitFor(
