@@ -103,7 +103,7 @@ function formatCsv(value: unknown, { command, columns }: OutputOptions): string 
 
 function csvValue(value: unknown): string {
   if (value === undefined || value === null) return ''
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 /** Quotes a cell as RFC 4180 demands. */

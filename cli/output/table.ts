@@ -54,5 +54,5 @@ export function cellOf(value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (Array.isArray(value) && value.length === 0) return '-'
   if (Array.isArray(value) && value.every((one) => typeof one !== 'object')) return printable(value.join(','))
-  return printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
+  return printable(typeof value === 'string' ? value : JSON.stringify(value))
 }
