@@ -36,7 +36,7 @@ export function stageRuntime(directory: string, { nodeDirectory, version, epoch 
 export function stageBerth(directory: string, options: StageOptions): void {
   copyDebian('packaging/berth/debian', directory)
   stageProgram(directory, 'agent', ['agent'], options.version)
-  stageProgram(directory, 'gateway', ['gateway', 'panel', 'cli'], options.version)
+  stageProgram(directory, 'gateway', ['gateway', 'panel'], options.version)
   stageInstallation(join(directory, 'agent/dist/agent'))
   stageTerminals(join(directory, 'agent/node_modules'), options)
   stageSqlite(join(directory, 'agent/node_modules'), options)
