@@ -6,7 +6,8 @@
  * - `move-offline`: the host can shut guests down for a move, and can send and receive virtual machines.
  * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
  *   to older agents, which ignore them.
+ * - `list-usage`: the agent can list the resource usage of all its guests. It is unknown for guests of older agents.
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  */
-export const agentFeatures = ['upgrade', 'move', 'move-offline', 'fence', 'rotate-ca'] as const
+export const agentFeatures = ['upgrade', 'move', 'move-offline', 'fence', 'rotate-ca', 'list-usage'] as const
 export type AgentFeature = (typeof agentFeatures)[number]

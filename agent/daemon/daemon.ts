@@ -243,7 +243,7 @@ function servicesOf(
     transfers: createTransferService({ context, arrivals, readPool: capacity.readDisk, log }),
     backups: createBackupService({ backups: context.backups, log }),
     consoles: createConsoleService({ consoles, log }),
-    guests: createGuestService({ context, diagnosis, sampler, history, log }),
+    guests: createGuestService({ context, policy, diagnosis, sampler, history, log }),
     settings: createGuestSettingsService({
       context,
       policy,

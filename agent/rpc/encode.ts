@@ -2,6 +2,7 @@ import type {
   BackupSchedule as WireBackupSchedule,
   GetGuestUsageResponse,
   Guest,
+  GuestUsage as WireGuestUsage,
   PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
 import { firstOwnership } from '../guests/ownership/plan-ownership.js'
@@ -9,7 +10,8 @@ import { planRetained, planSpaceLimit } from '../guests/snapshots/plan-snapshot-
 import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy/policy.js'
 import type { GuestRecord, PortMapping } from '../guests/record/record.js'
 import type { BackupSchedule } from '../guests/record/snapshots-and-backups.js'
-import type { GuestUsage } from '../metrics/guest-sampler.js'
+import type { TrafficUse } from '../guests/context.js'
+import type { GuestSampler, GuestUsage } from '../metrics/guest-sampler.js'
 
 /** Port of the usual login service of each operating system: SSH or RDP. */
 const loginPorts = { linux: 22, windows: 3389 } as const
@@ -58,6 +60,23 @@ function shownOf(record: GuestRecord) {
 export function encodeMapping(mapping: PortMapping): WireMapping {
   const single = mapping.hostPort === mapping.hostPortEnd
   return single ? { ...mapping, hostPortEnd: 0, containerPortEnd: 0 } : mapping
+}
+
+/** Encodes the last known usage of a guest. Values of a guest that is not running, or was never measured, are absent. */
+export function encodeListedUsage(
+  uuid: string,
+  sampler: Pick<GuestSampler, 'sampled' | 'usage' | 'diskBytes'>,
+  { rxBytes, txBytes }: Pick<TrafficUse, 'rxBytes' | 'txBytes'>,
+): WireGuestUsage {
+  const usage = sampler.sampled(uuid) && sampler.usage(uuid)
+  return {
+    uuid,
+    cpuUsagePct: usage?.cpuPercent,
+    memoryUsageBytes: usage?.memoryBytes,
+    diskUsageBytes: sampler.diskBytes(uuid),
+    trafficRxBytes: rxBytes,
+    trafficTxBytes: txBytes,
+  }
 }
 
 export function encodeUsage(usage: GuestUsage): GetGuestUsageResponse {

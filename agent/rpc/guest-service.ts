@@ -4,16 +4,17 @@ import { parseUuid } from '../guests/create/parse-create.js'
 import { parseAddress } from '../../shared/addresses.js'
 import { invalidField } from '../../shared/errors.js'
 import { networkLimits } from '../../shared/network-limits.js'
-import type { GuestContext } from '../guests/context.js'
+import type { GuestContext, PolicyKeeper } from '../guests/context.js'
 import type { ConnectionDiagnosis } from '../guests/diagnosis/diagnose.js'
 import type { HistoryReader } from '../history/history.js'
 import type { GuestSampler } from '../metrics/guest-sampler.js'
 import { encodeHistory, parseRange } from './encode-history.js'
-import { encodeUsage } from './encode.js'
+import { encodeListedUsage, encodeUsage } from './encode.js'
 import { unary } from './unary.js'
 
 export interface GuestServiceParts {
   context: GuestContext
+  policy: Pick<PolicyKeeper, 'readUse'>
   diagnosis: ConnectionDiagnosis
   sampler: GuestSampler
   history: HistoryReader
@@ -22,6 +23,7 @@ export interface GuestServiceParts {
 
 export function createGuestService({
   context,
+  policy,
   diagnosis,
   sampler,
   history,
@@ -32,6 +34,9 @@ export function createGuestService({
     getGuestUsage: unary(log, 'read usage', async ({ uuid }) =>
       encodeUsage(await sampler.freshUsage(store.get(parseUuid('uuid', uuid)))),
     ),
+    listGuestUsage: unary(log, 'list usage', () => ({
+      guests: store.list().map((record) => encodeListedUsage(record.uuid, sampler, policy.readUse(record))),
+    })),
     getGuestHistory: unary(log, 'read history', ({ uuid, range }) => {
       const guest = store.get(parseUuid('uuid', uuid))
       return { history: encodeHistory(history.readGuest(guest.uuid, parseRange(range))) }

@@ -66,6 +66,8 @@ import { timelineRoute } from './guests/timeline.js'
 import { snapshotRoutes } from './guests/snapshots.js'
 import { swapRoutes } from './hosts/swap.js'
 import { versionRoute } from './hosts/version.js'
+import { fleetUsageRoute } from './usage/fleet-usage.js'
+import { guestUsageRoute } from './usage/guest-usage.js'
 import { taskRoutes } from './tasks/tasks.js'
 import { customImageRoutes } from './images/custom-images.js'
 import { imageWriteRoutes } from './images/image-writes.js'
@@ -181,6 +183,8 @@ function allRoutes(options: ApiOptions): Route[] {
   const publicUrl = new PublicUrl(settings, tls)
   return [
     ...overviewRoutes({ view, time }),
+    fleetUsageRoute(fleet),
+    guestUsageRoute(fleet),
     versionRoute(more.version),
     ...containerRoutes({ fleet, pages }),
     screenshotRoute(fleet),

@@ -14,7 +14,9 @@ import type { InstallHosts } from '../join/installer.js'
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 import type { FleetChanges } from './fleet-changes.js'
 import type { DrainResult } from './host-record.js'
+import type { Allocation, Ratios } from '../../shared/allocation.js'
 import type { GuestCounts } from './guest-status.js'
+import type { GuestSize } from './host-totals.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { GuestField } from './lists/guest-table.js'
 import type { OperationField } from './lists/operation-table.js'
@@ -40,6 +42,10 @@ export interface FleetView {
   readonly guestBlocks: readonly GuestBlock[]
   /** Counts the guests of one host. Default: of all hosts. */
   countGuests(hostId?: string): GuestCounts
+  /** Returns the resources of a host that are allocated to its guests. */
+  allocationOf(hostId: string): Allocation
+  /** Returns the most common size of guests. `undefined`: there are no guests. */
+  commonSize(): GuestSize | undefined
   /** Finds a guest by id, uuid or name. */
   findGuest(ref: string): GuestView | undefined
   findGuestByName(name: string): GuestView | undefined
@@ -253,6 +259,8 @@ export interface Fleet {
   readonly upgrades: HostUpgrades
   /** The replacement of the certificate authority. */
   readonly rotation: FleetRotation
+  /** How many times the capacity of a host may be allocated to guests. */
+  readonly overcommit: Ratios
   /** True after the list of hosts was read from the store. Before, guests may be missing in the fleet view. */
   readonly isComplete: boolean
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Ratios } from '../../shared/allocation.js'
 import type { GatewayConfig } from '../config.js'
 import type { Gateways } from '../gateways/gateways.js'
 import type { Authority } from '../pki/authority.js'
@@ -76,6 +77,7 @@ export class GatewayFleet implements Fleet {
   readonly view: FleetState
   readonly hosts: StoredHostAdmin
   readonly upgrades: HostUpgrades
+  readonly overcommit: Ratios
   readonly #watched: WatchedHosts
   readonly #cache: GuestCache
   readonly #registry: GuestRegistry
@@ -191,7 +193,7 @@ export class GatewayFleet implements Fleet {
       joinAddress: () => this.joinAddress,
       packagedVersion: () => this.#join.packagedVersion(),
     })
-    const ratios = { cpu, ram, disk }
+    const ratios = (this.overcommit = { cpu, ram, disk })
     const placement = (this.#placement = new Placement({ view, rooms: new RoomStore(store), ratios, log }))
     this.#creator = new GuestCreator({ view, registry, placement, ratios, log, fleet: this })
     this.#created = new CreatedGuests({ view, owners, cache, callTimeoutMs })

@@ -4,10 +4,10 @@ import type { HostView } from './contract.js'
 import { cannotMove } from './placement/plan-placement.js'
 
 /**
- * Features that requests can require with this function. No request requires `fence`, because agents without it ignore fences. The
- * rotation of the CA requires `rotate-ca` of all hosts.
+ * Features that requests can require with this function. No request requires `fence`, because agents without it ignore
+ * fences. The rotation of the CA requires `rotate-ca` of all hosts. Without `list-usage` the usage of guests is unknown.
  */
-type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-ca'>
+type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-ca' | 'list-usage'>
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,

@@ -9,6 +9,8 @@ import { planNewsAfter, type HostPosition, type JournalPosition } from './host-p
 import type { HostRecord } from './host-record.js'
 import { addCounts, type GuestCounts } from './guest-status.js'
 import { HostState } from './host-state.js'
+import { planCommonSize, type GuestSize } from './host-totals.js'
+import type { Allocation } from '../../shared/allocation.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { OperationTable } from './lists/operation-table.js'
 import { ReportedGuests } from './reported-guests.js'
@@ -71,6 +73,14 @@ export class FleetState implements FleetView {
     const host = hostId === undefined ? undefined : this.#hosts.get(hostId)
     const hosts = hostId === undefined ? [...this.#hosts.values()] : host ? [host] : []
     return addCounts(hosts.map(({ totals, online }) => totals.counts(online)))
+  }
+
+  allocationOf(hostId: string): Allocation {
+    return this.#hosts.get(hostId)?.totals.allocated ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  }
+
+  commonSize(): GuestSize | undefined {
+    return planCommonSize([...this.#hosts.values()].flatMap(({ totals }) => [...totals.sizes]))
   }
 
   findGuest(ref: string): GuestView | undefined {

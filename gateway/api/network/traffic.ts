@@ -17,6 +17,7 @@ import {
   UpdatedSchema,
 } from '../guests/guest-settings.js'
 import { ContainerPathSchema } from '../guests/containers.js'
+import { usedPercent } from './used-percent.js'
 
 const gb = Type.Number({ description: 'Traffic quota of a period in GB (10^9 bytes). 0: unlimited.' })
 const bytes = (description: string) => Type.Integer({ minimum: 0, description })
@@ -170,12 +171,4 @@ function offsetText(minutes: number): string {
   const two = (value: number): string => String(Math.floor(value)).padStart(2, '0')
   const distance = Math.abs(minutes)
   return `${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`
-}
-
-/** Used part of the quota in percent, with two decimals. It exceeds 100 if more than the quota was used. */
-function usedPercent({ mode, monthlyGb, inGb, outGb }: TrafficLimit, rx: number, tx: number): number {
-  const percent = (usedBytes: number, quotaGb: number): number =>
-    quotaGb === 0 ? 0 : Math.round(usedBytes / quotaGb / 1e5) / 100
-  if (mode !== 'split') return percent(rx + tx, monthlyGb)
-  return Math.max(percent(rx, inGb), percent(tx, outGb))
 }

@@ -34,6 +34,7 @@ const forSubUsers: Readonly<Record<string, string>> = {
   'POST /containers/list': 'container:read',
   'GET /containers/{id}': 'container:read',
   'GET /containers/{id}/usage': 'container:read',
+  'GET /container-usage': 'container:read',
   'GET /containers/{id}/traffic': 'container:read',
   'GET /containers/{id}/history': 'container:read',
   'GET /containers/{id}/timeline': 'container:read',

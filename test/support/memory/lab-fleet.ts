@@ -119,6 +119,10 @@ export class LabFleet implements Fleet {
     return this.fleet.upgrades
   }
 
+  get overcommit(): Fleet['overcommit'] {
+    return this.fleet.overcommit
+  }
+
   get rotation(): GatewayFleet['rotation'] {
     return this.fleet.rotation
   }

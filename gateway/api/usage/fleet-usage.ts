@@ -1,0 +1,128 @@
+import { Type, type Static } from 'typebox'
+import type { Allocation } from '../../../shared/allocation.js'
+import type { Fleet, HostView } from '../../fleet/contract.js'
+import { route, type Route } from '../../http/route.js'
+import { HostTrends, type HostTrend } from '../../usage/host-trends.js'
+import { planFits, sparkline } from '../../usage/plan-usage.js'
+
+const count = Type.Integer({ minimum: 0 })
+const known = (description: string) => Type.Union([Type.Number({ minimum: 0 }), Type.Null()], { description })
+
+const PoolSchema = Type.Object({ used: count, total: count }, { title: 'PoolFill' })
+
+const HostUsageSchema = Type.Object(
+  {
+    host_id: Type.String(),
+    cpu_usage_pct: known('Processor usage in percent. `null`: not known, for example because the host is offline.'),
+    ram_used_mb: known('Used memory in MiB. `null`: not known.'),
+    disk_used_gb: known('Used space of the storage pool in GB. `null`: not known.'),
+    cpu_cores: count,
+    ram_total_mb: count,
+    disk_total_gb: count,
+    vcpu_allocated: Type.Number({ minimum: 0, description: 'Virtual CPUs of all containers of the host.' }),
+    ram_allocated_mb: count,
+    disk_allocated_gb: count,
+    cpu_history: Type.Array(Type.Union([Type.Number({ minimum: 0 }), Type.Null()]), {
+      description: `Processor usage of the last 24 hours in ${sparkline.points} equal steps, oldest first. \`null\`: not known. The list is empty if nothing is known yet. It can be 10 minutes old.`,
+    }),
+    disk_full_in_days: known(
+      'Days until the storage pool is full if its usage grows as in the last month. `null`: the usage does not grow, or there is too little history.',
+    ),
+    ports: Type.Union([PoolSchema, Type.Null()], { description: 'Host ports for containers. `null`: not known.' }),
+    public_ipv4: Type.Union([PoolSchema, Type.Null()], {
+      description: 'Public IPv4 addresses for containers. It can be 10 minutes old. `null`: not known.',
+    }),
+  },
+  { title: 'FleetHostUsage' },
+)
+
+const SizeSchema = Type.Object(
+  {
+    vcpu: Type.Number(),
+    ram_mb: count,
+    disk_gb: count,
+    containers: Type.Integer({ minimum: 0, description: 'Number of containers of this size.' }),
+    fits: Type.Integer({
+      minimum: 0,
+      description:
+        'Number of further containers of this size that the hosts accept, with the permitted overcommitment.',
+    }),
+  },
+  { title: 'CommonSize' },
+)
+
+const FleetUsageSchema = Type.Object(
+  {
+    hosts: Type.Array(HostUsageSchema),
+    common_size: Type.Union([SizeSchema, Type.Null()], {
+      description: 'The most common size of containers. `null`: there are no containers.',
+    }),
+  },
+  { title: 'FleetUsage' },
+)
+
+type FleetUsage = Static<typeof FleetUsageSchema>
+
+export function fleetUsageRoute(fleet: Fleet): Route {
+  const trends = new HostTrends(fleet)
+  return route({
+    method: 'GET',
+    path: '/fleet-usage',
+    name: 'getFleetUsage',
+    scope: 'host:read',
+    bound: 'refused',
+    tag: 'Overview',
+    summary: 'Returns the capacity and usage of all hosts, and how many more containers they accept',
+    data: FleetUsageSchema,
+    handle: async () => {
+      const hosts = fleet.view.hosts()
+      const trendOf = await trends.read(hosts)
+      return {
+        data: {
+          hosts: hosts.map((host) => hostUsage(host, fleet.view.allocationOf(host.id), trendOf(host.id))),
+          common_size: commonSize(fleet, hosts),
+        },
+      }
+    },
+  })
+}
+
+function hostUsage(host: HostView, allocated: Allocation, trend: HostTrend): Static<typeof HostUsageSchema> {
+  const capacity = host.description?.capacity
+  const now = host.state === 'online' ? host.metrics : undefined
+  return {
+    host_id: host.id,
+    cpu_usage_pct: now ? Math.round(now.cpuUsagePct * 10) / 10 : null,
+    ram_used_mb: now?.ramUsedMb ?? null,
+    disk_used_gb: now?.diskUsedGb ?? null,
+    cpu_cores: capacity?.cpuCores ?? 0,
+    ram_total_mb: capacity?.ramTotalMb ?? 0,
+    disk_total_gb: capacity?.diskTotalGb ?? 0,
+    vcpu_allocated: allocated.vcpuMilli / 1000,
+    ram_allocated_mb: allocated.ramMb,
+    disk_allocated_gb: allocated.diskGb,
+    cpu_history: [...trend.cpu],
+    disk_full_in_days: trend.diskFullInDays,
+    ports: now && capacity ? { used: now.natPortsUsed, total: capacity.natPortsTotal } : null,
+    public_ipv4: trend.ipv4,
+  }
+}
+
+function commonSize({ view, overcommit: ratios }: Fleet, hosts: readonly HostView[]): FleetUsage['common_size'] {
+  const common = view.commonSize()
+  if (!common) return null
+  const { limits, guests } = common
+  const fits = hosts
+    .filter(({ state, draining }) => state === 'online' && !draining)
+    .map((host) => {
+      const room = { allocated: view.allocationOf(host.id), capacity: host.description?.capacity, ratios }
+      return planFits(room, limits)
+    })
+  return {
+    vcpu: limits.vcpuMilli / 1000,
+    ram_mb: limits.ramMb,
+    disk_gb: limits.diskGb,
+    containers: guests,
+    fits: fits.reduce((sum, one) => sum + one, 0),
+  }
+}
