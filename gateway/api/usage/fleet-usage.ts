@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import type { Allocation } from '../../../shared/allocation.js'
+import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
 import { HostTrends, type HostTrend } from '../../usage/host-trends.js'
@@ -87,24 +88,35 @@ export function fleetUsageRoute(fleet: Fleet): Route {
   })
 }
 
-function hostUsage(host: HostView, allocated: Allocation, trend: HostTrend): Static<typeof HostUsageSchema> {
-  const capacity = host.description?.capacity
-  const now = host.state === 'online' ? host.metrics : undefined
+type HostUsage = Static<typeof HostUsageSchema>
+type PresentUsage = Pick<HostUsage, 'cpu_usage_pct' | 'ram_used_mb' | 'disk_used_gb' | 'ports'>
+
+const noCapacity = Capacity.create()
+
+function hostUsage(host: HostView, allocated: Allocation, trend: HostTrend): HostUsage {
+  const capacity = host.description?.capacity ?? noCapacity
   return {
     host_id: host.id,
-    cpu_usage_pct: now ? Math.round(now.cpuUsagePct * 10) / 10 : null,
-    ram_used_mb: now?.ramUsedMb ?? null,
-    disk_used_gb: now?.diskUsedGb ?? null,
-    cpu_cores: capacity?.cpuCores ?? 0,
-    ram_total_mb: capacity?.ramTotalMb ?? 0,
-    disk_total_gb: capacity?.diskTotalGb ?? 0,
+    ...presentUsage(host, capacity),
+    cpu_cores: capacity.cpuCores,
+    ram_total_mb: capacity.ramTotalMb,
+    disk_total_gb: capacity.diskTotalGb,
     vcpu_allocated: allocated.vcpuMilli / 1000,
     ram_allocated_mb: allocated.ramMb,
     disk_allocated_gb: allocated.diskGb,
     cpu_history: [...trend.cpu],
     disk_full_in_days: trend.diskFullInDays,
-    ports: now && capacity ? { used: now.natPortsUsed, total: capacity.natPortsTotal } : null,
     public_ipv4: trend.ipv4,
+  }
+}
+
+function presentUsage({ state, metrics }: HostView, { natPortsTotal }: Capacity): PresentUsage {
+  if (state !== 'online' || !metrics) return { cpu_usage_pct: null, ram_used_mb: null, disk_used_gb: null, ports: null }
+  return {
+    cpu_usage_pct: Math.round(metrics.cpuUsagePct * 10) / 10,
+    ram_used_mb: metrics.ramUsedMb,
+    disk_used_gb: metrics.diskUsedGb,
+    ports: { used: metrics.natPortsUsed, total: natPortsTotal },
   }
 }
 

@@ -100,7 +100,6 @@ const noQuota = TrafficLimit.create()
 
 function usageRow({ guest }: GuestView, usage: GuestUsage | undefined): UsageRow {
   const { id, uuid, name, traffic = noQuota } = guest
-  const [rx, tx] = [usage?.trafficRxBytes ?? 0, usage?.trafficTxBytes ?? 0]
   return {
     id,
     uuid,
@@ -108,9 +107,14 @@ function usageRow({ guest }: GuestView, usage: GuestUsage | undefined): UsageRow
     cpu_usage_pct: rounded(usage?.cpuUsagePct),
     memory_usage_bytes: usage?.memoryUsageBytes ?? null,
     disk_usage_bytes: usage?.diskUsageBytes ?? null,
-    traffic_used_bytes: usage ? rx + tx : null,
-    traffic_used_pct: usage ? usedPercent(traffic, rx, tx) : null,
+    ...trafficFigures(traffic, usage),
   }
+}
+
+function trafficFigures(limit: TrafficLimit, usage: GuestUsage | undefined) {
+  if (!usage) return { traffic_used_bytes: null, traffic_used_pct: null }
+  const { trafficRxBytes: rx, trafficTxBytes: tx } = usage
+  return { traffic_used_bytes: rx + tx, traffic_used_pct: usedPercent(limit, rx, tx) }
 }
 
 function rounded(value: number | undefined): number | null {

@@ -33,7 +33,7 @@ describe('the usage of a fleet', () => {
     return body.data
   }
   const hostOf = async (id: string): Promise<Body> =>
-    (await read('/fleet-usage')).hosts.find((host: Body) => host.host_id === id)
+    ((await read('/fleet-usage')).hosts as Body[]).find((host) => host.host_id === id)
 
   it('lists each host with its capacity, its usage, and what is allocated on it', async () => {
     await waitFor(async () => (await hostOf('host-a')).ram_used_mb !== null, { what: 'measured' })
@@ -72,8 +72,8 @@ describe('the usage of a fleet', () => {
   it('refuses callers that are restricted to containers', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [uuids[0]!] })
     expect((await gateway.request('GET', '/fleet-usage', { key })).status).to.equal(403)
-    const rows = await read('/container-usage?containers=' + ids.join(','), key)
-    expect(rows.map(({ name }: Body) => name)).to.deep.equal(['busy'])
+    const rows = (await read(`/container-usage?containers=${ids.join(',')}`, key)) as { name: string }[]
+    expect(rows.map(({ name }) => name)).to.deep.equal(['busy'])
   })
 
   it('refuses more than 100 containers at once', async () => {
