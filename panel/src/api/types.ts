@@ -34,4 +34,7 @@ export type Diagnosis = Schemas['ConnectionDiagnosis']
 export type TimelineEntry = Schemas['TimelineEntry']
 export type CreateGuest = Schemas['CreateContainer']
 export type CreatedGuest = Schemas['CreatedContainer']
+export type FleetUsage = Schemas['FleetUsage']
+export type FleetHostUsage = Schemas['FleetHostUsage']
+export type GuestUsage = Schemas['ListedUsage']
 export type HistoryRange = 'day' | 'month' | 'year'

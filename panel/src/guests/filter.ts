@@ -7,7 +7,7 @@ export interface GuestFilter {
   readonly host: string
   readonly type: string
   readonly image: string
-  readonly flag: '' | 'expiring' | 'expired' | 'blocked' | 'throttled'
+  readonly flag: '' | 'expiring' | 'expired' | 'suspended' | 'blocked' | 'throttled' | 'rescue'
 }
 
 export const noFilter: GuestFilter = { text: '', status: '', host: '', type: '', image: '', flag: '' }
@@ -104,12 +104,14 @@ export function filterGuests(
 }
 
 function hasFlag(
-  { expires_at: expiry, policy_blocked: blocked, throttled }: Guest,
+  { expires_at: expiry, policy_blocked: blocked, policy, throttled, boot }: Guest,
   flag: GuestFilter['flag'],
   { nowText, soonText }: { readonly nowText: string; readonly soonText: string },
 ): boolean {
   if (flag === 'blocked') return blocked
   if (flag === 'throttled') return throttled
+  if (flag === 'suspended') return policy === 'suspended'
+  if (flag === 'rescue') return boot.mode === 'rescue'
   if (expiry === '') return false
   return flag === 'expired' ? expiry <= nowText : expiry > nowText && expiry <= soonText
 }

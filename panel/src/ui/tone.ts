@@ -1,4 +1,4 @@
-type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'off' | ''
+export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'off' | ''
 
 const tones: Readonly<Record<string, Tone>> = {
   running: 'good',

@@ -75,6 +75,8 @@ export const guests = {
   'guests.flag': 'Needs attention',
   'guests.flag.expiring': 'Expires within 7 days',
   'guests.flag.expired': 'Expired',
+  'guests.flag.suspended': 'Suspended',
+  'guests.flag.rescue': 'In rescue mode',
   'guests.flag.blocked': 'Stopped by policy',
   'guests.flag.throttled': 'Traffic used up',
   'guests.found': '{{found}} of {{count}}',

@@ -7,6 +7,7 @@ import { gateways } from './gateways.ts'
 import { guestSettings } from './guest-settings.ts'
 import { guests } from './guests.ts'
 import { moves } from './moves.ts'
+import { overview } from './overview.ts'
 import { session } from './session.ts'
 import { settings } from './settings.ts'
 import { suspension } from './suspension.ts'
@@ -28,6 +29,7 @@ export const en = {
   ...tasks,
   ...console,
   ...fleet,
+  ...overview,
   ...upgrades,
   ...settings,
   ...errors,

@@ -10,6 +10,7 @@ export const ui = {
   'ui.enable': 'Enable',
   'ui.edit': 'Edit',
   'ui.done': 'Done',
+  'ui.listSeparator': ', ',
   'ui.loading': 'Loading',
   'ui.loadFailed': 'This page could not be loaded.',
   'ui.unread': 'Some data could not be read.',

@@ -76,6 +76,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'guests.flag': '需要关注',
   'guests.flag.expiring': '7 天内到期',
   'guests.flag.expired': '已到期',
+  'guests.flag.suspended': '已被暂停',
+  'guests.flag.rescue': '处于救援模式',
   'guests.flag.blocked': '被策略停止',
   'guests.flag.throttled': '配额用尽',
   'guests.found': '{{found}} / {{count}}',

@@ -11,6 +11,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'ui.enable': '启用',
   'ui.edit': '编辑',
   'ui.done': '完成',
+  'ui.listSeparator': '、',
   'ui.loading': '加载中',
   'ui.loadFailed': '无法加载此页面。',
   'ui.unread': '部分数据无法读取。',
