@@ -1,7 +1,8 @@
 import { api, ask, send } from '../api/client.ts'
+import { asFailure } from '../api/failure.ts'
 import type { Guest } from '../api/types.ts'
 import { ordered } from './guests.svelte.ts'
-import type { BulkAction } from './filter.ts'
+import { extendedExpiry, timeBounds, type BatchAction } from './filter.ts'
 
 const pathOf = ({ id }: Pick<Guest, 'id'>) => ({ path: { id: String(id) } })
 
@@ -28,16 +29,59 @@ export async function deleteGuest(guest: Pick<Guest, 'id'>): Promise<void> {
   ordered()
 }
 
-interface BulkOutcome {
+export interface BulkOutcome {
   readonly queued: number
   readonly failed: readonly { readonly name: string; readonly code: string; readonly message: string }[]
 }
 
-/** Submits an action for several guests. @throws {ApiFailure} if it was refused for all of them */
-export async function bulk(guests: readonly Guest[], action: BulkAction): Promise<BulkOutcome> {
-  const body = { action, containers: guests.map(({ uuid }) => uuid) }
-  const answer = await send(() => api.POST('/batch-action', { body }))
+/** Number of guests that the API accepts in one batch. */
+const batchSize = 100
+
+/** Submits an action for several guests. @throws {ApiFailure} if it was refused for a whole batch */
+export async function bulk(guests: readonly Guest[], action: BatchAction): Promise<BulkOutcome> {
+  let queued = 0
+  const failed: BulkOutcome['failed'][number][] = []
+  for (let at = 0; at < guests.length; at += batchSize) {
+    const containers = guests.slice(at, at + batchSize).map(({ uuid }) => uuid)
+    const answer = await send(() => api.POST('/batch-action', { body: { action, containers } }))
+    queued += answer.data.length
+    failed.push(...((answer as { failed?: BulkOutcome['failed'] }).failed ?? []))
+  }
   ordered()
-  const { failed = [] } = answer as { failed?: BulkOutcome['failed'] }
-  return { queued: answer.data.length, failed }
+  return { queued, failed }
+}
+
+/** Moves the expiry of several guests to a later day. */
+export function extendAll(guests: readonly Guest[], days: number): Promise<BulkOutcome> {
+  const { nowText } = timeBounds(Date.now())
+  return forEach(guests, async (guest) => {
+    const body = { expires_at: extendedExpiry(guest.expires_at, days, nowText) }
+    await send(() => api.PUT('/containers/{id}/expiry', { params: pathOf(guest), body }))
+  })
+}
+
+/** Submits a snapshot of each of several guests. */
+export function snapshotAll(guests: readonly Guest[], description: string): Promise<BulkOutcome> {
+  return forEach(guests, async (guest) => {
+    await send(() => api.POST('/containers/{id}/snapshots', { params: pathOf(guest), body: { description } }))
+  })
+}
+
+/** Number of requests that are sent at once. */
+const parallel = 4
+
+/** Sends a request for each guest. A failure does not stop the others. */
+async function forEach(guests: readonly Guest[], request: (guest: Guest) => Promise<void>): Promise<BulkOutcome> {
+  const failed: BulkOutcome['failed'][number][] = []
+  const rest = guests.values()
+  const work = async (): Promise<void> => {
+    for (const guest of rest)
+      await request(guest).catch((thrown: unknown) => {
+        const { code, message } = asFailure(thrown)
+        failed.push({ name: guest.name, code, message })
+      })
+  }
+  await Promise.all(Array.from({ length: parallel }, work))
+  ordered()
+  return { queued: guests.length - failed.length, failed }
 }

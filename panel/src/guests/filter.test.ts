@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Guest } from '../api/types.ts'
-import { filterGuests, matcherOf, noFilter, planBulk, sortGuests, timeBounds } from './filter.ts'
+import { extendedExpiry, filterGuests, matcherOf, noFilter, planBulk, sortGuests, timeBounds } from './filter.ts'
 
 const guest = (fields: Partial<Guest>): Guest =>
   ({
@@ -91,4 +91,27 @@ describe('the guest list', () => {
     expect([changed.length, unchanged.length]).to.deep.equal([1, 2])
     expect(planBulk(all, 'stop').changed).to.have.length(2)
   })
+
+  it('extends only guests that expire, and takes snapshots only where they are allowed', () => {
+    const guests = [guest({ expires_at: '2026-12-01 00:00:00', snapshot_limit: 0 }), guest({ snapshot_limit: 3 })]
+    expect(planBulk(guests, 'extend').changed).to.deep.equal([guests[0]])
+    expect(planBulk(guests, 'snapshot').changed).to.deep.equal([guests[1]])
+  })
+
+  it('sorts by host name, owner and size', () => {
+    const a = guest({ name: 'a', host_id: 'h-2', ram_mb: 512, owners: [{ id: '1', username: 'zoe' }] })
+    const b = guest({ name: 'b', host_id: 'h-1', ram_mb: 4096, owners: [{ id: '2', username: 'ada' }] })
+    const first = (key: 'host' | 'owner' | 'memory') =>
+      sortGuests([a, b], { key, descending: false }, (id) => (id === 'h-2' ? 'fra1' : 'nbg1'))[0]?.name
+    expect([first('host'), first('owner'), first('memory')]).to.deep.equal(['a', 'b', 'a'])
+  })
+})
+
+describe('an extended expiry', () => {
+  const now = '2026-11-27 12:00:00'
+  for (const [name, expiry, days, expected] of [
+    ['is counted from the present expiry', '2026-12-31 23:59:59', 30, '2027-01-30 23:59:59'],
+    ['is counted from now if the guest has expired', '2026-01-01 00:00:00', 1, '2026-11-28 12:00:00'],
+  ] as const)
+    it(name, () => expect(extendedExpiry(expiry, days, now)).to.equal(expected))
 })

@@ -1,4 +1,4 @@
-import type { Guest, GuestStatus } from '../api/types.ts'
+import type { Guest } from '../api/types.ts'
 
 /** Search text and filters of the guest list. They are stored in the address of the page. */
 export interface GuestFilter {
@@ -11,7 +11,23 @@ export interface GuestFilter {
 }
 
 export const noFilter: GuestFilter = { text: '', status: '', host: '', type: '', image: '', flag: '' }
-export type SortKey = 'name' | 'status' | 'image' | 'id' | 'expires_at'
+export const sortableKeys = [
+  ...([
+    'name',
+    'status',
+    'type',
+    'image',
+    'id',
+    'vcpu',
+    'memory',
+    'disk',
+    'owner',
+    'host',
+    'created',
+    'expires_at',
+  ] as const),
+]
+export type SortKey = (typeof sortableKeys)[number]
 export interface Sorting {
   readonly key: SortKey
   readonly descending: boolean
@@ -135,39 +151,68 @@ function nameKey(guest: Guest): string {
   return key
 }
 
-const sortKeys: Readonly<Record<Exclude<SortKey, 'id'>, (guest: Guest) => string>> = {
+const sortTexts = {
   name: nameKey,
   status: ({ status }) => status,
+  type: ({ virtualization }) => virtualization,
   image: ({ template }) => template,
+  owner: ({ owners }) => owners?.[0]?.username ?? '~',
+  host: ({ host_id: id }, hostName) => hostName(id),
+  created: ({ created_at: at }) => at,
   expires_at: ({ expires_at: expiry }) => expiry || '~',
-}
+} satisfies Partial<Record<SortKey, (guest: Guest, hostName: (id: string) => string) => string>>
 
-export function sortGuests(guests: readonly Guest[], { key, descending }: Sorting): Guest[] {
-  const compare =
-    key === 'id'
-      ? (a: Guest, b: Guest) => a.id - b.id
-      : (a: Guest, b: Guest) => compareTexts(sortKeys[key](a), sortKeys[key](b))
-  const sorted = [...guests].sort(compare)
+const sortNumbers = {
+  id: ({ id }) => id,
+  vcpu: ({ vcpu }) => vcpu,
+  memory: ({ ram_mb: mb }) => mb,
+  disk: ({ disk_gb: gb }) => gb,
+} satisfies Partial<Record<SortKey, (guest: Guest) => number>>
+
+/** Sorts guests by a column. @param hostName returns the name of a host, by which hosts are sorted */
+export function sortGuests(
+  guests: readonly Guest[],
+  { key, descending }: Sorting,
+  hostName: (id: string) => string = (id) => id,
+): Guest[] {
+  const sorted = [...guests].sort(compareBy(key, hostName))
   return descending ? sorted.reverse() : sorted
 }
 
-export type BulkAction = 'start' | 'stop' | 'restart' | 'delete'
-
-const effective: Readonly<Record<BulkAction, (status: GuestStatus) => boolean>> = {
-  start: (status) => status === 'stopped' || status === 'error',
-  stop: (status) => status === 'running' || status === 'starting' || status === 'error',
-  restart: (status) => status === 'running',
-  delete: (status) => status !== 'deleting',
+function compareBy(key: SortKey, hostName: (id: string) => string): (a: Guest, b: Guest) => number {
+  if (key === 'id' || key === 'vcpu' || key === 'memory' || key === 'disk') {
+    const read = sortNumbers[key]
+    return (a, b) => read(a) - read(b)
+  }
+  const read = sortTexts[key]
+  return (a, b) => compareTexts(read(a, hostName), read(b, hostName))
 }
 
-/** Splits guests into those that a bulk action changes and those that already have the requested state. */
+/** Actions of the API for several guests, and actions that the panel requests for each guest. */
+export type BatchAction = 'start' | 'stop' | 'restart' | 'delete'
+export type BulkAction = BatchAction | 'extend' | 'snapshot'
+
+const effective: Readonly<Record<BulkAction, (guest: Guest) => boolean>> = {
+  start: ({ status }) => status === 'stopped' || status === 'error',
+  stop: ({ status }) => status === 'running' || status === 'starting' || status === 'error',
+  restart: ({ status }) => status === 'running',
+  delete: ({ status }) => status !== 'deleting',
+  extend: ({ expires_at: expiry, status }) => expiry !== '' && status !== 'deleting',
+  snapshot: ({ snapshot_limit: most, status }) => most > 0 && (status === 'running' || status === 'stopped'),
+}
+
+/** Splits guests into those that a bulk action changes and those for which it has no effect. */
 export function planBulk(
   guests: readonly Guest[],
   action: BulkAction,
 ): { readonly changed: readonly Guest[]; readonly unchanged: readonly Guest[] } {
   const changes = effective[action]
-  return {
-    changed: guests.filter(({ status }) => changes(status)),
-    unchanged: guests.filter(({ status }) => !changes(status)),
-  }
+  return { changed: guests.filter(changes), unchanged: guests.filter((guest) => !changes(guest)) }
+}
+
+/** Adds days to an expiry, or to the current time if it has passed. Times have the form of the API's times. */
+export function extendedExpiry(expiry: string, days: number, nowText: string): string {
+  const from = expiry > nowText ? expiry : nowText
+  const atMs = Date.parse(`${from.replace(' ', 'T')}Z`) + days * 86_400_000
+  return new Date(atMs).toISOString().slice(0, 19).replace('T', ' ')
 }

@@ -14,6 +14,7 @@ export const overview = {
   'overview.used': '{{percent}} used',
   'overview.committed': '{{committed}} of {{total}} committed ({{percent}})',
   'overview.vcpu': '{{count}} vCPU',
+  'overview.cores': '{{count}} cores',
   'overview.fullIn': 'Full in {{days}} days ({{host}})',
   'overview.fullIn_one': 'Full in 1 day ({{host}})',
   'overview.fullToday': 'Full within a day ({{host}})',

@@ -15,6 +15,7 @@ export const overview: Readonly<Record<keyof typeof english, string>> = {
   'overview.used': '已用 {{percent}}',
   'overview.committed': '已分配 {{committed}} / {{total}}（{{percent}}）',
   'overview.vcpu': '{{count}} vCPU',
+  'overview.cores': '{{count}} 核',
   'overview.fullIn': '{{days}} 天后写满（{{host}}）',
   'overview.fullIn_one': '{{days}} 天后写满（{{host}}）',
   'overview.fullToday': '一天内写满（{{host}}）',

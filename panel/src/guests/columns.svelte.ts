@@ -1,0 +1,28 @@
+import { columnNames, defaultColumns, parseColumns, type ColumnName } from './columns.ts'
+
+const storageKey = 'berth.columns'
+
+/** The columns of the guest list that this browser shows. */
+class SelectedColumns {
+  #selected = $state.raw<readonly ColumnName[] | undefined>(parseColumns(localStorage.getItem(storageKey)))
+
+  get names(): readonly ColumnName[] {
+    return this.#selected ?? defaultColumns(innerWidth)
+  }
+
+  has(name: ColumnName): boolean {
+    return this.names.includes(name)
+  }
+
+  toggle(name: ColumnName): void {
+    this.#selected = columnNames.filter((one) => (one === name ? !this.has(name) : this.has(one)))
+    localStorage.setItem(storageKey, this.#selected.join(','))
+  }
+
+  reset(): void {
+    this.#selected = undefined
+    localStorage.removeItem(storageKey)
+  }
+}
+
+export const selectedColumns = new SelectedColumns()

@@ -1,0 +1,135 @@
+import { expect } from 'chai'
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import { waitFor } from '../support/wait.js'
+import { findingsOf, tooWide } from './page-checks.js'
+import { openLab, type PanelLab } from './panel-lab.js'
+
+const gib = 1024 ** 3
+
+describe('the list of guests', function () {
+  let lab: PanelLab
+  let page: Page
+
+  before(async () => {
+    lab = await openLab()
+    const { fleet } = lab.gateway
+    await fleet.work('host-a')
+    const soon = Date.now() + 3 * 86_400_000
+    const busy = await fleet.addGuest({ name: 'shop-db', expiresAtMs: soon, snapshotLimit: 3 })
+    await fleet.addGuest({ name: 'shop-web', snapshotLimit: 3 })
+    await fleet.addGuest({ name: 'blog', status: 'stopped', expiresAtMs: soon })
+    await lab.gateway.request('POST', '/sub-user/create', { body: { container_name: 'shop-db', username: 'ada' } })
+    const { host, domain } = fleet.agentOf('host-a')
+    host.driver.sample = { ...host.driver.sample, memoryBytes: gib / 4, diskBytes: 9 * gib }
+    domain.sampler.observed([{ uuid: busy.uuid, state: 'running', pid: 1 }])
+    await domain.sampler.sample()
+    page = await lab.logIn()
+    await lab.show(page, '/containers')
+  })
+  after(() => page.context().close())
+
+  const row = (name: string) => page.locator('.guest-row').filter({ hasText: name })
+  const expiryOf = async (name: string): Promise<string> =>
+    (await lab.gateway.request('GET', `/containers/${name}`)).body.data.expires_at as string
+
+  it('shows the usage of guests, and a dash where it is unknown', async () => {
+    await row('shop-db').getByText('50%', { exact: true }).waitFor() // memory: 256 of 512 MiB
+    await row('shop-db').getByText('90%', { exact: true }).waitFor() // disk: 9 of 10 GiB
+    expect(await row('blog').getByText('–', { exact: true }).count()).to.be.at.least(2)
+  })
+
+  it('opens a guest by a click anywhere on its row, but not by a click on its checkbox', async () => {
+    await row('blog').getByRole('checkbox').check()
+    await page.getByText('1 selected', { exact: true }).waitFor()
+    expect(await page.evaluate<string>('location.hash')).to.match(/^#\/containers($|\?)/)
+    await page.getByRole('button', { name: 'Clear selection', exact: true }).click()
+    const box = (await row('blog').boundingBox())!
+    await page.mouse.click(box.x + box.width * 0.55, box.y + box.height / 2)
+    await page.getByRole('heading', { name: 'blog', level: 1 }).waitFor()
+    await lab.show(page, '/containers')
+  })
+
+  it('remembers the selected columns in the browser, and sorts by them', async () => {
+    await page.getByText('Columns', { exact: true }).click()
+    await page.getByLabel('Owner', { exact: true }).check()
+    await page.getByLabel('Address', { exact: true }).uncheck()
+    await page.keyboard.press('Escape')
+    await page.reload()
+    await page.getByRole('columnheader', { name: 'Owner' }).waitFor()
+    expect(await page.getByRole('columnheader', { name: 'Address' }).count()).to.equal(0)
+    await page.getByRole('button', { name: 'Owner', exact: false }).click()
+    await waitFor(async () => (await page.locator('.guest-row .name').first().innerText()) === 'shop-db', {
+      what: 'sorted by owner',
+    })
+    await page.getByText('Columns', { exact: true }).click()
+    await page.getByRole('button', { name: 'Default columns', exact: true }).click()
+    await page.keyboard.press('Escape')
+  })
+
+  it('exports the guests that match the filter', async () => {
+    await page.locator('[data-search]').fill('shop')
+    await page.getByText('2 of 3', { exact: true }).waitFor()
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Export CSV', exact: true }).click(),
+    ])
+    const lines = (await readFile(await file.path(), 'utf8')).trim().split('\r\n')
+    expect(lines[0]).to.match(/^\uFEFFid,uuid,name,/)
+    expect(lines.slice(1).map((line) => line.split(',')[2])).to.have.members(['shop-db', 'shop-web'])
+    await page.locator('[data-search]').fill('')
+  })
+
+  it('extends the selected guests that expire, and takes snapshots of those that may have any', async () => {
+    const before = await expiryOf('blog')
+    await page.getByText('3 of 3', { exact: true }).waitFor()
+    await page.getByLabel('Select all').check()
+    const [region, dialog] = [page.getByRole('region'), page.getByRole('dialog')]
+    await region.getByRole('button', { name: 'Extend', exact: true }).click()
+    await dialog.getByText('2 with an expiry will be extended.', { exact: true }).waitFor()
+    await dialog.getByLabel('Days', { exact: true }).fill('31')
+    await dialog.getByRole('button', { name: 'Extend 2', exact: true }).click()
+    await dialog.waitFor({ state: 'detached' })
+    const dayMs = 86_400_000
+    await waitFor(async () => Date.parse(`${await expiryOf('blog')}Z`) - Date.parse(`${before}Z`) === 31 * dayMs, {
+      what: 'extended',
+    })
+    expect(await expiryOf('shop-web')).to.equal('')
+    await page.getByLabel('Select all').check()
+    await region.getByRole('button', { name: 'Snapshot', exact: true }).click()
+    await dialog.getByRole('button', { name: 'Snapshot 2', exact: true }).click()
+    await waitFor(async () => ((await lab.gateway.request('GET', '/snapshots')).body.data as object[]).length === 2, {
+      what: 'two snapshots',
+    })
+  })
+
+  it('scrolls with the page on a phone', async () => {
+    for (let at = 0; at < 60; at++) await lab.gateway.fleet.addGuest({ name: `many-${at}` })
+    await page.setViewportSize({ width: 360, height: 740 })
+    await lab.show(page, '/containers')
+    await page.getByText('63 of 63', { exact: true }).waitFor()
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
+    await page.getByRole('link', { name: 'shop-web', exact: true }).waitFor()
+    expect(await page.locator('.guest-row').count()).to.be.lessThan(40)
+    expect(await page.evaluate('getComputedStyle(document.querySelector(".list-box")).overflowY')).to.equal('visible')
+    await page.getByRole('button', { name: 'Filters', exact: true }).click()
+    await page.getByLabel('Status', { exact: true }).selectOption('stopped')
+    await page.getByText('1 of 63', { exact: true }).waitFor()
+    await page.getByLabel('Status', { exact: true }).selectOption('')
+  })
+
+  it('fits all screens in both themes', async () => {
+    const problems: string[] = []
+    await page.evaluate('scrollTo(0, 0)')
+    for (const theme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme: theme })
+      for (const width of [360, 1280, 1920]) {
+        await page.setViewportSize({ width, height: width === 360 ? 740 : 900 })
+        problems.push(...(await findingsOf(page)).map((one) => `${width} ${theme}: ${one}`))
+        if (await tooWide(page)) problems.push(`${width} is too wide`)
+        await lab.picture(page, `guest-list-${width}-${theme}`)
+      }
+    }
+    expect(problems).to.deep.equal([])
+  })
+})
