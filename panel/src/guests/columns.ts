@@ -25,8 +25,8 @@ export const columns = {
   vcpu: { label: 'guests.column.vcpu', width: '58px', sort: 'vcpu' },
   memorySize: { label: 'guests.column.memorySize', width: '100px', sort: 'memory' },
   diskSize: { label: 'guests.column.diskSize', width: '82px', sort: 'disk' },
-  created: { label: 'guest.created', width: '122px', sort: 'created' },
-  expires: { label: 'guest.expires', width: '122px', sort: 'expires_at' },
+  created: { label: 'guest.created', width: '136px', sort: 'created' },
+  expires: { label: 'guest.expires', width: '136px', sort: 'expires_at' },
 } as const satisfies Record<string, Column>
 
 export type ColumnName = keyof typeof columns
