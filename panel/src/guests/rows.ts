@@ -4,6 +4,11 @@ import type { Change } from '../live/changes.ts'
 /** Maximum number of tasks in the list. */
 export const keptTasks = 50
 
+/** Returns rows by uuid. */
+export function byUuid<Row extends { readonly uuid: string }>(rows: readonly Row[]): ReadonlyMap<string, Row> {
+  return new Map(rows.map((row) => [row.uuid, row]))
+}
+
 /** Applies changes to the guest list, which is ordered by id. */
 export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]): readonly Guest[] {
   return applied(rows, changes, {

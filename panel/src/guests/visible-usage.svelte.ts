@@ -1,6 +1,7 @@
 import { api, ask } from '../api/client.ts'
 import { asFailure, type ApiFailure } from '../api/failure.ts'
 import type { Guest, GuestUsage } from '../api/types.ts'
+import { byUuid } from './rows.ts'
 import { live } from '../live/live.svelte.ts'
 
 /** Number of guests in one request. */
@@ -11,7 +12,7 @@ const restMs = 200
 /** The usage of the guests that the list shows at the moment. Other guests are not read. */
 export class VisibleUsage {
   /** Usages by uuid. */
-  known = $state.raw<ReadonlyMap<string, GuestUsage>>(new Map())
+  known = $state.raw<ReadonlyMap<string, GuestUsage>>(byUuid([]))
   failure = $state.raw<ApiFailure | undefined>()
   #visible: readonly Guest[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -40,7 +41,7 @@ export class VisibleUsage {
     const query = { containers: guests.map(({ id }) => id).join(',') }
     try {
       const rows = await ask(() => api.GET('/container-usage', { params: { query } }))
-      this.known = new Map(rows.map((row) => [row.uuid, row]))
+      this.known = byUuid(rows)
       this.failure = undefined
     } catch (thrown) {
       this.failure = asFailure(thrown)
