@@ -3,7 +3,6 @@ import type { components } from './schema.gen.ts'
 type Schemas = components['schemas']
 
 export type Guest = Schemas['Container']
-export type GuestStatus = Guest['status']
 export type PortMapping = Schemas['PortMapping']
 export type Migration = Schemas['Migration']
 export type Task = Schemas['Task']

@@ -117,5 +117,5 @@ describe('what needs attention', () => {
       ],
     ],
   ] as const)
-    it(name, () => expect(planned(facts as Partial<FleetFacts>)).to.deep.equal(expected))
+    it(name, () => expect(planned(facts)).to.deep.equal(expected))
 })
