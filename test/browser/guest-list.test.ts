@@ -18,7 +18,7 @@ describe('the list of guests', function () {
     const soon = Date.now() + 3 * 86_400_000
     const busy = await fleet.addGuest({ name: 'shop-db', expiresAtMs: soon, snapshotLimit: 3 })
     await fleet.addGuest({ name: 'shop-web', snapshotLimit: 3 })
-    await fleet.addGuest({ name: 'blog', status: 'stopped', expiresAtMs: soon })
+    await fleet.addGuest({ name: 'blog', status: 'stopped', expiresAtMs: soon, snapshotLimit: 0 })
     await lab.gateway.request('POST', '/sub-user/create', { body: { container_name: 'shop-db', username: 'ada' } })
     const { host, domain } = fleet.agentOf('host-a')
     host.driver.sample = { ...host.driver.sample, memoryBytes: gib / 4, diskBytes: 9 * gib }
