@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { Page, Route } from 'playwright-core'
-import { eventually, waitFor } from '../support/wait.js'
+import { waitFor } from '../support/wait.js'
 import { settled } from './page-checks.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 
