@@ -8,6 +8,7 @@
  *   to older agents, which ignore them.
  * - `list-usage`: the agent can list the resource usage of all its guests. It is unknown for guests of older agents.
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
+ * - `labels`: guests have tags, a note and a protection against deletion.
  */
-export const agentFeatures = ['upgrade', 'move', 'move-offline', 'fence', 'rotate-ca', 'list-usage'] as const
+export const agentFeatures = ['upgrade', 'move', 'move-offline', 'fence', 'rotate-ca', 'list-usage', 'labels'] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { smallLimits, stoppedGuest } from '../../test/support/guests/inserted-guest.js'
+import { noLabels } from '../../shared/label-rules.js'
 import { firstOwnership } from './ownership/plan-ownership.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
@@ -53,7 +54,7 @@ describe('GuestStore, which stores the guests of an agent,', () => {
       atNextStart: [],
       ownership: firstOwnership,
     }
-    const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [] }
+    const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [], labels: noLabels }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])

@@ -36,6 +36,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     snapshotSpaceUsedBytes: planRetained(record),
     snapshotSpaceLimitBytes: planSpaceLimit(record),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
+    labels: { ...record.labels, tags: [...record.labels.tags] },
     devices: [...record.devices],
     atNextStart: [...record.atNextStart],
     boot: { mode: record.boot.mode, image: record.boot.image },

@@ -74,6 +74,7 @@ import { imageWriteRoutes } from './images/image-writes.js'
 import { imageRoutes } from './images/images.js'
 import { templateRoutes } from './images/templates.js'
 import { deviceRoutes } from './guests/devices.js'
+import { labelRoute } from './guests/labels.js'
 import { securityReadRoutes } from './security/alerts.js'
 import { securityLogRoute } from './security/logs.js'
 import { guestSecurityRoutes } from './security/guest-security.js'
@@ -243,6 +244,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...securityWriteRoutes({ fleet, time }),
     ...guestSecurityRoutes(fleet),
     ...deviceRoutes(fleet),
+    labelRoute(fleet),
     ...eventRoutes(events),
     ...webhookRoutes({ webhooks, time }),
   ]

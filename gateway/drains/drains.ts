@@ -253,7 +253,8 @@ function isOfStore(error: unknown): boolean {
 
 function describeFailure(error: unknown): Pick<TaskFailure, 'message' | 'kind'> {
   const { message, code } = toBerthError(error, 'the task did not begin')
-  if (['unsupported', 'move_unsupported', 'offline_required'].includes(code)) return { message, kind: 'final' }
+  const finalCodes = ['unsupported', 'move_unsupported', 'offline_required', 'agent_outdated']
+  if (finalCodes.includes(code)) return { message, kind: 'final' }
   return ['guest_moving', 'guest_busy'].includes(code) ? { message, kind: 'passing' } : { message }
 }
 

@@ -59,12 +59,15 @@ const textChars: Readonly<Record<string, number>> = {
   detail: 300,
   smtp: 16,
   devices: 16,
+  tags: 32,
+  note: 2000,
 }
 const listItems: Readonly<Record<string, number>> = {
   warnings: 20,
   publicIpv4s: 256,
   ipv6Addresses: 256,
   devices: 16,
+  tags: 16,
 }
 
 /** Frequent values of text fields. All guests share one string in memory for each of these values. */

@@ -1,7 +1,7 @@
 import type { AgentFeature } from '../../shared/agent-features.js'
 import { conflict, type BerthError } from '../../shared/errors.js'
 import type { HostView } from './contract.js'
-import { cannotMove } from './placement/plan-placement.js'
+import { cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
  * Features that requests can require with this function. No request requires `fence`, because agents without it ignore
@@ -11,6 +11,7 @@ type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,
+  labels: cannotLabel,
   upgrade: (name) =>
     conflict(
       'upgrade_unsupported',

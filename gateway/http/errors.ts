@@ -53,6 +53,8 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'port_conflict',
       'address_in_use',
       'task_running',
+      'delete_protected',
+      'agent_outdated',
       'invalid_state',
       'key_limit_reached',
       'account_limit_reached',

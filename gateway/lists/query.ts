@@ -1,5 +1,8 @@
+/** Value of a field. A filter matches a list if the list contains the value. */
+type FieldValue = string | number | readonly string[]
+
 /** Functions that read the fields of an item, for filters and sorting. */
-export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => string | number>>
+export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => FieldValue>>
 
 /** The filters and the sort order of a list. */
 export interface ListQuery<Name extends string> {
@@ -14,7 +17,15 @@ export function matches<Item, Name extends string>(
   { filters }: ListQuery<Name>,
   item: Item,
 ): boolean {
-  return filters.every(({ field, value }) => String(fields[field](item)) === value)
+  return filters.every(({ field, value }) => {
+    const found = fields[field](item)
+    return typeof found === 'object' ? found.includes(value) : String(found) === value
+  })
+}
+
+export function isSameValue(a: FieldValue, b: FieldValue): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object') return a === b
+  return a.length === b.length && a.every((value, at) => value === b[at])
 }
 
 /** Compares two items by the fields of `sort`. @returns 0 if all these fields are equal */
@@ -42,7 +53,7 @@ export function selectFrom<Item, Name extends string>(
   return query.sort.length === 0 ? found : found.sort(compareBy(fields, query))
 }
 
-function compareValues(a: string | number, b: string | number): number {
+function compareValues(a: FieldValue, b: FieldValue): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b
   const [x, y] = [String(a), String(b)]
   return x < y ? -1 : x > y ? 1 : 0

@@ -1,7 +1,7 @@
 import { KeyedSingleFlight } from '../../shared/async/single-flight.js'
 import { Semaphore } from '../../shared/async/semaphore.js'
 import { inSlices } from '../../shared/async/slices.js'
-import { compareBy, matches, type Fields, type ListQuery } from './query.js'
+import { compareBy, isSameValue, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
 /** An item in the sorted lists of a table. It is moved in a list only when fields that this list sorts by change. */
@@ -86,7 +86,7 @@ export class Table<Item, Name extends string> implements Queryable<Item, Name> {
     const slot = this.#slots.get(key)
     if (!slot) return this.#add(key, { item })
     const { fields } = this.options
-    const changed = this.#names.filter((name) => fields[name](slot.item) !== fields[name](item))
+    const changed = this.#names.filter((name) => !isSameValue(fields[name](slot.item), fields[name](item)))
     if (changed.length === 0) slot.item = item
     else this.#change([slot], changed, () => (slot.item = item))
     return slot

@@ -1,5 +1,6 @@
 import { Type, type TSchema } from 'typebox'
 import type { Range } from '../../../shared/field-checks.js'
+import { maxTags, notePattern, tagPattern } from '../../../shared/label-rules.js'
 import { limits, maxUserDataLength, timeOfDayPattern } from '../../../shared/guest-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { suspensionTextPattern } from '../../../shared/suspension-rules.js'
@@ -60,6 +61,12 @@ const suspension = Type.Object({
   resumes: Type.Boolean(),
 })
 
+const labels = Type.Object({
+  tags: Type.Array(Type.String({ pattern: tagPattern }), { maxItems: maxTags }),
+  note: Type.String({ pattern: notePattern }),
+  deleteProtected: Type.Boolean(),
+})
+
 const policy = Type.Object({
   expired: Type.Boolean(),
   overQuota: Type.Boolean(),
@@ -96,6 +103,7 @@ const documentFields = {
   policy,
   suspension: nullable(suspension),
   security: Type.Object({ exempt: Type.Boolean(), smtp: words('default', 'open', 'closed') }),
+  labels: Type.Optional(labels),
   devices: Type.Array(words('tun', 'fuse'), { maxItems: 16 }),
   os: words('linux', 'windows'),
   snapshotLimit: within(limits.snapshots),

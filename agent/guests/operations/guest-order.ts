@@ -43,6 +43,12 @@ export function refuseRescued({ boot }: GuestRecord): void {
   if (boot.mode === 'rescue') throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
 }
 
+/** Refuses to delete the data of a protected guest. @throws {BerthError} `delete_protected` */
+export function refuseProtected({ labels }: GuestRecord): void {
+  if (labels.deleteProtected)
+    throw conflict('delete_protected', 'the container is protected: set delete_protected to false first')
+}
+
 /** Refuses operations on a broken guest. @throws {BerthError} `invalid_state` */
 export function refuseBroken({ status, statusReason }: GuestRecord): void {
   if (status === 'error')

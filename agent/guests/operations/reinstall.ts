@@ -12,7 +12,7 @@ import type { GuestRecord } from '../record/record.js'
 import { removeStrays } from '../snapshots/snapshots.js'
 import { ensureImage, ifPresent, withGuest } from '../steps.js'
 import { volumeLimitOf } from '../snapshots/volume-bound.js'
-import { acceptForGuest, refuseBroken, refuseRescued } from './guest-order.js'
+import { acceptForGuest, refuseBroken, refuseProtected, refuseRescued } from './guest-order.js'
 import { broken } from './outcomes.js'
 import { forgetKept, replaceDiskSteps } from './replace-disk.js'
 import { endRoom, raiseBound } from './restore-room.js'
@@ -84,6 +84,7 @@ async function acceptReinstall(
     refuseBroken(record)
     refuseRescued(record)
     refuseSuspended(record)
+    refuseProtected(record)
     context.images.checkUsable(templateId, record.spec.virtualization)
     if (keeps && record.login === null)
       throw conflict('invalid_state', 'ssh_auth_mode: keep is not possible, no stored login for this container')

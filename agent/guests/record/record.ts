@@ -4,6 +4,7 @@ import { defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import type { Firewall } from '../../../shared/firewall-rules.js'
 import type { Ownership } from '../ownership/plan-ownership.js'
+import { noLabels, type GuestLabels } from '../../../shared/label-rules.js'
 import type { SuspensionMode } from '../../../shared/suspension-rules.js'
 import {
   noBackupSchedule,
@@ -147,6 +148,7 @@ export interface GuestDocument {
   /** Suspension of the guest; null if it is not suspended. */
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
+  labels: Readonly<GuestLabels>
   devices: readonly GuestDevice[]
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
@@ -182,6 +184,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   policy: { expired: false, overQuota: false },
   suspension: null,
   security: usualSecurity,
+  labels: noLabels,
   devices: [],
   os: 'linux',
   boot: usualBoot,

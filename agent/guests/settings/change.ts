@@ -20,6 +20,8 @@ export type ChangeContext = Pick<GuestContext, 'store' | 'log' | 'now'>
 
 /** Defines how one setting is prepared, stored in the journal and applied on the host. */
 export interface SettingChange {
+  /** True if a guest whose status is `error` accepts the change, too. */
+  readonly allowsBroken?: boolean
   /** Reads data from the host that the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
   /** Writes to the journal in one transaction. @returns a function that undoes these writes in a second transaction */
@@ -58,9 +60,10 @@ async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: Set
 
 async function carryOut(context: ChangeContext, target: Target, change: SettingChange): Promise<GuestRecord> {
   const { store } = context
-  const before = checkChangeable(store.get(target.uuid), target)
+  const check = (record: GuestRecord): GuestRecord => checkChangeable(record, target, change)
+  const before = check(store.get(target.uuid))
   await change.prepare?.(before)
-  const takeBack = journal(context, target, () => change.write(checkChangeable(store.renew(before), target)))
+  const takeBack = journal(context, target, () => change.write(check(store.renew(before))))
   const changed = store.get(target.uuid)
   try {
     await change.apply?.(changed)
@@ -88,9 +91,14 @@ function journal(
   })
 }
 
-function checkChangeable(record: GuestRecord, { ifRevision }: Target): GuestRecord {
+function checkChangeable(
+  record: GuestRecord,
+  { ifRevision }: Target,
+  { allowsBroken = false }: SettingChange,
+): GuestRecord {
   if (record.status === 'deleting') throw conflict('invalid_state', 'the container is being deleted')
-  if (record.status === 'error') throw conflict('invalid_state', 'the container is broken, it can only be deleted')
+  if (record.status === 'error' && !allowsBroken)
+    throw conflict('invalid_state', 'the container is broken, it can only be deleted')
   refuseNotOwned(record)
   if (ifRevision !== 0 && record.revision !== ifRevision)
     throw conflict('precondition_failed', 'the container was changed in the meantime')

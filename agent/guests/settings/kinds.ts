@@ -8,6 +8,7 @@ import { setBackupSchedule } from './backup-schedule.js'
 import { setDevices } from './devices.js'
 import { setFirewall } from './firewall.js'
 import { assignIpv6 } from './ipv6.js'
+import { setLabels } from './labels.js'
 import { setLimits } from './limits.js'
 import { PolicySettings } from './policy.js'
 import { PortMappings } from './port-mappings.js'
@@ -54,6 +55,7 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     backupSchedule: (target, wanted) => setBackupSchedule(context, target, wanted),
     snapshotSchedule: (target, wanted) => setSnapshotSchedule(context, target, wanted),
     security: (target, wanted) => setSecurity(context, target, wanted),
+    labels: (target, wanted) => setLabels(context, target, wanted),
     devices: (target, wanted) => setDevices(context, target, wanted),
   }
 }

@@ -5,7 +5,7 @@ import { upgradeStateOf } from '../../join/host-upgrade.js'
 import { operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
 import type { Describe, EventContent, EventType } from '../../events/event.js'
-import { guestRow } from '../guests/guest-row.js'
+import { differsForCustomer, guestRow } from '../guests/guest-row.js'
 import { alertRow } from '../security/alert-row.js'
 import { taskRow } from '../tasks/task-row.js'
 
@@ -49,7 +49,7 @@ function guestData(
   time: TimeFormat,
 ): Pick<EventContent, 'data' | 'customerData'> {
   const data = JSON.stringify(guest ? guestRow(guest, time) : removed)
-  if (!guest?.guest.suspension) return { data }
+  if (!guest || !differsForCustomer(guest)) return { data }
   return { data, customerData: JSON.stringify(guestRow(guest, time, 'customer')) }
 }
 

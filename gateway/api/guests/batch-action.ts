@@ -70,6 +70,7 @@ export function batchActionRoute(parts: Parts): Route {
       'insufficient_scope',
       'not_found',
       'invalid_state',
+      'delete_protected',
       'policy_blocked',
       'resource_exhausted',
       'image_disabled',

@@ -124,7 +124,14 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     data: QueuedSchema,
     conditional: true,
     statuses: [202],
-    errors: ['invalid_state', 'policy_blocked', 'precondition_failed', 'host_offline', 'agent_timeout'],
+    errors: [
+      ...(definition.action === 'delete' ? ['delete_protected'] : []),
+      'invalid_state',
+      'policy_blocked',
+      'precondition_failed',
+      'host_offline',
+      'agent_timeout',
+    ],
     handle: (context) => queueAction(fleet, definition, context),
   })
 }

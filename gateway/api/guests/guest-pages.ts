@@ -1,3 +1,5 @@
+import { Type } from 'typebox'
+import { tagPattern } from '../../../shared/label-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { isBound, type Principal } from '../../access/principal.js'
 import { coversScope } from '../../access/scopes.js'
@@ -10,7 +12,14 @@ import { listQuery, parseListQuery, rangeOf, wantsWholeList } from '../../http/l
 import { envelopeAround } from '../../http/reply.js'
 import type { Answer } from '../../http/route.js'
 import { noOwners, type Owner, type OwnerMap } from '../../sub-users/owners.js'
-import { compactRow, guestRow, textFilter, GuestStatusSchema, VirtualizationSchema } from './guest-row.js'
+import {
+  compactRow,
+  differsForCustomer,
+  guestRow,
+  textFilter,
+  GuestStatusSchema,
+  VirtualizationSchema,
+} from './guest-row.js'
 import { boundGuests } from './visible.js'
 import { WholeList } from './whole-list.js'
 
@@ -20,6 +29,7 @@ export const GuestListQuery = listQuery({
   virtualization: VirtualizationSchema,
   template: textFilter,
   host_id: textFilter,
+  tag: Type.String({ pattern: tagPattern, description: 'Only containers that have this tag.' }),
 })
 
 export const guestSortable = [
@@ -28,7 +38,7 @@ export const guestSortable = [
 
 const options = {
   sortable: guestSortable,
-  filters: ['name', 'status', 'virtualization', 'template', 'host_id'],
+  filters: ['name', 'status', 'virtualization', 'template', 'host_id', 'tag'],
 } as const
 
 /** Answers of routes that read guests. The row of each guest is cached until its data changes. */
@@ -93,11 +103,6 @@ function seesOwners(caller: Principal): boolean {
 
 function withOwners(json: string, owners: readonly Owner[]): string {
   return `${json.slice(0, -1)},"owners":${JSON.stringify(owners)}}`
-}
-
-/** True if customers see a different row than the provider: the reason of a suspension is hidden from them. */
-function differsForCustomer({ guest }: GuestView): boolean {
-  return guest.suspension !== undefined
 }
 
 function prepare({ guest }: GuestView, json: string): { body: string; etag: string } {

@@ -5,6 +5,7 @@ import { GuestLimits, TrafficLimit, type GuestBoot, type PortMapping } from '../
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
+import { labelRowFields, labelsRow } from './label-row.js'
 import { planSshPlace, sshCommand } from './ssh-line.js'
 import { suspensionRow, suspensionRowFields } from './suspension-row.js'
 
@@ -97,6 +98,7 @@ export const GuestRowSchema = Type.Object(
       description: 'Reasons why the container is blocked, separated by commas. Empty: it is not blocked.',
     }),
     ...suspensionRowFields,
+    ...labelRowFields,
     created_at: TimeSchema,
     expires_at: TimeSchema,
     host_id: Type.String(),
@@ -154,6 +156,11 @@ export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name',
 })
 export type CompactRow = Static<typeof CompactRowSchema>
 
+/** True if customers see a different row than the provider: they see neither the note nor the reason of a suspension. */
+export function differsForCustomer({ guest }: GuestView): boolean {
+  return guest.suspension !== undefined || (guest.labels?.note ?? '') !== ''
+}
+
 /** Converts a guest to a row. @param shown `customer` omits fields that only the provider may see */
 export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'customer' = 'all'): GuestRow {
   const { guest } = view
@@ -179,6 +186,7 @@ export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'cust
     policy_blocked: guest.policyBlocked,
     policy_reason: guest.policyReason,
     ...suspensionRow(guest, time, shown),
+    ...labelsRow(guest, shown),
     created_at: time.format(guest.createdAtMs),
     expires_at: time.format(guest.expiresAtMs),
     host_id: view.hostId,

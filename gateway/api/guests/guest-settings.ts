@@ -1,12 +1,27 @@
 import { Type, type TObject } from 'typebox'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { ChangeSettingRequest, Firewall } from '../../../proto/gen/berth/agent/v1/network.js'
-import type { Fleet } from '../../fleet/contract.js'
+import { notFound } from '../../../shared/errors.js'
+import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { checkIfMatch, ifRevisionOf } from '../../http/if-match.js'
 import { fieldName } from '../../http/refusal.js'
 import type { Answer, RequestContext, Subjects } from '../../http/route.js'
 
 type Context = Pick<RequestContext<unknown, unknown, unknown>, 'headers' | 'audit' | 'operationId'> & Subjects['guest']
+
+/**
+ * Finds the container of a route with `bound: 'refused'`, and names it in the audit entry.
+ * @throws {BerthError} `not_found`
+ */
+export function findAudited(
+  { view }: Fleet,
+  { params, audit }: Pick<RequestContext<{ id: string }, unknown, unknown>, 'params' | 'audit'>,
+): GuestView {
+  const found = view.findGuest(params.id)
+  if (!found) throw notFound('container')
+  audit({ target: found.guest.name, containerUuid: found.guest.uuid })
+  return found
+}
 
 export interface SettingOrder {
   readonly change: NonNullable<ChangeSettingRequest['change']>

@@ -95,6 +95,7 @@ export function migrateRoute(fleet: Fleet): Route {
       'guest_moving',
       'move_unsupported',
       'offline_required',
+      'agent_outdated',
       'invalid_state',
       'unsupported',
       'resource_exhausted',

@@ -52,6 +52,7 @@ export function reinstallRoute(fleet: Fleet): Route {
     statuses: [202],
     errors: [
       'invalid_state',
+      'delete_protected',
       'image_disabled',
       'unsupported',
       'resource_exhausted',

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { BerthError, invalidField, notFound } from '../../../shared/errors.js'
+import { BerthError, invalidField } from '../../../shared/errors.js'
 import { suspensionModes, suspensionTextPattern } from '../../../shared/suspension-rules.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { isBound, type Principal } from '../../access/principal.js'
@@ -8,7 +8,7 @@ import { numeric, trimmed } from '../../http/normalize.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { ContainerPathSchema } from './containers.js'
-import { changeSetting, type SettingOrder } from './guest-settings.js'
+import { changeSetting, findAudited, type SettingOrder } from './guest-settings.js'
 
 export const suspendScope = 'container:suspend'
 
@@ -119,10 +119,7 @@ async function changeSuspension(
   { headers, audit, operationId, params }: Context,
   change: SettingOrder,
 ): Promise<GuestView['guest']> {
-  const found = fleet.view.findGuest(params.id)
-  if (!found) throw notFound('container')
-  const { name, uuid } = found.guest
-  audit({ target: name, containerUuid: uuid })
+  const found = findAudited(fleet, { params, audit })
   await changeSetting(fleet, { headers, audit, operationId, guest: found }, change)
   return found.guest
 }

@@ -3,6 +3,8 @@ import { statusOf } from '../guest-status.js'
 import type { Fields } from '../../lists/query.js'
 import { Table } from '../../lists/table.js'
 
+const noTags: readonly string[] = []
+
 /** Fields of guests by their names in the API. Times have whole seconds, as the API shows them. */
 export const guestFields = {
   id: ({ guest }) => guest.id,
@@ -15,6 +17,7 @@ export const guestFields = {
   disk_gb: ({ guest }) => guest.limits?.diskGb ?? 0,
   created_at: ({ guest }) => Math.floor(guest.createdAtMs / 1000),
   host_id: ({ hostId }) => hostId,
+  tag: ({ guest }) => guest.labels?.tags ?? noTags,
 } as const satisfies Fields<GuestView, string>
 
 export type GuestField = keyof typeof guestFields

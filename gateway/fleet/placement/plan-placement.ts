@@ -1,5 +1,6 @@
-import type { GuestLimits, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { Guest, GuestLimits, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, notFound } from '../../../shared/errors.js'
+import { noLabels } from '../../../shared/label-rules.js'
 import type { HostView } from '../contract.js'
 import { addAllocation, findExceeded, planShares, type Allocation, type Ratios } from '../../../shared/allocation.js'
 
@@ -64,10 +65,10 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
  * Returns the hosts to which a guest can move, the emptiest first, at least one. A move needs no template.
  * @param candidates all hosts except the present one
  * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`,
- * `resource_exhausted`
+ * `agent_outdated`, `resource_exhausted`
  */
 export function planMoveTargets(
-  guest: Pick<GuestSpec, 'virtualization' | 'limits'>,
+  guest: Pick<Guest, 'virtualization' | 'limits' | 'labels'>,
   candidates: readonly Candidate[],
   ratios: Ratios,
   hostId?: string,
@@ -79,6 +80,7 @@ export function planMoveTargets(
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
     [({ host }) => canReceive(host, guest.virtualization), () => cannotMove(named[0]?.host.name)],
+    [(candidate) => keepsLabels(candidate, guest), () => cannotLabel(named[0]?.host.name)],
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
     [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
   ])
@@ -129,6 +131,19 @@ function offline(hostId: string | undefined): BerthError {
 export function cannotMove(name: string | undefined): BerthError {
   const message = `the agent of ${name ?? 'the host'} is too old for this move: upgrade it first`
   return new BerthError('conflict', 'move_unsupported', message)
+}
+
+/** False if the host would lose the labels of the guest, because its agent does not know them. */
+function keepsLabels({ host }: Candidate, { labels }: Pick<Guest, 'labels'>): boolean {
+  const { tags, note, deleteProtected } = labels ?? noLabels
+  const isLabelled = tags.length > 0 || note !== '' || deleteProtected
+  return !isLabelled || (host.description?.features.includes('labels') ?? false)
+}
+
+/** Error for a host whose agent is too old for labels of guests. */
+export function cannotLabel(name: string | undefined): BerthError {
+  const message = `the agent of ${name ?? 'the host'} is too old for tags, notes and protection of containers: upgrade it first`
+  return new BerthError('conflict', 'agent_outdated', message)
 }
 
 function draining(): BerthError {

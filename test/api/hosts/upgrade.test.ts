@@ -125,7 +125,14 @@ describe('the upgrade of one host over HTTP', () => {
     const answer = await upgrade(hostId)
     expect(refusal(answer)).to.deep.equal([409, 'upgrade_unsupported'])
     expect(answer.body.message).to.include('was not installed with the command of this gateway')
-    expect((await rowOf(hostId)).features).to.deep.equal(['move', 'fence', 'rotate-ca', 'list-usage'])
+    expect((await rowOf(hostId)).features).to.deep.equal([
+      'move',
+      'move-offline',
+      'fence',
+      'rotate-ca',
+      'list-usage',
+      'labels',
+    ])
   })
 
   it('cannot be rolled back if the host retains no packages of a previous version', async () => {

@@ -1,0 +1,93 @@
+import { expect } from 'chai'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
+
+type Row = Record<string, unknown>
+
+describe('the labels of a container', () => {
+  let gateway: TestGateway
+  let guest: Guest
+  before(async () => {
+    gateway = await startTestGateway()
+  })
+  after(() => gateway.close())
+  beforeEach(async () => {
+    guest = await gateway.fleet.addGuest()
+  })
+  const patch = (body: object, options = {}) =>
+    gateway.request('PATCH', `/containers/${guest.id}`, { body, ...options })
+  const detail = async (options = {}): Promise<Row> =>
+    (await gateway.request('GET', `/containers/${guest.id}`, options)).body.data as Row
+  const list = async (query: string, options = {}): Promise<unknown[]> =>
+    ((await gateway.request('GET', `/containers?${query}`, options)).body.data as Row[]).map(({ name }) => name)
+
+  it('are changed one by one, and shown with the container', async () => {
+    expect(await detail())
+      .to.deep.include({ tags: [], delete_protected: false })
+      .and.not.to.have.property('note')
+    const { status, text } = await patch({ tags: ['web', 'db', 'web'], note: 'Paid until May.\nAsk first.' })
+    expect(status, text).to.equal(200)
+    await patch({ delete_protected: true })
+    const labels = { tags: ['db', 'web'], note: 'Paid until May.\nAsk first.', delete_protected: true }
+    expect(await detail()).to.deep.include(labels)
+    await patch({ tags: [], note: '' })
+    expect(await detail())
+      .to.deep.include({ tags: [], delete_protected: true })
+      .and.not.to.have.property('note')
+  })
+
+  it('are refused with the field that is wrong', async () => {
+    for (const [body, field] of [
+      [{ tags: ['Web'] }, 'tags'],
+      [{ tags: Array.from({ length: 17 }, (_, index) => `tag-${index}`) }, 'tags'],
+      [{ note: 'x'.repeat(1001) }, 'note'],
+      [{ delete_protected: 'maybe' }, 'delete_protected'],
+    ] as const) {
+      const { status, body: answer } = await patch(body)
+      expect([status, answer.code], field).to.deep.equal([400, 'invalid_field'])
+      expect(answer.message).to.contain(field)
+    }
+  })
+
+  it('select the containers of a list', async () => {
+    const other = await gateway.fleet.addGuest()
+    await patch({ tags: ['green', 'blue'] })
+    await gateway.request('PATCH', `/containers/${other.id}`, { body: { tags: ['green'] } })
+    expect(await list('tag=green')).to.have.members([guest.name, other.name])
+    expect(await list('tag=blue&sort=-name')).to.deep.equal([guest.name])
+    expect(await list('tag=blu')).to.deep.equal([])
+    await patch({ tags: ['green'] })
+    expect(await list('tag=blue')).to.deep.equal([])
+    expect((await gateway.request('GET', '/containers?tag=No')).status).to.equal(400)
+  })
+
+  it('can be seen by bound callers except the note, but not changed by them', async () => {
+    await patch({ tags: ['vip'], note: 'pays late', delete_protected: true })
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
+    expect(await detail({ key }))
+      .to.deep.include({ tags: ['vip'], delete_protected: true })
+      .and.not.to.have.property('note')
+    expect(await list('tag=vip', { key })).to.deep.equal([guest.name])
+    const { status, body } = await patch({ delete_protected: false }, { key })
+    expect([status, body.code]).to.deep.equal([403, 'insufficient_scope'])
+    const audit = await gateway.request('GET', `/audit-logs?page_size=1&action=container.label`)
+    expect(audit.text).not.to.contain('pays late')
+  })
+
+  it('protect the container against deletion and reinstallation, also in batches, until the protection is lifted', async () => {
+    await patch({ delete_protected: true })
+    const path = `/containers/${guest.id}`
+    const remove = () => gateway.request('DELETE', `${path}/delete`)
+    const reinstall = { template_id: 'debian-12' }
+    const batch = { action: 'delete', containers: [guest.name] }
+    for (const answer of [
+      await remove(),
+      await gateway.request('POST', `${path}/reinstall`, { body: reinstall }),
+      await gateway.request('POST', '/batch-action', { body: batch }),
+      await gateway.request('POST', '/batch-action', { body: { ...batch, ...reinstall, action: 'reinstall' } }),
+    ])
+      expect([answer.status, answer.body.code], answer.text).to.deep.equal([409, 'delete_protected'])
+    await patch({ delete_protected: false })
+    expect((await remove()).status).to.equal(202)
+  })
+})
