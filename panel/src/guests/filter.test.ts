@@ -16,6 +16,7 @@ const guest = (fields: Partial<Guest>): Guest =>
     virtualization: 'lxc',
     template: 'debian-12',
     port_mappings: [],
+    tags: [],
     ...fields,
   }) as unknown as Guest
 

@@ -7,10 +7,11 @@ export interface GuestFilter {
   readonly host: string
   readonly type: string
   readonly image: string
+  readonly tag: string
   readonly flag: '' | 'expiring' | 'expired' | 'suspended' | 'blocked' | 'throttled' | 'rescue'
 }
 
-export const noFilter: GuestFilter = { text: '', status: '', host: '', type: '', image: '', flag: '' }
+export const noFilter: GuestFilter = { text: '', status: '', host: '', type: '', image: '', tag: '', flag: '' }
 export const sortableKeys = [
   ...([
     'name',
@@ -45,7 +46,9 @@ function textOf(guest: Guest): string {
   )
   const addresses = [guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses]
   const owners = (guest.owners ?? []).map(({ username }) => username)
-  const text = [guest.name, `#${guest.id}`, guest.uuid, ...owners, ...addresses, ...ports].join(' ').toLowerCase()
+  const text = [guest.name, `#${guest.id}`, guest.uuid, ...owners, ...guest.tags, ...addresses, ...ports]
+    .join(' ')
+    .toLowerCase()
   texts.set(guest, text)
   return text
 }
@@ -114,6 +117,7 @@ export function filterGuests(
       (filter.host === '' || guest.host_id === filter.host) &&
       (filter.type === '' || guest.virtualization === filter.type) &&
       (filter.image === '' || guest.template === filter.image) &&
+      (filter.tag === '' || guest.tags.includes(filter.tag)) &&
       (filter.flag === '' || hasFlag(guest, filter.flag, now)) &&
       matches(guest),
   )

@@ -14,6 +14,7 @@ export const changes = {
   'change.container.security': 'Security settings of the guest changed',
   'change.container.suspend': 'Guest suspended',
   'change.container.unsuspend': 'Suspension lifted',
+  'change.container.label': 'Tags, note or protection changed',
   'change.container.devices': 'Access of the guest to host devices changed',
   'change.container.firewall': 'Firewall changed',
   'change.container.port_mapping_add': 'Port added',

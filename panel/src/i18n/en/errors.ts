@@ -28,6 +28,8 @@ export const errors = {
   'error.confirmation_failed': 'Wrong password or code.',
   'error.confirmation_required': 'This change requires your password or a two-factor code again.',
   'error.csrf_refused': 'This page is out of date. Reload it.',
+  'error.delete_protected': 'The guest is protected against deletion. Lift the protection in its settings first.',
+  'error.agent_outdated': 'The agent of this host is too old for this. Upgrade the host first.',
   'error.disk_shrink': 'A disk cannot shrink.',
   'error.events_unavailable': 'Too many event streams are open. Try again later.',
   'error.expectation_failed': 'The gateway does not support the Expect header of this request.',

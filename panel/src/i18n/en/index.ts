@@ -6,6 +6,7 @@ import { fleet } from './fleet.ts'
 import { gateways } from './gateways.ts'
 import { guestSettings } from './guest-settings.ts'
 import { guests } from './guests.ts'
+import { labels } from './labels.ts'
 import { moves } from './moves.ts'
 import { overview } from './overview.ts'
 import { session } from './session.ts'
@@ -24,6 +25,7 @@ export const en = {
   ...session,
   ...guests,
   ...guestSettings,
+  ...labels,
   ...moves,
   ...drains,
   ...tasks,

@@ -30,6 +30,8 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.confirmation_failed': '密码或验证码错误。',
   'error.confirmation_required': '此更改需要再次输入密码或双重验证码。',
   'error.csrf_refused': '页面已过期，请刷新。',
+  'error.delete_protected': '实例已开启删除保护，请先在其设置中关闭。',
+  'error.agent_outdated': '该主机的代理版本过旧，请先升级主机。',
   'error.disk_shrink': '磁盘不能缩小。',
   'error.events_unavailable': '监听连接已达上限，请稍后重试。',
   'error.expectation_failed': '网关不支持此请求的 Expect 标头。',

@@ -1,0 +1,75 @@
+import { expect } from 'chai'
+import type { Page } from 'playwright-core'
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
+import { waitFor } from '../support/wait.js'
+import { findingsOf } from './page-checks.js'
+import { PanelLab, type OpenOptions } from './panel-lab.js'
+
+describe('the page of a guest in the panel', () => {
+  let lab: PanelLab
+  let page: Page
+  before(async () => {
+    lab = await PanelLab.start()
+  })
+  after(() => lab.close())
+  afterEach(async () => {
+    await page.context().close()
+    lab.expectNoComplaints()
+  })
+
+  const rowOf = async ({ id }: Guest): Promise<Record<string, unknown>> =>
+    (await lab.gateway.request('GET', `/containers/${id}`)).body.data as Record<string, unknown>
+  async function open(guest: Guest, tab: string, options: OpenOptions = {}): Promise<void> {
+    page = await lab.logIn(options)
+    await lab.show(page, `/containers/${guest.id}/${tab}`)
+  }
+  const dialog = (name: string) => page.getByRole('dialog', { name, exact: true })
+
+  it('sets tags, note and protection, and shows them on the page and in the list, which it filters by tag', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'labelled' })
+    await lab.gateway.fleet.addGuest({ name: 'plain' })
+    await open(guest, 'settings')
+    const save = page
+      .locator('form')
+      .filter({ has: page.locator('#label-tags') })
+      .getByRole('button', { name: 'Save', exact: true })
+    await page.locator('#label-tags').fill('Web')
+    await save.click()
+    await page.getByRole('alert').filter({ hasText: 'tags' }).waitFor()
+    await page.locator('#label-tags').fill('web customer-42')
+    await page.locator('#label-note').fill('Paid until May.')
+    await page.locator('#label-protected').check()
+    await save.click()
+    const main = page.locator('#main-content')
+    await main.getByRole('img', { name: 'Protected against deletion', exact: true }).waitFor()
+    expect(await rowOf(guest)).to.deep.include({
+      tags: ['customer-42', 'web'],
+      note: 'Paid until May.',
+      delete_protected: true,
+    })
+    await page.getByText('Saved', { exact: true }).waitFor({ state: 'hidden' })
+    expect(await findingsOf(page)).to.deep.equal([])
+    await main.getByRole('link', { name: 'web', exact: true }).click()
+    await main.getByRole('link', { name: 'labelled', exact: true }).waitFor()
+    await waitFor(async () => (await main.getByRole('link', { name: 'plain', exact: true }).count()) === 0)
+    expect(await main.getByLabel('Tags', { exact: true }).inputValue()).to.equal('web')
+  })
+
+  it('says how to lift the protection instead of deleting a protected guest', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'keeper' })
+    await lab.gateway.request('PATCH', `/containers/${guest.id}`, { body: { delete_protected: true } })
+    await open(guest, 'settings', { language: 'zh' })
+    await page.getByRole('button', { name: '删除', exact: true }).last().click()
+    const blocked = dialog('keeper 受到保护')
+    await blocked.getByText('请先在其设置中关闭').waitFor()
+    await blocked.getByRole('link', { name: '打开设置', exact: true }).click()
+    await blocked.waitFor({ state: 'hidden' })
+    await page.locator('#label-protected').uncheck()
+    await page
+      .locator('form')
+      .filter({ has: page.locator('#label-tags') })
+      .getByRole('button', { name: '保存', exact: true })
+      .click()
+    await waitFor(async () => (await rowOf(guest))['delete_protected'] === false)
+  })
+})
