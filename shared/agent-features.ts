@@ -9,6 +9,16 @@
  * - `list-usage`: the agent can list the resource usage of all its guests. It is unknown for guests of older agents.
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  * - `labels`: guests have tags, a note and a protection against deletion.
+ * - `undelete`: a deleted guest can be retained for some time, so that its deletion can be undone.
  */
-export const agentFeatures = ['upgrade', 'move', 'move-offline', 'fence', 'rotate-ca', 'list-usage', 'labels'] as const
+export const agentFeatures = [
+  'upgrade',
+  'move',
+  'move-offline',
+  'fence',
+  'rotate-ca',
+  'list-usage',
+  'labels',
+  'undelete',
+] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -136,7 +136,7 @@ async function open(options: DaemonOptions, closers: Closers): Promise<Omit<Daem
 
 /** Makes the network ready before any guest starts, and finishes old operations before new ones begin. */
 async function recover(host: Host, domain: Domain, config: AgentConfig): Promise<void> {
-  const { abuse, context, engine, images, policy, reconciler, snapshots, backups } = domain
+  const { abuse, context, engine, images, policy, deletions, reconciler, snapshots, backups } = domain
   await images.sweep()
   await context.backups.sweep()
   await thawGuests(context)
@@ -148,6 +148,7 @@ async function recover(host: Host, domain: Domain, config: AgentConfig): Promise
   await policy.look() // guests that have expired must not be started
   await reconciler.pass()
   reconciler.start(config.reconcile_interval_seconds * 1000)
+  deletions.start(config.traffic.interval_seconds * 1000)
   policy.start(config.traffic.interval_seconds * 1000)
   for (const runs of [snapshots, backups]) runs.start(scheduleLookMs)
   await abuse.start()

@@ -18,6 +18,7 @@ import { LoginVault } from '../guests/login-vault.js'
 import { HostPorts } from '../guests/resources/host-ports.js'
 import { ProcessorPlaces } from '../guests/processors/places.js'
 import { Reconciler } from '../guests/reconcile/reconciler.js'
+import { DueDeletions } from '../guests/deletion/due-deletions.js'
 import { ScheduledRuns } from '../guests/schedule/scheduler.js'
 import { GuestStore } from '../guests/record/guest-store.js'
 import { noteAssigned } from '../guests/steps.js'
@@ -54,6 +55,7 @@ export interface Domain {
   readonly orders: Orders<GuestRecord>
   readonly capacity: HostCapacity
   readonly policy: TrafficKeeper
+  readonly deletions: DueDeletions
   readonly routing: Routing
   readonly images: Images
   readonly imageAdmin: ImageAdmin
@@ -164,6 +166,13 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     bootId: readBootId(),
   })
   closers.add(() => policy.close())
+  const deletions = new DueDeletions({
+    context,
+    clock,
+    busy: (uuid) => engine.busy(guestSubject(uuid)),
+    remove: (uuid) => removeNow(orders, uuid),
+  })
+  closers.add(() => deletions.close())
   const abuse = new AbuseWatch({ context, policy, sensor: host.openSensor() })
   closers.add(() => abuse.close())
   sampler.onMemoryKills((uuid, kills) => abuse.memory.note(uuid, { kills, ended: false }))
@@ -189,6 +198,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     orders,
     capacity,
     policy,
+    deletions,
     routing,
     images,
     imageAdmin,
@@ -203,6 +213,12 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
 function stopNow(orders: Orders<GuestRecord>, uuid: string, requestedBy: string): void {
   const order = { $case: 'stop', value: { uuid, force: false } } as const
   orders.submitNow({ operationId: randomUUID(), requestedBy, order })
+}
+
+/** Removes a deleted guest whose deletion can no longer be undone. */
+function removeNow(orders: Orders<GuestRecord>, uuid: string): void {
+  const order = { $case: 'delete', value: { uuid, retainMs: 0 } } as const
+  orders.submitNow({ operationId: randomUUID(), requestedBy: 'system', order })
 }
 
 /** Starts a guest that was stopped because of a wrong clock. */

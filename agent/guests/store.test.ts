@@ -54,7 +54,7 @@ describe('GuestStore, which stores the guests of an agent,', () => {
       atNextStart: [],
       ownership: firstOwnership,
     }
-    const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [], labels: noLabels }
+    const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [], labels: noLabels, deletion: null }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])

@@ -37,6 +37,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     snapshotSpaceLimitBytes: planSpaceLimit(record),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
     labels: { ...record.labels, tags: [...record.labels.tags] },
+    deletion: record.deletion ?? undefined,
     devices: [...record.devices],
     atNextStart: [...record.atNextStart],
     boot: { mode: record.boot.mode, image: record.boot.image },

@@ -93,11 +93,17 @@ export function maySee(caller: Principal, guestUuid: string): boolean {
   return caller.guests === 'all' || caller.guests.has(guestUuid)
 }
 
-/** The guests that a caller may see, in no particular order. Does not search all guests for a restricted caller. */
+/**
+ * The guests that a caller may see, in no particular order. Restricted callers do not see deleted guests. Does not search all guests
+ * for a restricted caller.
+ */
 export function guestsOf(
   caller: Principal,
   view: { guests(): Iterable<GuestView>; findGuest(uuid: string): GuestView | undefined },
 ): Iterable<GuestView> {
   if (caller.guests === 'all') return view.guests()
-  return [...caller.guests].flatMap((uuid) => view.findGuest(uuid) ?? [])
+  return [...caller.guests].flatMap((uuid) => {
+    const found = view.findGuest(uuid)
+    return found && !found.guest.deletion ? [found] : []
+  })
 }

@@ -74,6 +74,7 @@ import { imageWriteRoutes } from './images/image-writes.js'
 import { imageRoutes } from './images/images.js'
 import { templateRoutes } from './images/templates.js'
 import { deviceRoutes } from './guests/devices.js'
+import { undoDeleteRoutes } from './guests/undo-delete.js'
 import { labelRoute } from './guests/labels.js'
 import { securityReadRoutes } from './security/alerts.js'
 import { securityLogRoute } from './security/logs.js'
@@ -191,8 +192,9 @@ function allRoutes(options: ApiOptions): Route[] {
     screenshotRoute(fleet),
     connectionRoute(fleet),
     timelineRoute({ view, audit: access.audit, time, now: more.now ?? Date.now }),
-    ...containerWriteRoutes({ fleet, time }),
-    ...batchRoutes({ fleet, time }),
+    ...containerWriteRoutes({ fleet, time, settings }),
+    ...undoDeleteRoutes({ fleet, settings }),
+    ...batchRoutes({ fleet, time, settings }),
     ...snapshotRoutes({ fleet, time }),
     ...backupRoutes(backups),
     ...backupTargetRoutes(backups),

@@ -7,6 +7,7 @@ export type EventKind = (typeof eventKinds)[number]
 export const eventTypes = [
   ...(['guest.created', 'guest.updated', 'guest.removed', 'guest.host'] as const),
   ...(['guest.suspended', 'guest.unsuspended', 'guest.moved'] as const),
+  ...(['guest.deleted', 'guest.undeleted'] as const),
   ...(['task.pending', 'task.running', 'task.done', 'task.failed', 'task.canceled'] as const),
   ...(['task.progress', 'task.removed'] as const),
   ...(['host.added', 'host.online', 'host.offline', 'host.updated', 'host.removed'] as const),

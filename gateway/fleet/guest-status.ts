@@ -1,3 +1,4 @@
+import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestView } from './reported.js'
 
 export const guestStatuses = [
@@ -9,6 +10,7 @@ export const guestStatuses = [
   'restarting',
   'deleting',
   'error',
+  'deleted',
   'unknown',
 ] as const
 
@@ -16,14 +18,23 @@ export type GuestStatusName = (typeof guestStatuses)[number]
 
 const known: ReadonlySet<string> = new Set(guestStatuses)
 
-/** Status of a guest. It is `unknown` while the host is offline. */
-export function statusOf(view: Pick<GuestView, 'guest' | 'online'>): GuestStatusName {
-  return view.online ? reportedStatus(view.guest.status) : 'unknown'
+/**
+ * Status of a guest. It is `unknown` while the host is offline, but always `deleted` while the guest is marked as
+ * deleted, so that lists hide the guest.
+ */
+export function statusOf({ guest, online }: Pick<GuestView, 'guest' | 'online'>): GuestStatusName {
+  return online || isDeleted(guest) ? reportedStatus(guest) : 'unknown'
 }
 
-/** Converts a status of an agent. A status that this gateway does not know becomes `unknown`. */
-export function reportedStatus(word: string): GuestStatusName {
-  return known.has(word) ? (word as GuestStatusName) : 'unknown'
+/** True if the guest is marked as deleted, and its deletion can still be undone. */
+export function isDeleted({ deletion }: Pick<Guest, 'deletion'>): boolean {
+  return deletion !== undefined
+}
+
+/** Status that the agent reports. A status that this gateway does not know becomes `unknown`. */
+export function reportedStatus(guest: Pick<Guest, 'status' | 'deletion'>): GuestStatusName {
+  if (isDeleted(guest)) return 'deleted'
+  return known.has(guest.status) ? (guest.status as GuestStatusName) : 'unknown'
 }
 
 /** Number of guests by status. A status that no guest has is missing. */

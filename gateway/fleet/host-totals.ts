@@ -48,8 +48,9 @@ export class HostTotals {
     this.#change(guest, -1)
   }
 
-  #change({ status, limits, snapshotSpaceUsedBytes }: Guest, by: 1 | -1): void {
-    const name = reportedStatus(status)
+  #change(guest: Guest, by: 1 | -1): void {
+    const { limits, snapshotSpaceUsedBytes } = guest
+    const name = reportedStatus(guest)
     const count = (this.#byStatus.get(name) ?? 0) + by
     if (count === 0) this.#byStatus.delete(name)
     else this.#byStatus.set(name, count)

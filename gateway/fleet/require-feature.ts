@@ -12,6 +12,11 @@ type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,
   labels: cannotLabel,
+  undelete: (name) =>
+    conflict(
+      'agent_outdated',
+      `the agent of ${name} is too old for deletions that can be undone: upgrade it first, or delete with now=true`,
+    ),
   upgrade: (name) =>
     conflict(
       'upgrade_unsupported',

@@ -34,7 +34,8 @@ export function getSubject(
     const ref = String(params['id'])
     const guest = fleet.view.findGuest(ref)
     if (guest === undefined) return refuseUnreported(fleet, caller, ref)
-    if (!maySee(caller, guest.guest.uuid)) throw notFound('container')
+    const isHidden = guest.guest.deletion !== undefined && isBound(caller)
+    if (isHidden || !maySee(caller, guest.guest.uuid)) throw notFound('container')
     refuseBlocked(route, caller, guest.guest)
     return { guest }
   }

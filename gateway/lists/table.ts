@@ -19,6 +19,7 @@ export interface QueryResult<Item> {
 /** A table that can only be read. */
 export interface Queryable<Item, Name extends string> {
   readonly size: number
+  countOf(field: Name, value: string): number
   /** Runs a query. Recent queries are answered from a cache, others by a search in short steps between other work. */
   select(query: ListQuery<Name>): Promise<QueryResult<Item>>
 }
@@ -105,6 +106,11 @@ export class Table<Item, Name extends string> implements Queryable<Item, Name> {
   changeAll(keys: Iterable<string>, fields: readonly Name[], change: () => void): void {
     const slots = [...keys].flatMap((key) => this.#slots.get(key) ?? [])
     this.#change(slots, fields, change)
+  }
+
+  /** Number of items whose counted field has this value. */
+  countOf(field: Name, value: string): number {
+    return this.#counts.get(field)?.get(value) ?? 0
   }
 
   async select(query: ListQuery<Name>): Promise<QueryResult<Item>> {

@@ -104,6 +104,7 @@ const documentFields = {
   suspension: nullable(suspension),
   security: Type.Object({ exempt: Type.Boolean(), smtp: words('default', 'open', 'closed') }),
   labels: Type.Optional(labels),
+  deletion: Type.Optional(nullable(Type.Object({ sinceMs: time, untilMs: time, resumes: Type.Boolean() }))),
   devices: Type.Array(words('tun', 'fuse'), { maxItems: 16 }),
   os: words('linux', 'windows'),
   snapshotLimit: within(limits.snapshots),

@@ -47,6 +47,7 @@ const manifest: Manifest = {
     suspension: { mode: 'stop', reason: 'bill', message: '', sinceMs: 1, untilMs: 0, resumes: true },
     security: usualSecurity,
     labels: { tags: ['db', 'web'], note: 'Paid until May.\nAsk first.', deleteProtected: true },
+    deletion: { sinceMs: 1, untilMs: 2, resumes: true },
     devices: ['tun'],
     os: 'linux',
     snapshotLimit: 5,
@@ -96,7 +97,7 @@ describe('parseManifest, which checks the description of a moved guest,', () => 
   it('accepts a manifest in which everything optional is absent', () => {
     const { ioReadIops: _iops, ...limits } = manifest.limits
     const backupSchedule = { ...noBackupSchedule, ...schedule }
-    const { labels: _labels, ...required } = manifest.document
+    const { labels: _labels, deletion: _deletion, ...required } = manifest.document
     const document = { ...required, suspension: null, snapshotSchedule: noSchedule, backupSchedule }
     const least = { ...manifest, limits, document, login: null, backupTarget: null, trafficCount: null }
     expect(parseManifest(JSON.stringify(least))).to.deep.equal(least)

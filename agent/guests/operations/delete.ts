@@ -1,21 +1,80 @@
-import type { OperationKind } from '../../operations/orders.js'
+import { checkInteger } from '../../../shared/field-checks.js'
+import { maxRetainMs } from '../../../shared/deletion-rules.js'
+import type { OrderContext, OperationKind, OrderOf } from '../../operations/orders.js'
+import type { DefinedOperation, Step } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
+import { planDelete, refuseDeleted } from '../deletion/plan-deletion.js'
 import type { GuestRecord } from '../record/record.js'
-import { removeStep } from '../steps.js'
-import { acceptForGuest, refuseProtected } from './guest-order.js'
-import { broken, mark } from './outcomes.js'
+import { removeStep, stopStep, type StopInput } from '../steps.js'
+import { acceptForGuest, refuseBroken, refuseProtected } from './guest-order.js'
+import { broken, mark, settled } from './outcomes.js'
+import type { GuestStore } from '../record/guest-store.js'
 
-export function deleteKind(context: GuestContext): OperationKind<'delete', { force: boolean }> {
+interface DeleteInput extends StopInput {
+  /** Time in ms for which the guest is only stopped, so that the deletion can be undone. Absent or 0: it is removed. */
+  retainMs?: number
+}
+
+/**
+ * Removes the guest, or only stops it and marks it as deleted. `DueDeletions` orders its removal later
+ * (docs/design/deletion.md).
+ */
+export function deleteKind(context: GuestContext): OperationKind<'delete', DeleteInput> {
+  const { store } = context
   return {
     action: 'delete',
-    accept: ({ uuid }, asked) =>
-      acceptForGuest(context.store, asked, { uuid, input: { force: false }, allowsFenced: true, check: refuseOriginal }),
+    accept: (order, asked) => acceptDelete(context, order, asked),
     forwardOnly: true,
-    begin: mark(context.store, 'deleting', 'stopped'),
-    steps: [removeStep(context)],
-    settle: ({ subject }, outcome) => {
-      if (outcome.status === 'done') context.store.remove(subject.id)
-      else if (outcome.status === 'failed') broken(context.store, subject.id, outcome.message)
+    begin: (operation) => {
+      if (!isUndone(store, operation)) mark(store, 'deleting', 'stopped')(operation)
+    },
+    steps: [
+      onlyIf(stopStep(context), (operation) => isRetained(operation) && !isUndone(store, operation)),
+      onlyIf(removeStep(context), (operation) => !isRetained(operation)),
+    ],
+    settle: (operation, outcome) => {
+      const { id } = operation.subject
+      if (outcome.status === 'failed') broken(store, id, outcome.message)
+      else if (outcome.status === 'done' && !isRetained(operation)) store.remove(id)
+      else if (outcome.status === 'done' && store.find(id)?.status === 'deleting') settled(store, id, 'stopped')
+    },
+  }
+}
+
+/** @throws {BerthError} `invalid_field`; the returned `reserve` throws `delete_protected`, `invalid_state` */
+function acceptDelete({ store, now }: GuestContext, { uuid, retainMs = 0 }: OrderOf<'delete'>, asked: OrderContext) {
+  checkInteger('retain_ms', retainMs, { min: 0, max: maxRetainMs })
+  const check = (record: GuestRecord): void => {
+    refuseOriginal(record)
+    if (retainMs === 0) return
+    refuseBroken(record)
+    refuseDeleted(record)
+    store.update(uuid, planDelete(record, now(), retainMs))
+  }
+  const input = { force: false, ...(retainMs > 0 && { retainMs }) }
+  return {
+    ...acceptForGuest(store, asked, { uuid, input, allowsFenced: true, allowsDeleted: true, check }),
+    // A repeated order is recognized although the fleet's setting has changed since.
+    hashOf: { force: false },
+  }
+}
+
+type Deletion = Pick<DefinedOperation<DeleteInput>, 'subject' | 'input'>
+
+function isRetained({ input: { retainMs = 0 } }: Pick<Deletion, 'input'>): boolean {
+  return retainMs > 0
+}
+
+/** True if the deletion was undone before the operation began. */
+function isUndone(store: GuestStore, { subject, input }: Deletion): boolean {
+  return isRetained({ input }) && !store.find(subject.id)?.deletion
+}
+
+function onlyIf(step: Step<DeleteInput>, condition: (operation: Deletion) => boolean): Step<DeleteInput> {
+  return {
+    ...step,
+    run: async (at) => {
+      if (condition(at)) await step.run(at)
     },
   }
 }

@@ -1,6 +1,7 @@
 import { conflict } from '../../../shared/errors.js'
 import type { AcceptedOrder, OrderContext } from '../../operations/orders.js'
 import type { SubjectRef } from '../../operations/types.js'
+import { refuseDeleted } from '../deletion/plan-deletion.js'
 import { isMovingText, refuseNotOwned } from '../moves/change-ownership.js'
 import { parseUuid } from '../create/parse-create.js'
 import type { GuestRecord } from '../record/record.js'
@@ -14,12 +15,19 @@ export function guestSubject(uuid: string): SubjectRef {
  * Accepts an order for a guest that exists and is not being deleted.
  * @param order `check` runs in the transaction, and may throw to reject the order. With `allowsFenced`, the guest may
  * be an old copy of a guest that belongs to another host now.
+ * With `allowsDeleted`, it may be marked as deleted.
  * @throws {BerthError} `invalid_field`; the returned `reserve` throws `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(
   store: GuestStore,
   asked: OrderContext,
-  order: { uuid: string; input: Input; allowsFenced?: boolean; check?: (record: GuestRecord) => void },
+  order: {
+    uuid: string
+    input: Input
+    allowsFenced?: boolean
+    allowsDeleted?: boolean
+    check?: (record: GuestRecord) => void
+  },
 ): AcceptedOrder<Input> {
   const subject = guestSubject(parseUuid('uuid', order.uuid))
   const known = store.find(subject.id)
@@ -32,6 +40,7 @@ export function acceptForGuest<Input>(
       if (record.status === 'deleting' || asked.leaving(subject))
         throw conflict('invalid_state', 'the container is being deleted')
       if (!order.allowsFenced || record.ownership.role !== 'fenced') refuseNotOwned(record)
+      if (!order.allowsDeleted) refuseDeleted(record)
       if (asked.moving(subject)) throw conflict('invalid_state', isMovingText)
       order.check?.(record)
     },

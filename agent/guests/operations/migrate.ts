@@ -35,6 +35,7 @@ export function migrateKind(
       const accepted = acceptForGuest(store, asked, {
         uuid,
         input,
+        allowsDeleted: true,
         check: (record) => {
           checkMovable(record, order)
           const { generation } = readOwnership(store, uuid)

@@ -98,6 +98,15 @@ export interface GuestSuspension {
   resumes: boolean
 }
 
+/** Mark of a deleted guest. The agent removes the guest later; until then, the deletion can be undone. */
+export interface GuestDeletion {
+  sinceMs: number
+  /** Time when the guest is removed. */
+  untilMs: number
+  /** True if the guest ran before, so that it runs again if the deletion is undone. */
+  resumes: boolean
+}
+
 /** Settings of the abuse watch for the guest (see agent/abuse). */
 export interface GuestSecurity {
   /** True if the guest is never stopped for abuse. */
@@ -149,6 +158,8 @@ export interface GuestDocument {
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
   labels: Readonly<GuestLabels>
+  /** Null if the guest is not marked as deleted. */
+  deletion: Readonly<GuestDeletion> | null
   devices: readonly GuestDevice[]
   os: 'linux' | 'windows'
   boot: Readonly<GuestBoot>
@@ -185,6 +196,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   suspension: null,
   security: usualSecurity,
   labels: noLabels,
+  deletion: null,
   devices: [],
   os: 'linux',
   boot: usualBoot,

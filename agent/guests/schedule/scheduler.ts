@@ -135,7 +135,11 @@ export class ScheduledRuns {
 
 /** True if runs are skipped. Snapshots of a suspended (stopped) guest would be alike and replace earlier ones. */
 function isHeld(record: GuestRecord): boolean {
-  return ['error', 'deleting', 'creating'].includes(record.status) || policyReasonOf(record) !== ''
+  return (
+    ['error', 'deleting', 'creating'].includes(record.status) ||
+    record.deletion !== null ||
+    policyReasonOf(record) !== ''
+  )
 }
 
 /** Returns a guest's constant delay in ms for runs that make up for missed runs. It differs between guests. */

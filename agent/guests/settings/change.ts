@@ -1,4 +1,5 @@
 import { conflict, toBerthError } from '../../../shared/errors.js'
+import { refuseDeleted } from '../deletion/plan-deletion.js'
 import { refuseNotOwned } from '../moves/change-ownership.js'
 import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
@@ -22,6 +23,8 @@ export type ChangeContext = Pick<GuestContext, 'store' | 'log' | 'now'>
 export interface SettingChange {
   /** True if a guest whose status is `error` accepts the change, too. */
   readonly allowsBroken?: boolean
+  /** True if a guest that is marked as deleted accepts the change, too. */
+  readonly allowsDeleted?: boolean
   /** Reads data from the host that the transaction needs. */
   readonly prepare?: (record: GuestRecord) => Promise<void>
   /** Writes to the journal in one transaction. @returns a function that undoes these writes in a second transaction */
@@ -94,11 +97,12 @@ function journal(
 function checkChangeable(
   record: GuestRecord,
   { ifRevision }: Target,
-  { allowsBroken = false }: SettingChange,
+  { allowsBroken = false, allowsDeleted = false }: SettingChange,
 ): GuestRecord {
   if (record.status === 'deleting') throw conflict('invalid_state', 'the container is being deleted')
   if (record.status === 'error' && !allowsBroken)
     throw conflict('invalid_state', 'the container is broken, it can only be deleted')
+  if (!allowsDeleted) refuseDeleted(record)
   refuseNotOwned(record)
   if (ifRevision !== 0 && record.revision !== ifRevision)
     throw conflict('precondition_failed', 'the container was changed in the meantime')

@@ -3,6 +3,7 @@ import { BerthError } from '../../../shared/errors.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import type { BackupContext, GuestContext, PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
+import { undelete } from './undelete.js'
 import type { Target } from './change.js'
 import { setBackupSchedule } from './backup-schedule.js'
 import { setDevices } from './devices.js'
@@ -55,6 +56,7 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     backupSchedule: (target, wanted) => setBackupSchedule(context, target, wanted),
     snapshotSchedule: (target, wanted) => setSnapshotSchedule(context, target, wanted),
     security: (target, wanted) => setSecurity(context, target, wanted),
+    undelete: (target) => undelete(context, target),
     labels: (target, wanted) => setLabels(context, target, wanted),
     devices: (target, wanted) => setDevices(context, target, wanted),
   }

@@ -3,6 +3,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import type { AlertView, GuestView, HostView, OperationView } from '../../fleet/contract.js'
 import { upgradeStateOf } from '../../join/host-upgrade.js'
 import { operationStatusOf } from '../../fleet/lists/operation-table.js'
+import { isDeleted } from '../../fleet/guest-status.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
 import type { Describe, EventContent, EventType } from '../../events/event.js'
 import { differsForCustomer, guestRow } from '../guests/guest-row.js'
@@ -38,8 +39,13 @@ function guestEvents(pair: Pair<GuestView>, hostId: string, time: TimeFormat): E
   const about = { hostId, guestUuid: uuid, ...guestData(after, { id, uuid, name, host_id: hostId }, time) }
   const type: EventType = after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created'
   const suspension = suspensionType(pair)
+  const deletion = deletionType(pair)
   const isMoved = before && after && before.hostId !== after.hostId
-  const more = [...(suspension ? [suspension] : []), ...(isMoved ? (['guest.moved'] as const) : [])]
+  const more = [
+    ...(suspension ? [suspension] : []),
+    ...(deletion ? [deletion] : []),
+    ...(isMoved ? (['guest.moved'] as const) : []),
+  ]
   return [type, ...more].map((one) => ({ type: one, ...about }))
 }
 
@@ -58,6 +64,11 @@ function suspensionType({ before, after }: Pair<GuestView>): EventType | undefin
   const [was, is] = [before, after].map(({ guest }) => guest.suspension !== undefined)
   if (was === is) return undefined
   return is ? 'guest.suspended' : 'guest.unsuspended'
+}
+
+function deletionType({ before, after }: Pair<GuestView>): EventType | undefined {
+  if (!before || !after || isDeleted(before.guest) === isDeleted(after.guest)) return undefined
+  return isDeleted(after.guest) ? 'guest.deleted' : 'guest.undeleted'
 }
 
 function taskEvent({ before, after }: Pair<OperationView>, hostId: string, time: TimeFormat): EventContent {

@@ -9,9 +9,10 @@ import { containerRef } from '../../http/normalize.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { oneOf } from '../../http/schema.js'
 import { failedSchema, missing, mostGuests, namesOf, orderEach, partOf, TaskIdsSchema } from './batch-parts.js'
-import { actions } from './container-writes.js'
+import { actions, nowField } from './container-writes.js'
 import type { CreationParts } from './create/creations.js'
 import type { OrderCase } from './queue-order.js'
+import { retentionOf, type UndoDeleteParts } from './undo-delete.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 import { changeSetting } from './guest-settings.js'
 import { planSuspension, planUnsuspension, refuseBoundCaller, suspendScope, suspensionFields } from './suspension.js'
@@ -28,6 +29,7 @@ const BatchActionSchema = Type.Object({
   }),
   ...Type.Partial(Type.Object(reinstallFields)).properties,
   ...Type.Partial(Type.Object(suspensionFields)).properties,
+  now: nowField,
   force: Type.Optional(
     Type.Boolean({ description: '`true`: stop, restart or reinstall without a graceful shutdown.' }),
   ),
@@ -40,7 +42,7 @@ const ReinstalledSchema = Type.Object({
   ssh_password: Type.String(),
 })
 
-type Parts = Pick<CreationParts, 'fleet' | 'time'>
+type Parts = Pick<CreationParts, 'time'> & UndoDeleteParts
 
 export function batchActionRoute(parts: Parts): Route {
   return route({
@@ -71,6 +73,7 @@ export function batchActionRoute(parts: Parts): Route {
       'not_found',
       'invalid_state',
       'delete_protected',
+      'agent_outdated',
       'policy_blocked',
       'resource_exhausted',
       'image_disabled',
@@ -120,11 +123,12 @@ type Act = (guest: GuestView, operationId: string) => Promise<ActionResult>
 type BatchContext = RequestContext<unknown, unknown, BatchAction>
 
 /** @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field` */
-function planAction({ fleet, time }: Parts, context: BatchContext): Act {
+function planAction(parts: Parts, context: BatchContext): Act {
+  const { fleet } = parts
   const { caller, body } = context
-  if (isSettingAction(body.action)) return planSuspensions({ fleet, time }, context)
-  const plan = planOrder(fleet, context)
-  return (view, operationId) => orderAction(fleet, plan(view.guest.uuid), { view, operationId, caller })
+  if (isSettingAction(body.action)) return planSuspensions(parts, context)
+  const plan = planOrder(parts, context)
+  return (view, operationId) => orderAction(fleet, plan(view), { view, operationId, caller })
 }
 
 function isSettingAction(action: string): boolean {
@@ -150,13 +154,21 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
  * @returns a function that creates the operation for a guest
  * @throws {BerthError} `insufficient_scope`, `missing_field`, `invalid_field`
  */
-function planOrder({ view }: Fleet, { caller, body }: BatchContext): (uuid: string) => OrderCase {
+function planOrder(parts: Parts, { caller, body }: BatchContext): (guest: GuestView) => OrderCase {
   const definition = actions.find(({ action }) => action === body.action)
   authorize(caller, definition?.scope ?? reinstallScope)
-  if (definition) return (uuid) => definition.order({ uuid, force: body.force ?? false, liftBlock: !isBound(caller) })
+  if (definition)
+    return (view) =>
+      definition.order({
+        uuid: view.guest.uuid,
+        force: body.force ?? false,
+        liftBlock: !isBound(caller),
+        retainMs: body.action === 'delete' ? retentionOf(parts, view, body.now ?? false) : 0,
+      })
   const { template_id } = body
   if (template_id === undefined) throw missing('template_id')
-  return planReinstall(view, { ...body, template_id }, caller)
+  const plan = planReinstall(parts.fleet.view, { ...body, template_id }, caller)
+  return ({ guest }) => plan(guest.uuid)
 }
 
 function failedText(failed: readonly { name: string; code: string }[]): string {

@@ -3,6 +3,7 @@ import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import type { Fleet, HeldRoom } from '../../fleet/contract.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { batchActionRoute } from './batch-action.js'
+import type { UndoDeleteParts } from './undo-delete.js'
 import { failedSchema, missing, mostGuests, namesOf, orderEach, partOf, TaskIdsSchema } from './batch-parts.js'
 import { CreateBodySchema, type CreateBody } from './create/create-body.js'
 import { refuseDoubleHostPorts } from './create/plan-mappings.js'
@@ -28,7 +29,7 @@ const BatchCreateSchema = Type.Object({
 })
 type BatchCreate = Static<typeof BatchCreateSchema>
 
-export function batchRoutes(parts: CreationParts): Route[] {
+export function batchRoutes(parts: CreationParts & UndoDeleteParts): Route[] {
   return [
     route({
       method: 'POST',

@@ -10,10 +10,11 @@ import { ContainerPathSchema } from './containers.js'
 import { migrateRoute } from './migrate.js'
 import { queueOrder, type OrderCase } from './queue-order.js'
 import { reinstallRoute } from './reinstall.js'
+import { retentionOf, type UndoDeleteParts } from './undo-delete.js'
 import { resetPasswordRoute } from './reset-password.js'
 
 export type Action = 'start' | 'stop' | 'restart' | 'delete'
-type ActionContext = RequestContext<{ id: string }, unknown, ActionBody> & Subjects['guest']
+type ActionContext = RequestContext<{ id: string }, DeleteQuery, ActionBody> & Subjects['guest']
 
 const ActionBodySchema = Type.Object({
   force: Type.Optional(
@@ -22,11 +23,19 @@ const ActionBodySchema = Type.Object({
 })
 type ActionBody = Static<typeof ActionBodySchema>
 
+export const nowField = Type.Optional(
+  Type.Boolean({ description: '`true`: remove the container at once, although `undo_delete_hours` is set.' }),
+)
+const DeleteQuerySchema = Type.Object({ now: nowField })
+type DeleteQuery = Static<typeof DeleteQuerySchema>
+
 export interface OrderFields {
   readonly uuid: string
   readonly force: boolean
   /** True if the action ends a suspension for abuse. Callers that are restricted to some guests may not end it. */
   readonly liftBlock: boolean
+  /** Time in ms for which a deleted guest is retained. 0: it is removed at once. Other actions ignore it. */
+  readonly retainMs: number
 }
 
 export interface ActionDefinition {
@@ -67,12 +76,13 @@ export const actions: readonly ActionDefinition[] = [
     action: 'delete',
     method: 'DELETE',
     scope: 'container:delete',
-    summary: 'Queues the deletion of a container and of all its data',
+    summary:
+      'Queues the deletion of a container and of all its data. If `undo_delete_hours` is set, the container is only stopped, gets the status `deleted`, and is removed after that time. `POST /containers/{id}/undelete` undoes the deletion until then',
     order: (fields) => ({ $case: 'delete', value: fields }),
   },
 ]
 
-export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
+export function containerWriteRoutes({ fleet, time, settings }: CreationParts & UndoDeleteParts): Route[] {
   return [
     route({
       method: 'POST',
@@ -100,7 +110,7 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
       ],
       handle: (context) => createContainer({ fleet, time }, context),
     }),
-    ...actions.map((definition) => actionRoute(fleet, definition)),
+    ...actions.map((definition) => actionRoute({ fleet, settings }, definition)),
     reinstallRoute(fleet),
     resetPasswordRoute(fleet),
     bootRoute(fleet),
@@ -108,7 +118,7 @@ export function containerWriteRoutes({ fleet, time }: CreationParts): Route[] {
   ]
 }
 
-function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
+function actionRoute(parts: UndoDeleteParts, definition: ActionDefinition): Route {
   return route({
     method: definition.method,
     path: `/containers/{id}/${definition.action}`,
@@ -121,23 +131,24 @@ function actionRoute(fleet: Fleet, definition: ActionDefinition): Route {
     summary: definition.summary,
     params: ContainerPathSchema,
     ...(definition.forceable ? { body: ActionBodySchema, bodyOptional: true, example: { force: false } } : {}),
+    ...(definition.action === 'delete' ? { query: DeleteQuerySchema } : {}),
     data: QueuedSchema,
     conditional: true,
     statuses: [202],
     errors: [
-      ...(definition.action === 'delete' ? ['delete_protected'] : []),
+      ...(definition.action === 'delete' ? ['delete_protected', 'agent_outdated'] : []),
       'invalid_state',
       'policy_blocked',
       'precondition_failed',
       'host_offline',
       'agent_timeout',
     ],
-    handle: (context) => queueAction(fleet, definition, context),
+    handle: (context) => queueAction(parts, definition, context),
   })
 }
 
 async function queueAction(
-  fleet: Fleet,
+  parts: UndoDeleteParts,
   { action, order }: ActionDefinition,
   context: ActionContext,
 ): Promise<Answer<Static<typeof QueuedSchema>>> {
@@ -145,8 +156,9 @@ async function queueAction(
     uuid: context.guest.guest.uuid,
     force: context.body?.force ?? false,
     liftBlock: !isBound(context.caller),
+    retainMs: action === 'delete' ? retentionOf(parts, context.guest, context.query.now ?? false) : 0,
   }
-  const { data } = await queueOrder(fleet, context, { action, order: order(fields) })
+  const { data } = await queueOrder(parts.fleet, context, { action, order: order(fields) })
   return { status: 202, message: `${action} queued`, data }
 }
 

@@ -135,10 +135,17 @@ function listOf(
   return async (caller, query) => {
     if (!isBound(caller) && wantsWholeList(query)) return whole.read()
     const range = rangeOf(query)
-    const wanted = parseListQuery(query as Record<string, unknown>, options)
+    const wanted = withoutDeleted(view, parseListQuery(query as Record<string, unknown>, options))
     const { items, total } = await select(view, caller, { wanted, range })
     return jsonListAnswer(items, isBound(caller) ? customerJsonOf : jsonOf, total)
   }
+}
+
+/** Hides deleted guests in queries that do not ask for their status. */
+function withoutDeleted(view: FleetView, query: ListQuery<GuestField>): ListQuery<GuestField> {
+  const asksForThem = query.filters.some(({ field, value }) => field === 'status' && value === 'deleted')
+  if (asksForThem || view.guestTable.countOf('status', 'deleted') === 0) return query
+  return { ...query, filters: [...query.filters, { field: 'deleted', value: 'false' }] }
 }
 
 interface SelectedGuests {

@@ -14,7 +14,7 @@ const maskedPassword = '********'
 
 export const GuestStatusSchema = oneOf(
   guestStatuses,
-  'Status of the container. `unknown`: the host of the container is offline.',
+  'Status of the container. `unknown`: the host of the container is offline. `deleted`: the container will be removed at `deleted_until`; only lists with the filter `status=deleted` contain it, and bound callers do not see it.',
 )
 export const textFilter = Type.String({ maxLength: 64 })
 export const VirtualizationSchema = oneOf(['lxc', 'kvm'])
@@ -99,6 +99,10 @@ export const GuestRowSchema = Type.Object(
     }),
     ...suspensionRowFields,
     ...labelRowFields,
+    deleted_until: Type.Optional({
+      ...TimeSchema,
+      description: 'Time when the deleted container will be removed. Absent: the container is not deleted.',
+    }),
     created_at: TimeSchema,
     expires_at: TimeSchema,
     host_id: Type.String(),
@@ -187,6 +191,7 @@ export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'cust
     policy_reason: guest.policyReason,
     ...suspensionRow(guest, time, shown),
     ...labelsRow(guest, shown),
+    ...(guest.deletion && { deleted_until: time.format(guest.deletion.untilMs) }),
     created_at: time.format(guest.createdAtMs),
     expires_at: time.format(guest.expiresAtMs),
     host_id: view.hostId,

@@ -1,5 +1,6 @@
 import { SingleFlight } from '../../../shared/async/single-flight.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { isDeleted } from '../../fleet/guest-status.js'
 import type { GuestBlock } from '../../fleet/lists/guest-blocks.js'
 import { listOfPieces, makePiece, type Piece } from '../../http/json-list.js'
 import type { Answer } from '../../http/route.js'
@@ -66,7 +67,7 @@ export class WholeList {
     const earlier = this.#made.get(block)
     const version = this.#versionOf(block.version)
     if (earlier?.version === version) return earlier
-    const guests = block.guests()
+    const guests = block.guests().filter(({ guest }) => !isDeleted(guest))
     const piece = makePiece(guests.map((guest) => this.jsonOf(guest)))
     const made = { version, rows: guests.length, piece }
     this.#made.set(block, made)

@@ -109,7 +109,7 @@ function dashboard(view: FleetView, caller: Principal, hostId: string | undefine
   return {
     running: byStatus.get('running') ?? 0,
     stopped: byStatus.get('stopped') ?? 0,
-    total_containers: total,
+    total_containers: total - (byStatus.get('deleted') ?? 0),
     unknown: byStatus.get('unknown') ?? 0,
     hosts: hosts.total,
     hosts_online: hosts.online,

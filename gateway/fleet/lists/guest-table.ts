@@ -1,5 +1,5 @@
 import type { GuestView } from '../reported.js'
-import { statusOf } from '../guest-status.js'
+import { isDeleted, statusOf } from '../guest-status.js'
 import type { Fields } from '../../lists/query.js'
 import { Table } from '../../lists/table.js'
 
@@ -17,6 +17,7 @@ export const guestFields = {
   disk_gb: ({ guest }) => guest.limits?.diskGb ?? 0,
   created_at: ({ guest }) => Math.floor(guest.createdAtMs / 1000),
   host_id: ({ hostId }) => hostId,
+  deleted: ({ guest }) => String(isDeleted(guest)),
   tag: ({ guest }) => guest.labels?.tags ?? noTags,
 } as const satisfies Fields<GuestView, string>
 

@@ -68,7 +68,7 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
  * `agent_outdated`, `resource_exhausted`
  */
 export function planMoveTargets(
-  guest: Pick<Guest, 'virtualization' | 'limits' | 'labels'>,
+  guest: Pick<Guest, 'virtualization' | 'limits' | 'labels' | 'deletion'>,
   candidates: readonly Candidate[],
   ratios: Ratios,
   hostId?: string,
@@ -80,7 +80,7 @@ export function planMoveTargets(
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
     [({ host }) => canReceive(host, guest.virtualization), () => cannotMove(named[0]?.host.name)],
-    [(candidate) => keepsLabels(candidate, guest), () => cannotLabel(named[0]?.host.name)],
+    [(candidate) => keepsMarks(candidate, guest), () => cannotLabel(named[0]?.host.name)],
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
     [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
   ])
@@ -133,16 +133,17 @@ export function cannotMove(name: string | undefined): BerthError {
   return new BerthError('conflict', 'move_unsupported', message)
 }
 
-/** False if the host would lose the labels of the guest, because its agent does not know them. */
-function keepsLabels({ host }: Candidate, { labels }: Pick<Guest, 'labels'>): boolean {
+/** False if the host would lose labels or the deletion of the guest, because its agent does not know them. */
+function keepsMarks({ host }: Candidate, { labels, deletion }: Pick<Guest, 'labels' | 'deletion'>): boolean {
   const { tags, note, deleteProtected } = labels ?? noLabels
   const isLabelled = tags.length > 0 || note !== '' || deleteProtected
-  return !isLabelled || (host.description?.features.includes('labels') ?? false)
+  const has = (feature: string): boolean => host.description?.features.includes(feature) ?? false
+  return (!isLabelled || has('labels')) && (!deletion || has('undelete'))
 }
 
 /** Error for a host whose agent is too old for labels of guests. */
 export function cannotLabel(name: string | undefined): BerthError {
-  const message = `the agent of ${name ?? 'the host'} is too old for tags, notes and protection of containers: upgrade it first`
+  const message = `the agent of ${name ?? 'the host'} is too old for the labels or the deletion of this container: upgrade it first`
   return new BerthError('conflict', 'agent_outdated', message)
 }
 

@@ -94,7 +94,8 @@ describe('settings of a container', function () {
     // Tags of settings that have tests in other files.
     const elsewhere = ['Snapshots', 'Backups', 'Security']
     const ours = routes.filter(
-      ({ tag, path }) => !elsewhere.includes(tag) && !/\/(reset-password|suspend|unsuspend|devices|\{id\})$/.test(path),
+      ({ tag, path }) =>
+        !elsewhere.includes(tag) && !/\/(reset-password|suspend|unsuspend|undelete|devices|\{id\})$/.test(path),
     )
     const inTable = ours.map(({ method, path, scope, audit }) => [method, path, scope, audit])
     const here = settings.map(({ method, path, scope, action }) => [

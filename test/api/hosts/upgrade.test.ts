@@ -132,6 +132,7 @@ describe('the upgrade of one host over HTTP', () => {
       'rotate-ca',
       'list-usage',
       'labels',
+      'undelete',
     ])
   })
 

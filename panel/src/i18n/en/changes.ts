@@ -14,6 +14,8 @@ export const changes = {
   'change.container.security': 'Security settings of the guest changed',
   'change.container.suspend': 'Guest suspended',
   'change.container.unsuspend': 'Suspension lifted',
+  'change.container.undelete': 'Deletion of the guest undone',
+  'change.deletion_settings.update': 'Time to undo deletions changed',
   'change.container.label': 'Tags, note or protection changed',
   'change.container.devices': 'Access of the guest to host devices changed',
   'change.container.firewall': 'Firewall changed',

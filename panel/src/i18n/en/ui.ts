@@ -79,6 +79,7 @@ export const ui = {
   'status.stopping': 'Stopping',
   'status.restarting': 'Restarting',
   'status.deleting': 'Deleting',
+  'status.deleted': 'Deleted',
   'status.error': 'Error',
   'status.unknown': 'Unknown',
   'status.online': 'Online',

@@ -15,6 +15,8 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.container.security': '更改实例安全设置',
   'change.container.suspend': '暂停',
   'change.container.unsuspend': '解除暂停',
+  'change.container.undelete': '撤销删除实例',
+  'change.deletion_settings.update': '修改删除保留时间',
   'change.container.label': '修改标签、备注或保护',
   'change.container.devices': '更改实例可用的主机设备',
   'change.container.firewall': '修改防火墙',

@@ -80,6 +80,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'status.stopping': '停止中',
   'status.restarting': '重启中',
   'status.deleting': '删除中',
+  'status.deleted': '已删除',
   'status.error': '错误',
   'status.unknown': '未知',
   'status.online': '在线',

@@ -1,0 +1,51 @@
+import type { SteadyClock } from '../../../shared/steady-clock.js'
+import type { GuestContext } from '../context.js'
+import type { GuestRecord } from '../record/record.js'
+
+export interface DueDeletionParts {
+  readonly context: Pick<GuestContext, 'store' | 'log'>
+  readonly clock: Pick<SteadyClock, 'earliest' | 'isSettled'>
+  /** True if an operation of the guest is pending or running. */
+  readonly busy: (uuid: string) => boolean
+  /** Orders the removal of the guest. */
+  readonly remove: (uuid: string) => void
+}
+
+/**
+ * Removes deleted guests whose deletion can no longer be undone. The marks are stored with the guests, so a restart of
+ * the agent loses none. While the clock may be wrong, nothing is removed.
+ */
+export class DueDeletions {
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(private readonly parts: DueDeletionParts) {}
+
+  /** Checks the deletions immediately and then at every interval. */
+  start(intervalMs: number): void {
+    this.look()
+    this.#timer = setInterval(() => this.look(), intervalMs)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  look(): void {
+    const { context, remove } = this.parts
+    for (const record of context.store.list())
+      if (this.#isDue(record))
+        try {
+          context.log.info({ guest: record.uuid }, 'removing a deleted guest: its deletion can no longer be undone')
+          remove(record.uuid)
+        } catch (err) {
+          context.log.error({ err, guest: record.uuid }, 'removing a deleted guest failed')
+        }
+  }
+
+  /** True if the guest can be removed. A copy that takes part in a move is not removed here. */
+  #isDue({ uuid, deletion, ownership }: GuestRecord): boolean {
+    const { clock, busy } = this.parts
+    if (!deletion || ownership.role !== 'owner') return false
+    return clock.isSettled() && clock.earliest() >= deletion.untilMs && !busy(uuid)
+  }
+}

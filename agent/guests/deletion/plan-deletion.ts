@@ -1,0 +1,31 @@
+import { conflict } from '../../../shared/errors.js'
+import { isAllowedToRun } from '../policy/policy.js'
+import type { GuestRecord } from '../record/record.js'
+import type { GuestUpdate } from '../record/rows.js'
+
+/* The rules of deletions that can be undone, without I/O (docs/design/deletion.md). */
+
+type Deletable = Pick<GuestRecord, 'deletion' | 'suspension' | 'wanted' | 'policy' | 'traffic'>
+
+/** Plans the mark of a deleted guest. A suspension that ends meanwhile does not start the guest. */
+export function planDelete({ suspension, wanted }: Deletable, nowMs: number, retainMs: number): GuestUpdate {
+  const resumes = wanted === 'running' || (suspension?.resumes ?? false)
+  return {
+    deletion: { sinceMs: nowMs, untilMs: nowMs + retainMs, resumes },
+    ...(suspension && { suspension: { ...suspension, resumes: false } }),
+  }
+}
+
+/** Plans the end of the mark. A guest that ran before runs again, or when the suspension that stopped it ends. */
+export function planUndelete(record: Deletable): GuestUpdate {
+  const { deletion, suspension } = record
+  if (!deletion?.resumes) return { deletion: null }
+  if (suspension?.mode === 'stop') return { deletion: null, suspension: { ...suspension, resumes: true } }
+  return { deletion: null, ...(isAllowedToRun(record) && { wanted: 'running' }) }
+}
+
+/** Refuses everything except undoing the deletion, removing the guest and moving it. @throws {BerthError} `invalid_state` */
+export function refuseDeleted({ deletion }: Pick<GuestRecord, 'deletion'>): void {
+  if (deletion)
+    throw conflict('invalid_state', 'the container is deleted already: undelete it first, or delete it with now=true')
+}
