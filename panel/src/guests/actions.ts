@@ -23,6 +23,12 @@ export async function unsuspend(guest: Pick<Guest, 'id'>): Promise<void> {
   ordered()
 }
 
+/** Undoes the deletion of a guest that was not removed yet. @throws {ApiFailure} */
+export async function undelete(guest: Pick<Guest, 'id'>): Promise<void> {
+  await send(() => api.POST('/containers/{id}/undelete', { params: pathOf(guest) }))
+  ordered()
+}
+
 /** Submits the deletion of a guest and of everything that belongs to it. @throws {ApiFailure} */
 export async function deleteGuest(guest: Pick<Guest, 'id'>): Promise<void> {
   await send(() => api.DELETE('/containers/{id}/delete', { params: pathOf(guest) }))

@@ -15,7 +15,7 @@ export function applyToGuests(rows: readonly Guest[], changes: readonly Change[]
     keyOf: ({ uuid }) => uuid,
     // Events do not contain the owners of a guest, because all users who see the guest receive the same event.
     merge: (before, after) => ({ ...after, ...(before.owners && { owners: before.owners }) }),
-    isGone: (type) => type === 'guest.removed',
+    isGone: (type, { status }) => type === 'guest.removed' || status === 'deleted',
     add: (all, added) => [...all, ...added].sort((a, b) => a.id - b.id),
   })
 }
@@ -31,7 +31,7 @@ export function applyToTasks(rows: readonly Task[], changes: readonly Change[]):
 
 interface How<Row> {
   readonly keyOf: (row: Row) => string
-  readonly isGone: (type: string) => boolean
+  readonly isGone: (type: string, row: Row) => boolean
   /** Adds to the row of an event (`after`) the fields that events omit, from the previous row (`before`). */
   readonly merge?: (before: Row, after: Row) => Row
   readonly add: (rows: readonly Row[], added: Row[]) => readonly Row[]
@@ -48,7 +48,7 @@ function applied<Row>(
   for (const { type, data } of changes) {
     const row = data as Row
     after.delete(keyOf(row))
-    after.set(keyOf(row), isGone(type) ? undefined : row)
+    after.set(keyOf(row), isGone(type, row) ? undefined : row)
   }
   const kept: Row[] = []
   for (const row of rows) {

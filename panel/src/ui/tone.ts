@@ -11,6 +11,7 @@ const tones: Readonly<Record<string, Tone>> = {
   stopping: 'busy',
   restarting: 'busy',
   deleting: 'busy',
+  deleted: 'bad',
   task_pending: 'off',
   task_running: 'busy',
   task_done: 'good',

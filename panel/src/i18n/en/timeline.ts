@@ -7,6 +7,8 @@ export const timeline = {
   'timeline.kind.alert': 'Alerts',
   'timeline.kind.policy': 'Policy stops',
   'timeline.kind.restart': 'Restarts',
+  'timeline.kind.console': 'Consoles',
+  'timeline.console': 'Console',
   'timeline.policy': 'Stopped by policy: suspension, expiry, traffic or abuse',
   'timeline.restart': 'Restarted automatically',
 } as const

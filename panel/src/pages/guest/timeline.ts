@@ -7,6 +7,7 @@ import type { ChartMark } from '../../ui/Chart.svelte'
 export function entryTitle({ kind, action }: TimelineEntry): string {
   if (kind === 'policy' || kind === 'restart') return texts.find(`timeline.${kind}`, action)
   if (kind === 'alert') return texts.find(`abuse.${action}`, actionText(action))
+  if (action === 'console.close') return texts.find('timeline.console', action)
   return kind === 'change' ? texts.find(`change.${action}`, action) : actionText(action)
 }
 

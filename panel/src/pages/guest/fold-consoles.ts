@@ -1,0 +1,27 @@
+import type { TimelineEntry } from '../../api/types.ts'
+
+/** True for entries about console sessions, which the timeline hides unless the user asks for them. */
+export function isConsole({ kind, action }: Pick<TimelineEntry, 'kind' | 'action'>): boolean {
+  return kind === 'change' && action.startsWith('console.')
+}
+
+/**
+ * Keeps one entry for each console session: its end, whose detail contains the duration. The beginning is kept only
+ * for a session that is still open.
+ * @param entries newest first
+ */
+export function foldConsoles<Entry extends Pick<TimelineEntry, 'kind' | 'action' | 'status' | 'user' | 'address'>>(
+  entries: readonly Entry[],
+): Entry[] {
+  const ended = new Map<string, number>()
+  return entries.filter((entry) => {
+    const { action, status, user, address } = entry
+    if (!isConsole(entry) || status !== 'success') return true
+    const who = `${user} ${address}`
+    const count = ended.get(who) ?? 0
+    if (action === 'console.close') ended.set(who, count + 1)
+    if (action !== 'console.open' || count === 0) return true
+    ended.set(who, count - 1)
+    return false
+  })
+}
