@@ -1,6 +1,5 @@
 import { Type, type Static } from 'typebox'
 import { isBound } from '../../access/principal.js'
-import type { Fleet } from '../../fleet/contract.js'
 import { bootRoute } from './boot.js'
 import { CreateBodySchema, createExample, type CreateBody } from './create/create-body.js'
 import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './create/creations.js'

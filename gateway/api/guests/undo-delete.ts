@@ -62,9 +62,10 @@ export function undoDeleteRoutes({ fleet, settings: { undoDeleteHours } }: UndoD
       summary: 'Sets how long the deletion of a container can be undone. The setting applies to later deletions only',
       body: SettingsSchema,
       example: { undo_delete_hours: 24 },
-      handle: async ({ body, audit }) => {
-        audit({ detail: `undo_delete_hours ${body.undo_delete_hours}` })
-        const hours = await undoDeleteHours.update(() => body.undo_delete_hours)
+      handle: async (context) => {
+        const { undo_delete_hours: wanted } = context.body
+        context.audit({ detail: `undo_delete_hours ${wanted}` })
+        const hours = await undoDeleteHours.update(() => wanted)
         return { message: 'deletion settings updated', data: { undo_delete_hours: hours } }
       },
     }),

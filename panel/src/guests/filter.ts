@@ -117,10 +117,14 @@ export function filterGuests(
       (filter.host === '' || guest.host_id === filter.host) &&
       (filter.type === '' || guest.virtualization === filter.type) &&
       (filter.image === '' || guest.template === filter.image) &&
-      (filter.tag === '' || guest.tags.includes(filter.tag)) &&
+      hasTag(guest, filter.tag) &&
       (filter.flag === '' || hasFlag(guest, filter.flag, now)) &&
       matches(guest),
   )
+}
+
+function hasTag({ tags }: Guest, tag: string): boolean {
+  return tag === '' || tags.includes(tag)
 }
 
 function hasFlag(
