@@ -55,6 +55,9 @@ export const guests = {
   'guest.restart.text': 'The guest shuts down and starts again. Open connections are closed.',
   'guest.delete.ask': 'Delete {{name}}?',
   'guest.delete.text': 'This can’t be undone.',
+  'guest.delete.undoText': 'The guest is stopped. You can undo this for {{count}} hours, then all its data is removed.',
+  'guest.delete.undoText_one':
+    'The guest is stopped. You can undo this for {{count}} hour, then all its data is removed.',
   'guest.delete.disk': 'Disk: {{size}}\u00a0GiB',
   'guest.delete.snapshots': 'Snapshots: {{count}}',
   'guest.delete.ports': 'Ports: {{count}}',

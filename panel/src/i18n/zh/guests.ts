@@ -56,6 +56,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'guest.restart.text': '将关机后重新启动，现有连接会中断。',
   'guest.delete.ask': '删除 {{name}}？',
   'guest.delete.text': '删除后无法恢复。',
+  'guest.delete.undoText': '实例将被停止。{{count}} 小时内可以撤销，之后将删除其所有数据。',
+  'guest.delete.undoText_one': '实例将被停止。{{count}} 小时内可以撤销，之后将删除其所有数据。',
   'guest.delete.disk': '{{size}} GiB 磁盘',
   'guest.delete.snapshots': '快照：{{count}}',
   'guest.delete.ports': '端口映射：{{count}}',
