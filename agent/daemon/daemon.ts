@@ -10,6 +10,7 @@ import { describePackages } from '../upgrade/describe.js'
 import { MetricsFeed } from '../metrics/feed.js'
 import { HostSampler } from '../metrics/host-sampler.js'
 import type { StepObserver } from '../operations/types.js'
+import { isBeingRemoved } from '../guests/operations/delete.js'
 import { settingKinds } from '../guests/settings/kinds.js'
 import { AgentConsoles } from '../console/consoles.js'
 import { createBackupService } from '../rpc/backup-service.js'
@@ -248,7 +249,7 @@ function servicesOf(
     settings: createGuestSettingsService({
       context,
       policy,
-      kinds: settingKinds({ context, policy, capacity }),
+      kinds: settingKinds({ context, policy, capacity, isBeingRemoved: (uuid) => isBeingRemoved(engine, uuid) }),
       log,
     }),
     routing: createRoutingService(routing, log),

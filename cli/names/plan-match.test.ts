@@ -5,6 +5,7 @@ const candidates = [
   { id: '101', name: 'web1', uuid: 'aaaa1111-0000-4000-8000-000000000000' },
   { id: '102', name: 'web2', uuid: 'aaaa2222-0000-4000-8000-000000000000' },
   { id: '103', name: 'aaaa', uuid: 'bbbb1111-0000-4000-8000-000000000000' },
+  { id: '104', name: 'digits', uuid: '12345678-0000-4000-8000-000000000000' },
 ]
 const found = (text: string): string | undefined => {
   const match = matchName(text, candidates)
@@ -16,7 +17,10 @@ describe('the search for names', () => {
     ['web1', 'web1'],
     ['102', 'web2'],
     ['aaaa2222-0000-4000-8000-000000000000', 'web2'],
-    ['AAAA1', 'web1'],
+    ['AAAA1111', 'web1'],
+    ['aaaa1111-00', 'web1'],
+    ['aaaa111', undefined],
+    ['12345678', undefined],
     ['aaaa', 'aaaa'],
     ['bbb', undefined],
     ['web', undefined],
@@ -24,7 +28,7 @@ describe('the search for names', () => {
     it(`finds ${name ?? 'nothing'} for ${text}`, () => expect(found(text)).to.equal(name))
 
   it('rejects an ambiguous beginning', () =>
-    expect(matchName('aaaa1', [candidates[0]!, { ...candidates[0]!, id: '9', name: 'twin' }])).to.deep.equal({
+    expect(matchName('aaaa1111', [candidates[0]!, { ...candidates[0]!, id: '9', name: 'twin' }])).to.deep.equal({
       similar: ['web1', 'twin'],
       isAmbiguous: true,
     }))

@@ -10,14 +10,17 @@ export interface Candidate {
 export type Match =
   { readonly found: Candidate } | { readonly similar: readonly string[]; readonly isAmbiguous: boolean }
 
-/** Shortest beginning of a UUID that names an object. */
-const shortestPrefix = 4
+/**
+ * A beginning of a UUID that names an object. It is so long that neither an id nor a word such as `cafe` is one, since a
+ * command must never change another object than the one that was meant.
+ */
+const uuidPrefix = /^[0-9a-f]{8}(-[0-9a-f-]*)?$/i
 const maxSuggestions = 3
 
 export function matchName(text: string, candidates: readonly Candidate[]): Match {
   const exact = candidates.find(({ id, name, uuid }) => [id, name, uuid].includes(text))
   if (exact) return { found: exact }
-  const isPrefix = text.length >= shortestPrefix && /^[0-9a-f-]+$/i.test(text)
+  const isPrefix = uuidPrefix.test(text) && !/^\d+$/.test(text)
   const begun = isPrefix ? candidates.filter(({ uuid }) => uuid.startsWith(text.toLowerCase())) : []
   if (begun.length === 1) return { found: begun[0]! }
   if (begun.length > 1) return { similar: begun.map(({ name }) => name).slice(0, maxSuggestions), isAmbiguous: true }

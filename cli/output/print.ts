@@ -24,15 +24,19 @@ export async function formatResult(value: unknown, message: string, options: Out
   if (options.isQuiet) return idsOf(value)
   const shown = options.columns === undefined ? value : selectColumns(value, options)
   if (options.form === 'json') return `${formatJson(shown ?? { message })}\n`
-  if (options.form === 'yaml') return (await import('../yaml.js')).stringify(shown ?? { message })
+  if (options.form === 'yaml') return escapeControls((await import('../yaml.js')).stringify(shown ?? { message }))
   if (options.form === 'csv') return formatCsv(value, options)
   return value === undefined || value === null ? `${cellOf(message || 'done')}\n` : formatText(value, options)
 }
 
 /** Formats a value as JSON without the control characters that JSON allows, since they could change the terminal. */
 export function formatJson(value: unknown, indent = 2): string {
-  const escape = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return JSON.stringify(value, undefined, indent).replace(/[\u007f-\u009f]/g, escape)
+  return escapeControls(JSON.stringify(value, undefined, indent))
+}
+
+/** YAML and JSON already quote and escape the control characters before the space. */
+function escapeControls(text: string): string {
+  return text.replace(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)
 }
 
 function selectColumns(value: unknown, { command, columns }: OutputOptions): unknown {
@@ -101,9 +105,11 @@ function formatCsv(value: unknown, { command, columns }: OutputOptions): string 
   return lines.map((line) => `${line.map(csvCell).join(',')}\r\n`).join('')
 }
 
+/** Formats a value without control characters other than line breaks, since they could change the terminal. */
 function csvValue(value: unknown): string {
   if (value === undefined || value === null) return ''
-  return typeof value === 'string' ? value : JSON.stringify(value)
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return text.replace(/[^\P{Cc}\r\n\t]/gu, '')
 }
 
 /** Quotes a cell as RFC 4180 demands. */

@@ -93,6 +93,11 @@ export function maySee(caller: Principal, guestUuid: string): boolean {
   return caller.guests === 'all' || caller.guests.has(guestUuid)
 }
 
+/** True if the caller may see the guest now. Deleted guests are hidden from callers that may access only some guests. */
+export function mayFind(caller: Principal, { guest }: GuestView): boolean {
+  return caller.guests === 'all' || (caller.guests.has(guest.uuid) && !guest.deletion)
+}
+
 /**
  * The guests that a caller may see, in no particular order. Restricted callers do not see deleted guests. Does not search all guests
  * for a restricted caller.
@@ -104,6 +109,6 @@ export function guestsOf(
   if (caller.guests === 'all') return view.guests()
   return [...caller.guests].flatMap((uuid) => {
     const found = view.findGuest(uuid)
-    return found && !found.guest.deletion ? [found] : []
+    return found && mayFind(caller, found) ? [found] : []
   })
 }

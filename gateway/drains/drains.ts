@@ -4,7 +4,6 @@ import { KeyedSingleFlight, SingleFlight } from '../../shared/async/single-fligh
 import { BerthError, describeError, toBerthError } from '../../shared/errors.js'
 import { UnansweredError } from '../../shared/grpc-errors.js'
 import type { Fleet, GuestView } from '../fleet/contract.js'
-import { statusOf } from '../fleet/guest-status.js'
 import type { SubmitOperationRequest } from '../../proto/gen/berth/agent/v1/operation.js'
 import { StoredDocument } from '../store/document.js'
 import { Lease } from '../store/lease.js'
@@ -279,6 +278,7 @@ const unsettled: ReadonlySet<string> = new Set([
 ])
 
 function guestFacts(found: GuestView | undefined, task: DrainedGuestFacts['task']): DrainedGuestFacts {
-  const status = found === undefined ? 'unknown' : statusOf(found)
+  // A deleted container is judged by the status that its agent reports: it is being stopped, or is stopped.
+  const status = found?.online ? found.guest.status : 'unknown'
   return { hostId: found?.hostId, isSettled: !unsettled.has(status), isStopped: status === 'stopped', task }
 }

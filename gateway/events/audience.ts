@@ -59,6 +59,7 @@ export function isFor(audience: Audience, event: EventContent, view: Pick<FleetV
   const kind = kindOf(event.type)
   if (!audience.kinds.has(kind)) return false
   if (audience.guests === 'all') return true
+  if (event.customer === null) return false
   if (event.type === 'guest.host') {
     for (const uuid of audience.guests) if (view.findGuest(uuid)?.hostId === event.hostId) return true
     return false

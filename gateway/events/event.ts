@@ -24,8 +24,13 @@ export interface EventContent {
   readonly guestUuid: string
   /** Data of the event in JSON. */
   readonly data: string
-  /** The data that listeners get if they may access only some guests. Absent: `data`. */
-  readonly customerData?: string
+  /** The event for listeners that may access only some guests. Absent: the same event. `null`: they do not get it. */
+  readonly customer?: CustomerEvent | null
+}
+
+export interface CustomerEvent {
+  readonly type: EventType
+  readonly data: string
 }
 
 /** Converts a change to events. Returns no events if the change makes no visible difference. */

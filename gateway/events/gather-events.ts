@@ -56,8 +56,9 @@ export function gatherMissing(
 }
 
 /** Encodes an event without an id, for one audience. */
-export function encodeFor({ guests }: Audience, { type, data, customerData }: EventContent): Buffer {
-  return Buffer.from(encodeEvent(type, guests === 'all' ? data : (customerData ?? data)))
+export function encodeFor({ guests }: Audience, event: EventContent): Buffer {
+  const { type, data } = guests === 'all' ? event : (event.customer ?? event)
+  return Buffer.from(encodeEvent(type, data))
 }
 
 function frameFor({ guests }: Audience, { frame, customerFrame }: SentEvent): Buffer {

@@ -15,7 +15,7 @@ const event = (text: string): EventContent => ({
   hostId: 'a',
   guestUuid: 'u',
   data: JSON.stringify({ text }),
-  customerData: '{}',
+  customer: { type: 'guest.created', data: '{}' },
 })
 const start = { epoch: 'epoch', first: 1, base: new Map<string, number>() }
 const mark = (revision: number): EntryMark => markAfter({ lane: 'a/journal/e', revision })

@@ -117,8 +117,8 @@ export class EventJournal {
 
 function lineOf({ event, mark }: RingEntry): JournalLine {
   if (!event) return { mark: mark! }
-  const { type, hostId, guestUuid, data, customerData } = event
-  const content = { type, hostId, guestUuid, data, ...(customerData !== undefined && { customerData }) }
+  const { type, hostId, guestUuid, data, customer } = event
+  const content = { type, hostId, guestUuid, data, ...(customer !== undefined && { customer }) }
   return { event: content, ...(mark && { mark }) }
 }
 

@@ -63,6 +63,14 @@ function contentOf(lines: readonly JournalLine[]): Pick<FormerEvents, 'entries' 
   for (const line of lines)
     if ('host' in line) hosts.set(line.host.id, line.host)
     else if ('removed' in line) hosts.delete(line.removed)
-    else entries.push(line)
+    else entries.push(convert(line))
   return { entries, hosts }
+}
+
+/** Converts an entry of an earlier version, which had only other data for customers, never another type. */
+function convert(entry: FormerEntry): FormerEntry {
+  const { event } = entry
+  if (!event || !('customerData' in event)) return entry
+  const { customerData, ...rest } = event
+  return { ...entry, event: { ...rest, customer: { type: event.type, data: String(customerData) } } }
 }

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { EventContent, EventType } from './event.js'
+import type { CustomerEvent, EventContent, EventType } from './event.js'
 import { formatEventId } from './event-id.js'
 import { advance, type EntryMark, type Position } from './positions.js'
 
@@ -120,13 +120,13 @@ export class EventRing {
   }
 
   #encode(number: number, content: EventContent): SentEvent {
-    const { data, customerData } = content
-    const frame = this.#frameOf(number, content, data)
-    const customerFrame = customerData === undefined ? frame : this.#frameOf(number, content, customerData)
+    const { customer } = content
+    const frame = this.#frameOf(number, content)
+    const customerFrame = customer ? this.#frameOf(number, customer) : frame
     return { ...content, frame, customerFrame }
   }
 
-  #frameOf(number: number, { type }: EventContent, data: string): Buffer {
+  #frameOf(number: number, { type, data }: CustomerEvent): Buffer {
     return Buffer.from(`id: ${this.idOf(number)}\n${encodeEvent(type, data)}`)
   }
 

@@ -1,5 +1,5 @@
 import { BerthError, notFound } from '../../shared/errors.js'
-import { isBound, maySee, type Principal } from '../access/principal.js'
+import { isBound, mayFind, maySee, type Principal } from '../access/principal.js'
 import type { Fleet, GuestView, OperationView } from '../fleet/contract.js'
 import { guestUuidOf } from '../fleet/operation-subject.js'
 import type { Route } from './route.js'
@@ -34,8 +34,7 @@ export function getSubject(
     const ref = String(params['id'])
     const guest = fleet.view.findGuest(ref)
     if (guest === undefined) return refuseUnreported(fleet, caller, ref)
-    const isHidden = guest.guest.deletion !== undefined && isBound(caller)
-    if (isHidden || !maySee(caller, guest.guest.uuid)) throw notFound('container')
+    if (!mayFind(caller, guest)) throw notFound('container')
     refuseBlocked(route, caller, guest.guest)
     return { guest }
   }

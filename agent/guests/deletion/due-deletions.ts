@@ -13,7 +13,8 @@ export interface DueDeletionParts {
 
 /**
  * Removes deleted guests whose deletion can no longer be undone. The marks are stored with the guests, so a restart of
- * the agent loses none. While the clock may be wrong, nothing is removed.
+ * the agent loses none. While the clock may be wrong, nothing is removed. A marked guest that runs or shall run is in
+ * use, for example because an older agent that ignores marks has started it. It loses its mark.
  */
 export class DueDeletions {
   #timer: NodeJS.Timeout | undefined
@@ -33,13 +34,24 @@ export class DueDeletions {
   look(): void {
     const { context, remove } = this.parts
     for (const record of context.store.list())
-      if (this.#isDue(record))
+      if (this.#isUsed(record)) this.#forget(record)
+      else if (this.#isDue(record))
         try {
           context.log.info({ guest: record.uuid }, 'removing a deleted guest: its deletion can no longer be undone')
           remove(record.uuid)
         } catch (err) {
           context.log.error({ err, guest: record.uuid }, 'removing a deleted guest failed')
         }
+  }
+
+  #isUsed({ uuid, deletion, ownership, wanted }: GuestRecord): boolean {
+    return deletion !== undefined && ownership.role === 'owner' && wanted === 'running' && !this.parts.busy(uuid)
+  }
+
+  #forget({ uuid }: GuestRecord): void {
+    const { store, log } = this.parts.context
+    log.warn({ guest: uuid }, 'a deleted guest is in use: its deletion is undone')
+    store.update(uuid, { deletion: null })
   }
 
   /** True if the guest can be removed. A copy that takes part in a move is not removed here. */

@@ -24,6 +24,16 @@ export function planUndelete(record: Deletable): GuestUpdate {
   return { deletion: null, ...(isAllowedToRun(record) && { wanted: 'running' }) }
 }
 
+export interface RemovalCheck {
+  /** True if an operation that removes the guest is pending or running. */
+  readonly isBeingRemoved: (uuid: string) => boolean
+}
+
+/** @throws {BerthError} `invalid_state` if the guest is being removed */
+export function refuseRemoved({ isBeingRemoved }: RemovalCheck, uuid: string): void {
+  if (isBeingRemoved(uuid)) throw conflict('invalid_state', 'the container is being deleted')
+}
+
 /** Refuses everything except undoing the deletion, removing the guest and moving it. @throws {BerthError} `invalid_state` */
 export function refuseDeleted({ deletion }: Pick<GuestRecord, 'deletion'>): void {
   if (deletion)

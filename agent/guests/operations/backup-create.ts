@@ -6,6 +6,7 @@ import type { BackupContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { backupSubject, parseBackupTarget } from './backup-order.js'
 import { backupSteps, type BackupInput } from './backup-steps.js'
+import { refuseDeleted } from '../deletion/plan-deletion.js'
 import { guestSubject, refuseBroken } from './guest-order.js'
 
 /**
@@ -46,6 +47,7 @@ export function backupCreateKind(context: BackupContext): OperationKind<'backupC
 /** Refuses a guest that is broken, being created or being deleted. @throws {BerthError} `invalid_state` */
 function checkSendable(record: GuestRecord, asked: OrderContext): void {
   refuseBroken(record)
+  refuseDeleted(record)
   if (record.status === 'deleting' || asked.leaving(guestSubject(record.uuid)))
     throw conflict('invalid_state', 'the container is being deleted')
   if (record.status === 'creating') throw conflict('invalid_state', 'the container is being created')

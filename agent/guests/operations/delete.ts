@@ -1,12 +1,13 @@
 import { checkInteger } from '../../../shared/field-checks.js'
 import { maxRetainMs } from '../../../shared/deletion-rules.js'
+import type { OperationEngine } from '../../operations/engine.js'
 import type { OrderContext, OperationKind, OrderOf } from '../../operations/orders.js'
 import type { DefinedOperation, Step } from '../../operations/types.js'
 import type { GuestContext } from '../context.js'
-import { planDelete, refuseDeleted } from '../deletion/plan-deletion.js'
+import { planDelete, planUndelete, refuseDeleted } from '../deletion/plan-deletion.js'
 import type { GuestRecord } from '../record/record.js'
 import { removeStep, stopStep, type StopInput } from '../steps.js'
-import { acceptForGuest, refuseBroken, refuseProtected } from './guest-order.js'
+import { acceptForGuest, guestSubject, refuseBroken, refuseProtected } from './guest-order.js'
 import { broken, mark, settled } from './outcomes.js'
 import type { GuestStore } from '../record/guest-store.js'
 
@@ -34,6 +35,7 @@ export function deleteKind(context: GuestContext): OperationKind<'delete', Delet
     ],
     settle: (operation, outcome) => {
       const { id } = operation.subject
+      if (outcome.status === 'canceled') return takeBack(store, operation)
       if (outcome.status === 'failed') broken(store, id, outcome.message)
       else if (outcome.status === 'done' && !isRetained(operation)) store.remove(id)
       else if (outcome.status === 'done' && store.find(id)?.status === 'deleting') settled(store, id, 'stopped')
@@ -68,6 +70,18 @@ function isRetained({ input: { retainMs = 0 } }: Pick<Deletion, 'input'>): boole
 /** True if the deletion was undone before the operation began. */
 function isUndone(store: GuestStore, { subject, input }: Deletion): boolean {
   return isRetained({ input }) && !store.find(subject.id)?.deletion
+}
+
+/** Takes back the mark that a canceled deletion has set. */
+function takeBack(store: GuestStore, { subject, input }: Deletion): void {
+  const record = isRetained({ input }) ? store.find(subject.id) : undefined
+  if (record?.deletion) store.update(subject.id, planUndelete(record))
+}
+
+/** True if a removal of the guest at once, without a mark, is pending or running. */
+export function isBeingRemoved(engine: Pick<OperationEngine, 'openOperations' | 'store'>, uuid: string): boolean {
+  const open = engine.openOperations(guestSubject(uuid)).map((id) => engine.store.findJournaled(id))
+  return open.some((one) => one?.record.action === 'delete' && !isRetained({ input: one.input as DeleteInput }))
 }
 
 function onlyIf(step: Step<DeleteInput>, condition: (operation: Deletion) => boolean): Step<DeleteInput> {

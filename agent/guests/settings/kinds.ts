@@ -1,5 +1,6 @@
 import type { ChangeSettingRequest } from '../../../proto/gen/berth/agent/v1/network.js'
 import { BerthError } from '../../../shared/errors.js'
+import type { RemovalCheck } from '../deletion/plan-deletion.js'
 import type { HostCapacity } from '../resources/capacity.js'
 import type { BackupContext, GuestContext, PolicyKeeper } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
@@ -27,13 +28,13 @@ export type SettingKind<Name extends ChangeName> = (target: Target, value: Value
 /** For each change in `ChangeSettingRequest.change`: the function that makes it. */
 export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
 
-export interface SettingParts {
+export interface SettingParts extends RemovalCheck {
   readonly context: GuestContext & Pick<BackupContext, 'targets'>
   readonly policy: PolicyKeeper
   readonly capacity: HostCapacity
 }
 
-export function settingKinds({ context, policy, capacity }: SettingParts): SettingKinds {
+export function settingKinds({ context, policy, capacity, isBeingRemoved }: SettingParts): SettingKinds {
   const mappings = new PortMappings(context)
   const policies = new PolicySettings(context, policy)
   return {
@@ -56,8 +57,8 @@ export function settingKinds({ context, policy, capacity }: SettingParts): Setti
     backupSchedule: (target, wanted) => setBackupSchedule(context, target, wanted),
     snapshotSchedule: (target, wanted) => setSnapshotSchedule(context, target, wanted),
     security: (target, wanted) => setSecurity(context, target, wanted),
-    undelete: (target) => undelete(context, target),
-    labels: (target, wanted) => setLabels(context, target, wanted),
+    undelete: (target) => undelete({ ...context, isBeingRemoved }, target),
+    labels: (target, wanted) => setLabels({ ...context, isBeingRemoved }, target, wanted),
     devices: (target, wanted) => setDevices(context, target, wanted),
   }
 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, invalidField, notFound } from '../../../shared/errors.js'
 import { credentialOf } from '../../access/grants.js'
-import { maySee } from '../../access/principal.js'
+import { mayFind } from '../../access/principal.js'
 import { checkGuest, scopeOf } from '../../console/consoles.js'
 import { ticketSeconds, ticketsPerMinute, type ConsoleTickets, type Grant } from '../../console/tickets.js'
 import type { FleetView } from '../../fleet/contract.js'
@@ -67,7 +67,7 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
       const ref = body.container_name || body.container
       if (!ref) throw invalidField('container_name', 'container_name: is required')
       const found = view.findGuest(ref)
-      if (!found || !maySee(caller, found.guest.uuid)) throw notFound('container')
+      if (!found || !mayFind(caller, found)) throw notFound('container')
       const { name, uuid } = found.guest
       context.audit({ target: name, containerUuid: uuid, detail: kind })
       if (!found.guest.policyBlocked) refuseWithoutScreen(kind, found.guest)

@@ -36,27 +36,43 @@ export function createDescribe(time: TimeFormat): Describe {
 function guestEvents(pair: Pair<GuestView>, hostId: string, time: TimeFormat): EventContent[] {
   const { before, after } = pair
   const { uuid, id, name } = (after ?? before)!.guest
-  const about = { hostId, guestUuid: uuid, ...guestData(after, { id, uuid, name, host_id: hostId }, time) }
-  const type: EventType = after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created'
+  const removed = JSON.stringify({ id, uuid, name, host_id: hostId })
+  const data = after ? JSON.stringify(guestRow(after, time)) : removed
+  const types = guestTypes(pair)
+  return types.map((type) => {
+    const customer = customerEvent(type, pair, { removed, time })
+    return { type, hostId, guestUuid: uuid, data, ...(customer !== undefined && { customer }) }
+  })
+}
+
+function guestTypes(pair: Pair<GuestView>): EventType[] {
+  const { before, after } = pair
   const suspension = suspensionType(pair)
   const deletion = deletionType(pair)
   const isMoved = before && after && before.hostId !== after.hostId
-  const more = [
+  return [
+    after === undefined ? 'guest.removed' : before ? 'guest.updated' : 'guest.created',
     ...(suspension ? [suspension] : []),
     ...(deletion ? [deletion] : []),
     ...(isMoved ? (['guest.moved'] as const) : []),
   ]
-  return [type, ...more].map((one) => ({ type: one, ...about }))
 }
 
-function guestData(
-  guest: GuestView | undefined,
-  removed: object,
-  time: TimeFormat,
-): Pick<EventContent, 'data' | 'customerData'> {
-  const data = JSON.stringify(guest ? guestRow(guest, time) : removed)
-  if (!guest || !differsForCustomer(guest)) return { data }
-  return { data, customerData: JSON.stringify(guestRow(guest, time, 'customer')) }
+/**
+ * The event for listeners that may access only some guests. For them a deleted guest is removed, and an undeleted one is
+ * new. @returns undefined for the same event, null for no event
+ */
+function customerEvent(
+  type: EventType,
+  { before, after }: Pair<GuestView>,
+  { removed, time }: { readonly removed: string; readonly time: TimeFormat },
+): EventContent['customer'] {
+  const row = after && JSON.stringify(guestRow(after, time, 'customer'))
+  if (type === 'guest.deleted') return { type: 'guest.removed', data: removed }
+  if (type === 'guest.undeleted') return { type: 'guest.created', data: row! }
+  if (before && isDeleted(before.guest)) return null
+  if (after && isDeleted(after.guest)) return null
+  return after && differsForCustomer(after) ? { type, data: row! } : undefined
 }
 
 function suspensionType({ before, after }: Pair<GuestView>): EventType | undefined {

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { notFound } from '../../../shared/errors.js'
-import { isBound, maySee, type Principal } from '../../access/principal.js'
+import { isBound, mayFind, maySee, type Principal } from '../../access/principal.js'
 import { authorize } from '../../access/scopes.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
@@ -12,7 +12,7 @@ import { failedSchema, missing, mostGuests, namesOf, orderEach, partOf, TaskIdsS
 import { actions, nowField } from './container-writes.js'
 import type { CreationParts } from './create/creations.js'
 import type { OrderCase } from './queue-order.js'
-import { retentionOf, type UndoDeleteParts } from './undo-delete.js'
+import { checkNow, retentionOf, type UndoDeleteParts } from './undo-delete.js'
 import { planReinstall, reinstallFields, reinstallScope } from './reinstall.js'
 import { changeSetting } from './guest-settings.js'
 import { planSuspension, planUnsuspension, refuseBoundCaller, suspendScope, suspensionFields } from './suspension.js'
@@ -157,13 +157,14 @@ function planSuspensions({ fleet, time }: Parts, context: BatchContext): Act {
 function planOrder(parts: Parts, { caller, body }: BatchContext): (guest: GuestView) => OrderCase {
   const definition = actions.find(({ action }) => action === body.action)
   authorize(caller, definition?.scope ?? reinstallScope)
+  const isNow = checkNow(caller, body.now)
   if (definition)
     return (view) =>
       definition.order({
         uuid: view.guest.uuid,
         force: body.force ?? false,
         liftBlock: !isBound(caller),
-        retainMs: body.action === 'delete' ? retentionOf(parts, view, body.now ?? false) : 0,
+        retainMs: body.action === 'delete' ? retentionOf(parts, view, isNow) : 0,
       })
   const { template_id } = body
   if (template_id === undefined) throw missing('template_id')
@@ -223,7 +224,7 @@ async function getGuest(
 ): Promise<GuestView> {
   const found = fleet.view.findGuest(ref)
   if (found === undefined) return refuseUnreported(fleet, caller, ref)
-  if (!maySee(caller, found.guest.uuid)) throw notFound('container')
+  if (!mayFind(caller, found)) throw notFound('container')
   return found
 }
 

@@ -9,7 +9,7 @@ import { ContainerPathSchema } from './containers.js'
 import { migrateRoute } from './migrate.js'
 import { queueOrder, type OrderCase } from './queue-order.js'
 import { reinstallRoute } from './reinstall.js'
-import { retentionOf, type UndoDeleteParts } from './undo-delete.js'
+import { checkNow, retentionOf, type UndoDeleteParts } from './undo-delete.js'
 import { resetPasswordRoute } from './reset-password.js'
 
 export type Action = 'start' | 'stop' | 'restart' | 'delete'
@@ -155,7 +155,7 @@ async function queueAction(
     uuid: context.guest.guest.uuid,
     force: context.body?.force ?? false,
     liftBlock: !isBound(context.caller),
-    retainMs: action === 'delete' ? retentionOf(parts, context.guest, context.query.now ?? false) : 0,
+    retainMs: action === 'delete' ? retentionOf(parts, context.guest, checkNow(context.caller, context.query.now)) : 0,
   }
   const { data } = await queueOrder(parts.fleet, context, { action, order: order(fields) })
   return { status: 202, message: `${action} queued`, data }

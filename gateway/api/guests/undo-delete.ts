@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import { hourMs, maxUndoHours } from '../../../shared/deletion-rules.js'
+import { BerthError } from '../../../shared/errors.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
 import { route, type Route } from '../../http/route.js'
@@ -36,6 +38,21 @@ export function retentionOf({ fleet, settings }: UndoDeleteParts, { hostId, gues
   const host = fleet.view.findHost(hostId)
   if (hours > 0 && host?.state === 'online') requireFeature(host, 'undelete')
   return hours * hourMs
+}
+
+/**
+ * Returns whether the caller wants to remove a container at once.
+ * @throws {BerthError} `insufficient_scope` if the caller may access only some containers: whoever has stolen its key
+ * must not be able to remove their data for ever
+ */
+export function checkNow(caller: Principal, now = false): boolean {
+  if (now && isBound(caller))
+    throw new BerthError(
+      'forbidden',
+      'insufficient_scope',
+      'now: only callers with access to all containers may use it',
+    )
+  return now
 }
 
 export function undoDeleteRoutes({ fleet, settings: { undoDeleteHours } }: UndoDeleteParts): Route[] {

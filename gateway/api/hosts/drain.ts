@@ -5,7 +5,6 @@ import { drainModes, drainStates, drainedGuestStates, type Drain, type DrainedGu
 import type { Drains } from '../../drains/drains.js'
 import type { DrainCommand } from '../../drains/plan-command.js'
 import type { Fleet, GuestView, HostView, PlannedMove } from '../../fleet/contract.js'
-import { statusOf } from '../../fleet/guest-status.js'
 import { route, type Answer, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { HostPathSchema } from './hosts.js'
@@ -291,9 +290,8 @@ function guestRow({ uuid, name, state, taskId, toHostId, message }: DrainedGuest
   }
 }
 
-function plannedStopRow(view: GuestView): GuestRow {
-  const { uuid, name } = view.guest
-  const state = statusOf(view) === 'stopped' ? 'done' : 'waiting'
+function plannedStopRow({ guest: { uuid, name, status } }: GuestView): GuestRow {
+  const state = status === 'stopped' ? 'done' : 'waiting'
   return { container_uuid: uuid, name, state, task_id: '', to_host_id: '', message: '' }
 }
 

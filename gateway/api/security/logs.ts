@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { notFound } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { SecurityLog } from '../../../proto/gen/berth/agent/v1/security.js'
-import { maySee, type Principal } from '../../access/principal.js'
+import { mayFind, maySee, type Principal } from '../../access/principal.js'
 import type { Fleet } from '../../fleet/contract.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { containerRef } from '../../http/normalize.js'
@@ -83,7 +83,7 @@ export function securityLogRoute({ fleet, time }: SecurityDeps): Route {
 /** @throws {BerthError} `not_found`, `host_offline` */
 async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: string): Promise<LogRow[]> {
   const found = fleet.view.findGuest(ref)
-  if (!found || !maySee(caller, found.guest.uuid)) throw notFound('container')
+  if (!found || !mayFind(caller, found)) throw notFound('container')
   const { logs } = await fleet.agent(found.hostId).security.getSecurityLogs({ uuid: found.guest.uuid })
   const rows = logs.slice(0, mostOfGuest)
   return rows.map((log) => logRow({ ...log, guestUuid: found.guest.uuid }, found.hostId, { fleet, time }))

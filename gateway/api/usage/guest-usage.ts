@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { TrafficLimit } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestUsage } from '../../../proto/gen/berth/agent/v1/guest.js'
-import { isBound, maySee, type Principal } from '../../access/principal.js'
+import { isBound, mayFind, type Principal } from '../../access/principal.js'
 import { invalidField } from '../../../shared/errors.js'
 import type { Fleet, FleetView, GuestView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
@@ -72,7 +72,7 @@ function findNamed(view: FleetView, caller: Principal, text: string): GuestView[
   const refs = new Set(text.split(',').filter(Boolean))
   if (refs.size > most) throw invalidField('containers', `containers: must name at most ${most} containers`)
   const found = [...refs].flatMap((ref) => view.findGuest(ref) ?? [])
-  return found.filter(({ guest }) => maySee(caller, guest.uuid))
+  return found.filter((guest) => mayFind(caller, guest))
 }
 
 type Reader = (hostId: string, uuid: string) => GuestUsage | undefined

@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { once } from 'node:events'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { EventStream } from '../../support/gateway/event-stream.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
@@ -97,6 +98,75 @@ describe('a deletion that can be undone', () => {
     } finally {
       stream.close()
     }
+  })
+
+  it('is hidden from keys that are restricted to the container: for them it is a removal', async () => {
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
+    const stream = await EventStream.open(gateway.url, { 'x-api-key': key })
+    try {
+      await stream.wait(({ event }) => event === 'ready', 'a beginning')
+      await removed()
+      expect((await stream.type('guest.removed')).data.data).not.to.have.property('deleted_until')
+      const body = { action: 'delete', containers: [guest.uuid] }
+      expect((await gateway.request('POST', '/batch-action', { key, body })).status).to.equal(404)
+      const { body: usage } = await gateway.request('GET', `/container-usage?containers=${guest.uuid}`, { key })
+      expect(usage.data).to.deep.equal([])
+      await undelete()
+      expect((await stream.type('guest.created')).data.data).to.include({ uuid: guest.uuid })
+      for (const type of ['guest.deleted', 'guest.undeleted']) expect(stream.types).not.to.include(type)
+    } finally {
+      stream.close()
+    }
+  })
+
+  it('cannot be skipped with now=true by keys that are restricted to the container', async () => {
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
+    const refused = await gateway.request('DELETE', `${path()}/delete?now=true`, { key })
+    expect([refused.status, refused.body.code]).to.deep.equal([403, 'insufficient_scope'])
+    const body = { action: 'delete', containers: [guest.uuid], now: true }
+    expect((await gateway.request('POST', '/batch-action', { key, body })).body.code).to.equal('insufficient_scope')
+  })
+
+  describe('that waits for another operation of the container', () => {
+    let release: () => void
+    beforeEach(async () => {
+      const held = new AbortController()
+      const released = once(held.signal, 'abort')
+      release = () => held.abort()
+      let isHeld = false
+      gateway.fleet.agentOf('host-a').observer = async ({ step, phase }) => {
+        if (step !== 'stop' || phase !== 'before-run') return
+        isHeld = true
+        await released
+      }
+      await gateway.request('POST', `${path()}/restart`)
+      await waitFor(() => isHeld, { what: 'the restart stops the container' })
+    })
+    afterEach(() => {
+      gateway.fleet.agentOf('host-a').observer = undefined
+      release()
+    })
+
+    it('leaves the container as it was if its task is canceled', async () => {
+      const { body } = await remove()
+      await wait('deleted')
+      expect((await gateway.request('DELETE', `/tasks/${body.data.task_id}`)).status).to.equal(200)
+      expect((await detail()).body.data).not.to.have.property('deleted_until')
+      release()
+      await wait('running')
+    })
+
+    it('cannot be undone once the container is to be removed at once', async () => {
+      await removed()
+      await removed('?now=true')
+      const refusals = [await undelete(), await gateway.request('PATCH', path(), { body: { delete_protected: true } })]
+      expect(refusals.map(({ status, body }) => [status, body.code])).to.deep.equal([
+        [409, 'invalid_state'],
+        [409, 'invalid_state'],
+      ])
+      release()
+      await waitFor(async () => (await detail()).status === 404)
+    })
   })
 
   it('is only possible for 0 to 720 hours, where 0 removes containers at once', async () => {
