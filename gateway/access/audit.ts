@@ -44,7 +44,7 @@ interface LateOutcome {
 }
 
 /**
- * The audit log. Each entry is durably written before its action, and its outcome after it. If there are more than
+ * The audit log. Each entry is durably written before its action. Its outcome is added later. If there are more than
  * `keep` entries, the callers with the most entries lose their oldest ones, so that nobody can push out the entries of
  * other callers.
  */

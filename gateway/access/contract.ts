@@ -5,7 +5,7 @@ import type { RequestLimits } from './request-limits.js'
 /*
  * The part of access control that handles requests. It does not know routes. The steps have a fixed order: count the
  * address, authenticate, count the caller, authorize, validate, reserve the Idempotency-Key, begin the audit entry, run
- * the handler, write the outcome to the audit entry and the answer to the key, answer.
+ * the handler, write the outcome to the audit entry, store the answer under the Idempotency-Key, answer.
  */
 
 /** The parts of a request that identify its caller. */

@@ -2,11 +2,11 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of ended requests that wait to be recorded. Others may count as running until this process ends. */
+/** Maximum number of ended requests that wait to be recorded. Others may count as running until the process ends. */
 const maxRecords = 10_000
 
 /**
- * After a failed write, the store may show a request as running that has ended. Clients could then not repeat it. This
+ * After a failed write, the store may show an ended request as running. Clients could then not repeat the request. This
  * class marks the record as open (not running) as soon as the store is available.
  */
 export class IdempotencyReopener {

@@ -53,7 +53,7 @@ export class IdempotencyStore implements Idempotency {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const insert = () => this.#insert(id, fresh, request.caller)
-    // If the store is not ready, `insert` sends nothing. The store then cannot wrongly show a running request.
+    // If the store is not ready, `insert` only throws. It then has written no record that would have to be reopened.
     const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
@@ -72,7 +72,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Writes the state in which a request has ended, and its answer, to the request's record. */
+  /** Writes to a request's record the state in which the request has ended, and the answer. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return
@@ -80,7 +80,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#orReopen(claim.id, record, () => this.#write(claim.id, { ...record, ...end }))
   }
 
-  /** Runs a write. If it fails, `#reopener` later marks the request as ended: the store may show it as running. */
+  /** Runs a write. After a failure, the store may show an ended request as running: `#reopener` corrects this. */
   async #orReopen<T>(id: string, record: IdempotencyRecord, write: () => Promise<T>): Promise<T> {
     try {
       return await write()

@@ -178,9 +178,8 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
 }
 
 /**
- * Plans the removal of a key and of all keys that it created, so that nobody can keep access through a created key. If
- * the removed key is unlimited, the keys that it created stay. The creator of the removed key then becomes their
- * creator.
+ * Plans the removal of a key. If the key is limited, the keys that it created are removed, too, so that nobody keeps
+ * access through them. If the key is unlimited, these keys stay. The creator of the removed key becomes their creator.
  * @throws {BerthError} `insufficient_scope`, `invalid_state` as for a change
  */
 export function planKeyRemoval(situation: Situation): { removed: KeyRecord[]; adopted: KeyRecord[] } {

@@ -99,8 +99,8 @@ export function mayFind(caller: Principal, { guest }: GuestView): boolean {
 }
 
 /**
- * The guests that a caller may see, in no particular order. Restricted callers do not see deleted guests. Does not search all guests
- * for a restricted caller.
+ * The guests that a caller may see, in no particular order. A caller that is restricted to some guests sees no deleted
+ * guests. For such a caller, this function does not search all guests.
  */
 export function guestsOf(
   caller: Principal,
