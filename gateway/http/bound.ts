@@ -7,7 +7,7 @@ import { refuseBlocked } from './sub-user.js'
 
 /* Restricts callers that may access only some guests. For them, all other guests seem not to exist. */
 
-/** @throws {BerthError} `insufficient_scope` if the caller may access only some guests and the route refuses these */
+/** @throws {BerthError} `insufficient_scope` if the route refuses callers that may access only some guests */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
   if (route.bound === 'refused' && isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
@@ -64,7 +64,7 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** Messages for callers restricted to guests, by error code. They hide who uses a port or address, and what is free. */
+/** By error code: messages for callers restricted to guests. They hide who uses ports and addresses, and free ones. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',

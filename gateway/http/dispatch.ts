@@ -204,7 +204,7 @@ async function handleWrite(
 
 /**
  * If the route calls agents, waits for hosts that are expected to connect after the start of the gateway. If the path
- * names a guest, waits only for its host.
+ * names a guest, waits only for the guest's host.
  */
 async function awaitHosts({ errors, bound }: Route, { fleet }: DispatchOptions, { request }: Ready): Promise<void> {
   const guestRef = bound === 'guest' ? String(request.params['id']) : undefined

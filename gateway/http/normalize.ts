@@ -50,7 +50,7 @@ interface Schema {
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
 export interface NormalizeMode {
-  /** True if the request creates an object. If a field is then omitted, no stored value exists that it could keep. */
+  /** True if the request creates an object. An omitted field then has no stored value that it could keep. */
   readonly creates: boolean
   /** True if the value is part of a path. Whole numbers are then only accepted as `110`, not as `110.00`. */
   readonly isPath?: boolean

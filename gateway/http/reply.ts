@@ -70,14 +70,14 @@ interface About {
 
 /**
  * Sends a response with the headers that all responses have.
- * @param drained resolves when the request was read to its end. The response ends only then, because Node might close
- * the connection too early.
+ * @param drained resolves when the request was read to its end. The response ends only then: Node might otherwise
+ * close the connection too early.
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return
   const bodiless = isBodiless(reply)
   const headers = headerList(reply, about, bodiless)
-  // If the request was not read to its end, the next request cannot be found on this connection.
+  // Without the end of this request, the beginning of the connection's next request cannot be found.
   if (drained !== undefined) headers.push('Connection', 'close')
   response.writeHead(reply.status, headers)
   if (reply.stream && response.req.method !== 'HEAD') return reply.stream(response)
@@ -102,8 +102,8 @@ function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void>
 }
 
 /**
- * Returns alternating names and values, which Node accepts and which cost half as much as merging objects. The list
- * must be complete, because of several headers with the same name, such as cookies, Node only sends the last one.
+ * Returns alternating names and values. Node accepts such a list, which costs half as much as merging objects. It must
+ * contain all headers: Node would otherwise send only the last of several headers with the same name, such as cookies.
  */
 function headerList(
   { headers, body, cookies = [] }: Reply,
