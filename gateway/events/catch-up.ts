@@ -7,7 +7,7 @@ import type { RingEntry } from './ring.js'
 export interface Foreign {
   readonly numbers: readonly EventNumber[]
   readonly position: Position
-  /** Position of the gateway whose states of host connections the client has. `undefined`: those of this gateway. */
+  /** Position of the gateway that sent the client the states of host connections. `undefined`: this gateway did. */
   readonly connections: Position | undefined
 }
 
@@ -18,7 +18,7 @@ export type Verdict = 'send' | 'skip' | 'gap'
  * selection ends when this gateway has seen all events that the client has received.
  */
 export class CatchUp {
-  /** False while the client knew all entries so far. It then knows the entries without a mark among them, too. */
+  /** False while the client knew all entries so far. An entry without a mark then counts as known, too. */
   #hasNews: boolean
   readonly #removedGuests = new Set<string>()
   readonly #position: Map<string, number>

@@ -1,6 +1,6 @@
-/** A number in the events of one gateway. */
+/** The number of an entry in the `EventRing` of one gateway. */
 export interface EventNumber {
-  /** Epoch of the `EventRing` of the gateway. */
+  /** The `epoch` of this ring. */
   readonly epoch: string
   readonly number: number
 }
@@ -11,8 +11,8 @@ const mostGateways = 4
 export const eventIdLength = 256
 
 /**
- * Formats the id of an event. The id contains several gateways if the client has partly received the same events from
- * others. From each of these gateways, the client has all events up to the given number.
+ * Formats the id of an event. After a client has changed to another gateway, the id contains numbers of several
+ * gateways for a while. From each of them, the client has all events up to the number.
  */
 export function formatEventId(numbers: readonly EventNumber[]): string {
   return numbers.map(({ epoch, number }) => `${epoch}.${number}`).join('~')

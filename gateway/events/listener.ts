@@ -23,9 +23,9 @@ export interface EventSource {
 export interface StreamStart {
   /** Number of the first entry for the client. */
   readonly next: number
-  /** Selects missing events. Absent: the client has received no events of other gateways that occur here again. */
+  /** Selects the events that the client lacks. Absent: the client's id names no other gateway. */
   readonly catchUp?: CatchUp | undefined
-  /** Id of the client's position. Absent: the id of the entry before `next`. */
+  /** Id with which the client can resume here. Absent: the id of the entry before `next`. */
   readonly id?: string | undefined
 }
 

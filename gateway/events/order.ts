@@ -2,15 +2,15 @@ import { advance, type Position } from './positions.js'
 import type { EventRing } from './ring.js'
 
 /**
- * The order of the events from `from` up to, but not including, `to` at one gateway. Together with the entries before
- * it, it shows the position of a client after each of these events.
+ * Records the entries of one gateway's `EventRing` with the numbers `from` to `to - 1`. Together with
+ * earlier records, it shows the `Position` of a client that has received the entries up to some number.
  */
 export interface OrderEntry {
   readonly from: number
   readonly to: number
-  /** Position before `from`, by lane (see `ChangeMark.lane`). Absent: the position after the previous entry. */
+  /** `Position` of a client before the ring's entry `from`. Absent: the position after the previous `OrderEntry`. */
   readonly base?: Readonly<Record<string, number>>
-  /** By lane: the number of each event in the ring, and the event's `at` in the lane. */
+  /** By lane (see `ChangeMark.lane`): the number of each of its entries in the ring, and the entry's `at`. */
   readonly lanes: Readonly<Record<string, readonly (readonly [number, number])[]>>
 }
 
@@ -22,10 +22,10 @@ export function segmentOf(number: number): number {
 }
 
 /**
- * Returns the order of the ring's entries from `from` up to `to`, divided by segment. The first entry of a segment has
- * a base.
- * @param base position before `from`
- * @param isFirst true: nothing was stored before, so the first entry needs a base even within a segment
+ * Records the ring's entries `from` to `to - 1`, in one `OrderEntry` for each segment. The first `OrderEntry` of a
+ * segment has a `base`.
+ * @param base position of a client before the ring's entry `from`
+ * @param isFirst true: nothing was stored before, so the first `OrderEntry` needs a base even within a segment
  */
 export function planOrder(
   ring: Pick<EventRing, 'at'>,

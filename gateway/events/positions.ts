@@ -3,12 +3,12 @@ import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/ch
 /** The last delivered number of each lane (see `ChangeMark.lane`). All gateways understand this position. */
 export type Position = ReadonlyMap<string, number>
 
-/** Mark of an entry in the ring. `at` also numbers the events of one change: a client may have only some of them. */
+/** Place of an entry in its lane. Each event of a change has its own `at`: a client may have received only some. */
 export interface EntryMark extends Omit<ChangeMark, 'revision'> {
   readonly at: number
 }
 
-/** Maximum number of events that one change is divided into. */
+/** Maximum number of events of one change. */
 const partsOf = 1024
 
 /** @param part number of the event among the events of its change, from 0 */

@@ -15,7 +15,7 @@ export interface SentEvent extends EventContent {
   readonly customerFrame: Buffer
 }
 
-/** An entry of the ring. Entries are numbered without gaps. An entry without an event only records a position. */
+/** An entry of the ring. Entries are numbered without gaps. An entry without an event only advances the position. */
 export interface RingEntry {
   readonly number: number
   readonly event: SentEvent | undefined

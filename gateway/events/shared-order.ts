@@ -15,7 +15,7 @@ export interface SharedOrderOptions {
   readonly isShared: () => boolean
 }
 
-/** Number of stored segments. The events in the ring may belong to this number of segments. */
+/** Number of segments that stay in the store: enough for all events in the ring. */
 const keptSegments = 6
 /** Time in ms after which a gateway's order is deleted if the gateway sends no events. */
 const keepMs = 24 * 60 * 60_000
@@ -23,14 +23,14 @@ const keepMs = 24 * 60 * 60_000
 const writeTimeoutMs = 1000
 /** Pause in ms after a failed write. */
 const retryMs = 1000
-/** Maximum number of segments and of positions in the cache. */
+/** Maximum number of segments in `#segments`, and of positions in `#positions`. */
 const cached = 32
 
 /**
  * The order of the events at each gateway, in the store. It shows other gateways which events a client has received. It
  * contains no events, because each gateway has all events itself.
  *
- * `event-order:EPOCH:SEGMENT` is a list of `OrderEntry` as JSON. EPOCH is that of the gateway's `EventRing`.
+ * `event-order:EPOCH:SEGMENT` is a list of `OrderEntry` as JSON. EPOCH is the `epoch` of the gateway's `EventRing`.
  */
 export class SharedOrder {
   /** Number after the last event whose order is stored. `undefined`: nothing is stored, or a write failed. */
