@@ -27,7 +27,7 @@ export interface GateLimits {
   readonly maxWaitMs: number
 }
 
-/** Strangers have a separate queue. In a common one, invented user names, which are always new, would be first. */
+/** Strangers have a separate queue. In a common queue, invented user names would be first: they are always new. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {

@@ -14,7 +14,7 @@ const dayMs = 24 * hourMs
 /** Attempts that differ only in their time share a row if they are at most this time in ms apart. */
 const sameRowMs = minuteMs
 
-/** Fraction of the log's rows that each kind of row may fill per day. All failed logins together: at most a fifth. */
+/** Fractions of `keep`: maximum new rows of each kind per day. All kinds for failed logins together have a fifth. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
 /** A row of the log that counts similar attempts. */
@@ -25,7 +25,7 @@ export interface LoginRow {
 }
 
 interface PlannedRow extends LoginRow {
-  /** True if the day's limit allows another row. Also counts this row. */
+  /** Counts a new row of this kind. True if the day's limit for the kind allows the row. */
   readonly mayBeMade: (client: StoreClient) => Promise<boolean>
 }
 
@@ -85,7 +85,7 @@ export class LoginRows {
     )
   }
 
-  /** Counts a new row of the kind `of`. @returns false if the day's rows of this kind exceed the fraction `share` */
+  /** Counts a new row of the kind `of`. @returns false if the day's rows of this kind exceed `share` times `keep` */
   async #takes(client: StoreClient, of: string, share: number): Promise<boolean> {
     const key = this.store.key('login-rows', of)
     const [count] = (await client.multi().incr(key).pExpire(key, dayMs, 'NX').exec()) as unknown[]

@@ -1,5 +1,5 @@
 /*
- * Limits of failed logins. Failures are counted for each source, for each account, and for each pair of both. Strangers
+ * Limits of failed logins. Failures are counted for each source, each account, and each pair of the two. Strangers
  * cannot lock out the owner of an account: a source without failures is always allowed an attempt, and devices that
  * have logged in before have separate limits.
  */
