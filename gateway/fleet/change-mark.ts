@@ -30,12 +30,12 @@ export function usageLane(hostId: string): string {
   return `${hostId}/usage`
 }
 
-/** Sequence for the removal of a host from the fleet: number 1 for its guests, 2 for the host. */
+/** Sequence for the removal of a host. Change 1 removes the host's guests, and change 2 removes the host. */
 export function removalLane(hostId: string): string {
   return `${hostId}/removed`
 }
 
-/** Sequence for the connection of this gateway to a host: number 1 for online, 0 for offline. */
+/** Sequence for this gateway's connection to a host. The number is 1 when the host gets online, 0 when offline. */
 export function onlineLane(hostId: string): string {
   return `${hostId}/online`
 }

@@ -167,7 +167,7 @@ export class StoredHostAdmin implements HostAdmin {
   }
 }
 
-/** Derives ten random digits from the operation's id, so that a repeated request finds the host. */
+/** Makes a host's id from ten digits of the random `operationId`, so that a repeated request finds the host. */
 function hostIdOf(operationId: string): string {
   return `h-${operationId.replaceAll('-', '').slice(0, 10)}`
 }

@@ -14,7 +14,7 @@ interface Block extends GuestBlock {
   readonly byId: Map<number, GuestView>
 }
 
-/** All guests in blocks. A change of a guest makes only the data that was derived from its block outdated. */
+/** All guests, divided into blocks. After a change of a guest, only data derived from the guest's block is outdated. */
 export class GuestBlocks {
   readonly #blocks = new Map<number, Block>()
   #inOrder: readonly Block[] | undefined

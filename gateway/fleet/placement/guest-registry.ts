@@ -190,7 +190,7 @@ export class GuestRegistry {
     await this.sweep((held) => held.hostId !== hostId, Infinity)
   }
 
-  /** The store usually knows all guests. One read then suffices, and needs no wait for other transactions. */
+  /** Usually, the store already has the guests of all claims. One read then suffices, and no transaction is needed. */
   async #claimBatch(hostId: string, claims: readonly GuestClaim[]): Promise<ReadonlyMap<string, Refusal>> {
     const found = await this.store.run('look for guests', (client) => this.#planClaims(client, hostId, claims))
     if (found.isRegistered) return found.refused

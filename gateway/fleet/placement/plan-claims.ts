@@ -9,7 +9,7 @@ export interface Reservation {
   /** Id of the operation that creates the guest. Empty: the guest is known only from a report of its agent. */
   readonly operationId: string
   readonly reservedAtMs: number
-  /** Ownership generation: number of decisions about the guest's owner so far. Absent: 0. */
+  /** Ownership generation: number of decisions so far about the host that owns the guest. Absent: 0. */
   readonly generation?: number
   /** Undecided move of the guest to another host. */
   readonly move?: PendingMove
@@ -45,7 +45,7 @@ export interface ClaimPlan {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /** Present ownership generation. Set if the host knows an older one and therefore believes that it is the owner. */
+  /** Present generation. Set if the host only knows an older one and still believes that it owns the guest. */
   readonly ownerGeneration?: number
 }
 

@@ -1,7 +1,7 @@
 /*
- * Plans changes of a guest's stored owner. Each function plans one durable write. It returns `undefined` if the stored
- * owner no longer allows the change, so that nothing is written. agent/guests/ownership/plan-ownership.ts shows how
- * agents apply a decision.
+ * Plans changes of a guest's stored owner: the host that owns the guest. Each function plans one durable write, or
+ * returns `undefined` if the stored owner no longer allows the change. How agents apply a decision is defined in
+ * agent/guests/ownership/plan-ownership.ts.
  */
 
 /** A move in progress, while the gateways have not yet decided whether its target becomes the owner of the guest. */

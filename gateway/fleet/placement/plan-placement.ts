@@ -62,7 +62,7 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
 }
 
 /**
- * Returns the hosts to which a guest can move, the emptiest first, at least one. A move needs no template.
+ * Returns the hosts to which a guest can move, the least loaded first, at least one. A move needs no template.
  * @param candidates all hosts except the present one
  * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`,
  * `agent_outdated`, `resource_exhausted`
@@ -104,8 +104,8 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
 }
 
 /**
- * Returns the highest allocated fraction of a resource, including the new guest. Divides each fraction by the
- * resource's overcommit ratio (16 if it is unlimited).
+ * For each resource, divides the host's allocated fraction, with the new guest, by the overcommit ratio (16 if the
+ * ratio is unlimited). Returns the highest result.
  */
 function spread({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
   const shares = planShares(addAllocation(allocated, wanted), host.description?.capacity)

@@ -20,7 +20,7 @@ export type RoomChanges = ReadonlyMap<string, ReservedRoom | undefined>
 
 /** Lifetime in ms of a reservation. A creation takes seconds. */
 export const roomLifetimeMs = 120_000
-/** Time in ms for which a reservation stays after one gateway shows its guest. By then, all gateways show it. */
+/** Time in ms for which a reservation stays after one gateway shows its guest. By then, all gateways show the guest. */
 export const roomSettleMs = 5000
 
 export interface RoomFacts {

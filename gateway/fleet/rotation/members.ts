@@ -5,7 +5,7 @@ import type { Authority } from '../../pki/authority.js'
 import type { HostView } from '../contract.js'
 import type { Rotation } from '../../rotation/rotation.js'
 
-/** A gateway of the fleet, and the public key for which secrets are encrypted for it. */
+/** A gateway of the fleet. Secrets for this gateway are encrypted with its public key. */
 export interface RotationMember {
   readonly id: string
   readonly name: string
@@ -22,7 +22,7 @@ export interface RotationMembers {
 }
 
 /**
- * Encrypts key and certificate of a CA for each gateway that is not in `known`. @returns the texts by id of the gateway
+ * Encrypts key and certificate of a CA for each gateway that is not in `known`. @returns the texts, by gateway id
  */
 export function sealKeys(
   { privateKeyPem, caPem }: Authority,
