@@ -44,7 +44,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Converges rules first, then addresses and rates. A failure of addresses does not affect rates, nor the reverse. */
+  /** Converges rules first, then addresses and rates. A failure of one of the latter two does not affect the other. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([

@@ -49,7 +49,7 @@ export function checkSourcesChange({ before, after }: SourcesChange, assigned: r
   if (lost !== undefined) throw conflict('address_in_use', `${lost} cannot be removed: it is assigned to a container`)
 }
 
-/** Checks that no prefix names a guest's address as host or gateway address. @throws {BerthError} `address_in_use` */
+/** Checks that no guest has the host or gateway address of a prefix. @throws {BerthError} `address_in_use` */
 export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: readonly string[]): void {
   const held = new Set(assigned)
   const named = prefixes.flatMap(({ address, gateway }) => [address, gateway])

@@ -26,7 +26,7 @@ export function planPoolWarnings(
 }
 
 /**
- * Returns a warning about port mappings that name an address which the host no longer has.
+ * Returns a warning about port mappings whose `host_ip` the host no longer has.
  * @param listAddresses lists the host's canonical addresses; called only if a mapping names an address
  */
 export function describeUnserved(mapped: ReadonlySet<string>, listAddresses: () => readonly string[]): string[] {

@@ -12,9 +12,9 @@ export interface FirewallChains {
 
 /*
  * Fields that a firewall rule compares, by the direction in which the flow was opened. They belong to the tracked flow.
- * Therefore all its packets, and ICMP errors about it, match like its first packet. `address` is the remote side's,
- * before any mapping. `port` is the guest's port after the mapping (in), or the port to which the guest connected
- * (out).
+ * Therefore all its packets, and ICMP errors about it, match like its first packet. `address` is the remote
+ * address, before any mapping. `port` is the guest's port after the mapping (in), or the port to which the guest has
+ * connected (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },

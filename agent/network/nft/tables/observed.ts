@@ -8,7 +8,7 @@ import { countingSets, families } from '../ruleset/guest-sets.js'
 
 /*
  * nft prints rules in its own form, which changes between versions. The agent therefore hashes nft's output right after
- * it has created the rules. A different hash shows a change. The hash is the name of an empty chain, the note chain.
+ * it has created the rules. A different hash shows a change. The name of an empty chain (note chain) contains the hash.
  */
 
 export interface ObservedTables extends HeldGuests {
@@ -96,7 +96,7 @@ function noteOf({ chains }: ParsedTables, device: string, planned: string): stri
   return `note_${device}_${planned}${printed}`
 }
 
-/** Finds the firewall of each device. `planned` is '' if the firewall's chains do not match the hashes in its note. */
+/** Returns each device's firewall. `planned` is '' if nft's present output does not match the note chain's name. */
 function compareFirewalls(parsed: ParsedTables): Map<string, HeldFirewall> {
   const firewalls = new Map<string, HeldFirewall>()
   for (const name of parsed.chains.keys()) {

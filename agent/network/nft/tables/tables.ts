@@ -21,7 +21,7 @@ const doubtMs = 1000
 export class Tables {
   /** Time at which the tables were last created, by performance.now(); Infinity during creation. */
   #madeAtMs = -Infinity
-  /** True if the fingerprint may be wrong, because another program may have changed the tables before it was stored. */
+  /** True if the stored hash may be wrong, because another program may have changed the tables before it was stored. */
   #doubted = false
   #index: ElementIndex | undefined
   /** Bytes that each element had counted at the last read. Rebuilt tables continue to count from these values. */
@@ -81,8 +81,8 @@ export class Tables {
   }
 
   /**
-   * Creates the note chains (observed.ts) of the firewalls that `change` has set. Their creation takes as long as
-   * `change` itself, so it is a separate method. Without this call, the firewalls count as changed and are set again.
+   * Creates the note chains of the firewalls that `change` has set. Their names contain hashes (see observed.ts). This
+   * takes as long as `change`, so it is a separate method. Without note chains, the firewalls would be set again.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
