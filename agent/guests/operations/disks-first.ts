@@ -29,14 +29,14 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running. Until then, the start leaves its slot to other operations. */
+  /** Starts a guest once no creation is running. Meanwhile, it does not count as a running operation. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,
   ): Promise<void> {
     for (let look = 0; look < mostLooks; look++) {
-      await yieldWhile(Promise.allSettled(this.#inWork)) // during the wait, other operations use the slot of this start
-      await nextTurn() // creations that have just got a slot or ended a step call `prepare` in this turn
+      await yieldWhile(Promise.allSettled(this.#inWork)) // during the wait, other operations can run
+      await nextTurn() // creations that have just begun or ended a step call `prepare` in this turn
       if (this.#inWork.size === 0) break
     }
     await yieldWhile(this.#starts.run(boot, signal))

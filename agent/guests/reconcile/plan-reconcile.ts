@@ -6,11 +6,11 @@ import type { GuestUpdate } from '../record/rows.js'
 export interface Comparison {
   readonly record: Pick<GuestRecord, 'uuid' | 'status' | 'wanted'>
   readonly observed: ObservedState
-  /** Cause of the guest's end, if it was reported. */
+  /** The reason why the guest stopped, if the driver has reported it. */
   readonly ended: StopCause | undefined
   /**
-   * True if the guest must not be started now, because the driver may still report the cause of its end, or because it
-   * was started too often recently.
+   * True if the guest must not be started yet. Either the driver has had too little time to report why the guest
+   * stopped, or the guest was started too often recently.
    */
   readonly held: boolean
   /** True if the guest may not run, for example because its quota is used up or it has expired. */

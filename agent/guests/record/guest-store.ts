@@ -120,7 +120,7 @@ export class GuestStore {
     })
   }
 
-  /** Returns the position for one more mapping of the guest. */
+  /** Returns the position for one more mapping of the guest. Positions are ascending, but may have gaps. */
   nextPosition(uuid: string): number {
     const last = this.changes.db
       .prepare<[string], number | null>('SELECT max(position) FROM port_mappings WHERE guest_uuid = ?')

@@ -3,7 +3,7 @@ import type { GuestRecord } from '../record/record.js'
 import type { GuestMachines } from '../machines.js'
 
 /**
- * Returns the limit in bytes of all data that the guest's volumes and snapshots wrote. It is the sum of the disk's
+ * Returns the limit in bytes for all data of the guest's volumes and snapshots. It is the sum of the disk's
  * size, the space that snapshots retain, the data of a backup that is being fetched, and data that a restored volume no
  * longer shares. 0 means no limit, because the disk file of a virtual machine has a fixed size.
  */
