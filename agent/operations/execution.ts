@@ -19,9 +19,9 @@ export interface ExecutionParts {
   readonly signal: AbortSignal
   readonly observer: StepObserver | undefined
   readonly log: Logger
-  /** Waits for `ms` without occupying a slot for running operations. @throws {Interrupted} */
+  /** Waits for `ms`, without counting towards the limit of parallel operations. @throws {Interrupted} */
   readonly pause: (ms: number) => Promise<void>
-  /** Waits for `work` without occupying a slot for running operations. */
+  /** Waits for `work`, without counting towards the limit of parallel operations (see `StepContext`). */
   readonly yieldWhile: <T>(work: Promise<T>) => Promise<T>
   /** Writes to the journal, and retries until this succeeds. @throws {Interrupted} */
   readonly persist: <T>(write: () => T) => Promise<T>

@@ -221,8 +221,8 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before `endedBeforeMs`. Infinity: removes `limit` ended operations of
-   * any age, first those of subjects with the most operations, the oldest of each subject first.
+   * Removes at most `limit` operations that ended before `endedBeforeMs`. If that is Infinity, ended operations of the
+   * subjects with the most operations are removed first, the oldest of each subject first.
    * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {

@@ -29,7 +29,7 @@ export class Scheduler {
   readonly #lanes = new Map<string, Lane>()
   readonly #ready = new Queue<Turn>()
   readonly #dropped = new WeakSet<Task>()
-  /** Tasks that occupy one of the `parallel` slots. */
+  /** Tasks that count towards the limit `parallel`: those that run and are not paused. */
   readonly #placed = new Set<Task>()
   readonly #active = new Map<Task, Promise<void>>()
   #pumping = false
@@ -76,7 +76,7 @@ export class Scheduler {
     this.#advance(task)
   }
 
-  /** Frees the task's slot until `wait` ends. The subject of the task stays busy. */
+  /** Until `wait` ends, the task does not count towards `parallel`. Other tasks of its subject still wait. */
   async pause<T>(task: Task, wait: () => Promise<T>): Promise<T> {
     this.#placed.delete(task)
     this.#pump()
@@ -87,7 +87,7 @@ export class Scheduler {
     }
   }
 
-  /** Starts no new tasks, and waits until the running tasks end. A paused task that continues gets a slot at once. */
+  /** Starts no new tasks, and waits until the running tasks end. Paused tasks continue regardless of `parallel`. */
   async close(): Promise<void> {
     this.#closed = true
     for (const turn of this.#ready) if (this.#active.has(turn.task)) turn.go()

@@ -32,9 +32,9 @@ export interface StepContext<Input> {
   /** Reports the progress within the step, from 0 to 1, and a text for users. */
   report(fraction: number, stage?: string): void
   /**
-   * Waits for work that several operations share, such as a download. During the wait, others can use the operation's
-   * slot, but other operations of its subject still wait. `work` should end when `signal` is aborted.
-   * @returns the result of `work` once this operation has a slot again; throws the error of `work`
+   * Waits for work that several operations share, such as a download. Meanwhile, this operation does not count towards
+   * the limit of parallel operations. Operations on the same subject wait. `work` should end if `signal` is aborted.
+   * @returns the result of `work` once the limit allows this operation to continue; throws the error of `work`
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
 }
