@@ -203,7 +203,7 @@ export class CertificateKeeper {
     this.#problems.set(id, problem)
   }
 
-  /** @param check called after the new serial number was stored, which moves then accept; an error ends the renewal */
+  /** @param check called when moves accept the new serial number, because it is stored; an error ends the renewal */
   async #renew(
     host: HostState,
     connection: Pick<RenewalConnection, 'certificates' | 'peer'>,
@@ -216,7 +216,7 @@ export class CertificateKeeper {
     const issuer = this.options.rotation.issuerFor(host.record)
     const issued = await this.#issue(host, request, issuer)
     const hostId = host.record.id
-    // Must follow the first call, which establishes the connection: before it, the peer's certificate is not known.
+    // Must follow the first call: the peer's certificate is not known until this call has established the connection.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,
@@ -278,7 +278,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Adds a serial number and drops old ones, but never `inUse`, which belongs to the certificate that the agent uses. */
+/** Adds a serial number and drops old ones. Never drops `inUse`, that of the certificate that the agent uses. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

@@ -35,7 +35,7 @@ export function removalLane(hostId: string): string {
   return `${hostId}/removed`
 }
 
-/** Sequence for this gateway's connection to a host. The number is 1 when the host gets online, 0 when offline. */
+/** Sequence for this gateway's connection to a host. A change to online has the number 1, to offline 0. */
 export function onlineLane(hostId: string): string {
   return `${hostId}/online`
 }

@@ -8,7 +8,7 @@ export interface GuestSize {
   readonly guests: number
 }
 
-/** Finds the most common size, after adding equal sizes of several hosts. The smallest of several equally common sizes wins. */
+/** Finds the most common size over all hosts. Among equally common sizes, returns the smallest. */
 export function planCommonSize(sizes: readonly GuestSize[]): GuestSize | undefined {
   const sums = new Map<string, GuestSize>()
   for (const { limits, guests } of sizes) {

@@ -13,7 +13,7 @@ export interface PublicAddress {
 export interface AddressFacts {
   /** Address that an administrator has configured. "": no address is configured. */
   readonly set: string
-  /** Public IPv4 address that the agent reports. "": none. The same applies to `ipv6`. */
+  /** Public addresses that the agent reports, one of each family. "": the agent reports none. */
   readonly ipv4: string
   readonly ipv6: string
   /** host:port at which the gateway connects to the agent. */

@@ -105,7 +105,7 @@ export class GuestMover {
     })
   }
 
-  /** Reserves resources on the target and stores the move, which keeps them reserved. */
+  /** Reserves resources on the target and stores the move. The stored move keeps the resources reserved. */
   async #store(request: GuestMoveRequest) {
     const { operationId: id, guest, toHostId, refusedBy: earlier = [] } = request
     const { placement, moves } = this.options

@@ -39,7 +39,7 @@ export interface CaRotationOptions {
   readonly caDays: number
   /** Members of the rotation. Absent: this gateway is the only one. */
   readonly gateways?: RotationMembers | undefined
-  /** True if each connection to a host with a certificate of this CA uses such a certificate for the gateway, too. */
+  /** True if the gateway uses a certificate of this CA on each connection to a host with a certificate of this CA. */
   readonly isInUse: (fingerprint: string) => boolean
   /** Does for each connected host what `stepFor` returns, for example renews its certificate. */
   readonly checkHosts: () => Promise<void>
@@ -49,8 +49,8 @@ export interface CaRotationOptions {
 }
 
 /**
- * Replaces the CA of the fleet while the fleet runs. The state is in the store. All gateways follow it; the gateway
- * that holds the lease advances it. Create the object before `store.start()`.
+ * Replaces the CA of the fleet while the fleet runs. The store contains the state of the rotation. All gateways
+ * follow this state, and the gateway that holds the lease advances it. Create the object before `store.start()`.
  */
 export class CaRotation implements FleetRotation {
   readonly #rotation: StoredDocument<Rotation | null>
