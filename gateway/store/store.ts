@@ -120,10 +120,10 @@ export class Store {
   }
 
   /**
-   * Calls `listener` after each change, by any client, of a key that starts with `prefix`. `null`: any of these keys
-   * may have changed. `prefix` must include the store's own prefix, see `key`. Writes count as visible at this gateway
-   * when the promises of the listeners resolve. Call this before `start`. Listeners must drop cached data at the event
-   * `down`, because no changes are reported while the store is down.
+   * Calls `listener` with each key that starts with `prefix`, after any client has changed the key. The key is `null`
+   * if all these keys may have changed. `prefix` must include the prefix of the store (see `key`). A write counts as
+   * visible at this gateway when the listeners' promises resolve. Call this before `start`. Listeners must drop cached
+   * data at the event `down`, because no changes are reported while the store is down.
    */
   onInvalidate(prefix: string, listener: InvalidationListener): void {
     this.#invalidations.listen(prefix, listener)
