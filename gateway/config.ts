@@ -79,13 +79,13 @@ export const GatewayConfigSchema = Type.Object(
     /** Limits of each API key and each source address (IPv6: /64). Each gateway counts separately. */
     limits: Type.Object(
       {
-        /** Requests per second of an API key. 0: no limit. The same applies to the following three settings. */
+        /** Maximum requests per second of each API key. In this setting and the next three, 0 means no limit. */
         key_requests_per_second: requests(1000),
-        /** Requests of an API key in progress at the same time. */
+        /** Maximum number of requests of each API key that are in progress at the same time. */
         key_requests_at_once: requests(256),
         address_requests_per_second: requests(2000),
         address_requests_at_once: requests(512),
-        /** Failed authentications per minute of a source address. Further requests get 429. */
+        /** Maximum failed authentications per minute of each source address. Further failures get 429. */
         auth_failures_per_minute: Type.Integer({ minimum: 1, maximum: 1000000, default: 30 }),
         /** Maximum numbers of objects that each limited key, or all unlimited callers together, may create. */
         api_keys: Type.Integer({ minimum: 1, maximum: 100000, default: 10000 }),

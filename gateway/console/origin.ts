@@ -10,8 +10,8 @@ const hostForm = /^([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/
 const usualPort = { http: '80', https: '443' } as const
 
 /**
- * True if a page with this Origin header may open a console. The page must belong to this server or to an allowed
- * origin. Similar origins do not match, because complete texts are compared. Other clients must send an origin, too.
+ * True if the client may open a console. Its Origin header must equal the origin of this server or an allowed origin.
+ * Programs that are not browsers must send this header, too.
  * @param allowed origins like `https://panel.example`
  */
 export function mayOpen({ origin, host, scheme }: PageOrigin, allowed: readonly string[]): boolean {

@@ -8,7 +8,7 @@ export type DrainState = (typeof drainStates)[number]
 export const drainModes = ['move', 'stop'] as const
 export type DrainMode = (typeof drainModes)[number]
 
-/** `active`: the container is being moved, stopped or started. `done`: it has been. */
+/** `active`: the container is being moved, stopped or started. `done`: this has ended successfully. */
 export const drainedGuestStates = ['waiting', 'active', 'done', 'failed', 'skipped'] as const
 export type DrainedGuestState = (typeof drainedGuestStates)[number]
 
@@ -23,7 +23,7 @@ export interface DrainedGuest {
   readonly uuid: string
   readonly name: string
   readonly state: DrainedGuestState
-  /** Task of the last move, stop or start. Empty: none was ordered, for example because the container was stopped already. */
+  /** Task of the last move, stop or start. Empty: none was ordered, for example for a stopped container. */
   readonly taskId: string
   readonly attempts: number
   /** Earliest time of the next attempt, in ms since 1970. */
@@ -36,7 +36,7 @@ export interface DrainedGuest {
   readonly message: string
 }
 
-/** A stored drain: all containers of one host leave it or are stopped, or the reverse. */
+/** A stored drain of one host: its containers leave the host or are stopped, or they return or are started. */
 export interface Drain {
   readonly id: string
   readonly hostId: string

@@ -91,8 +91,8 @@ export class Drains {
   }
 
   /**
-   * Closes a host for new containers, and begins to move its containers to other hosts, or to stop them. A repeated call with the same
-   * id changes nothing.
+   * Closes a host for new containers, and begins to move its containers to other hosts, or to stop them. A
+   * repeated call with the same id changes nothing.
    * @throws {BerthError} `drain_running`, `not_found`, `store_unavailable`
    */
   async begin(fleet: Fleet, request: DrainRequest): Promise<Drain> {

@@ -20,7 +20,7 @@ export function refuseSecondDrain(drain: Drain | undefined): void {
 
 /**
  * Turns a drain around: each container that it has moved away returns to the host, and each that it has stopped is
- * started. Containers that were stopped before stay so.
+ * started. Containers that were stopped before the drain stay stopped.
  * @throws {BerthError} `invalid_state` if the drain has changed nothing, `drain_running`
  */
 export function planReturn(drain: Drain | undefined): Drain {

@@ -20,7 +20,7 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/** Converts rates. A legacy field sets both directions. A direction's own field replaces this value unless it is 0. */
+/** Converts rates. A legacy field sets both directions. The own field of a direction, unless 0, replaces its value. */
 export function planRates(body: RateBody): { [Name in RateName | RequestsName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {
