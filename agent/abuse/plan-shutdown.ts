@@ -5,9 +5,7 @@ const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_me
 
 /** Time in ms without a finding after which the abuse of an alert counts as ended. */
 const overMs = 30_000
-/**
- * Maximum time in ms from the last abuse to the end of the grace period. After a longer time, the guest is not stopped.
- */
+/** At the end of the grace period, a guest is stopped only if the last finding is at most this number of ms old. */
 const endedMs = 20_000
 
 export interface ShutdownView {

@@ -2,8 +2,8 @@ import { BerthError, conflict } from '../../shared/errors.js'
 
 interface Rule {
   /**
-   * The rule matches if the output of restic or ssh contains one of these texts, in upper or lower case. Texts of S3
-   * servers are their error messages, not their error codes.
+   * Regular expressions that ignore case. The rule matches if one of them matches the output of restic or ssh. For S3
+   * servers, they describe error messages, not error codes.
    */
   readonly says: readonly string[]
   readonly code: string
@@ -12,7 +12,7 @@ interface Rule {
   readonly final?: boolean
 }
 
-/** Rules for failures. The first rule that matches is used, so that causes must precede their effects. */
+/** Rules for failures. The first matching rule is used. The rule for a cause must precede rules for its effects. */
 const rules: readonly Rule[] = [
   {
     says: ['out of memory', 'cannot allocate memory', 'failed to create new os thread'],

@@ -63,7 +63,7 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 }
 
 interface Leave {
-  /** The remaining record. Undefined: no agent is left. */
+  /** The record without the removed agent. Undefined: the host has no other agent. */
   readonly record: KernelRecord | undefined
   /** Settings to restore, the last change first. Callers skip settings that another program has changed since. */
   readonly restore: readonly SysctlChange[]

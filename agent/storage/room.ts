@@ -25,12 +25,12 @@ export function refuseFull(pool: PoolCapacity): void {
     throw new BerthError('exhausted', 'storage_full', `the storage pool of the host is full: ${describeFree(pool)}`)
 }
 
-/** Returns the bytes available for new data, without the reserve for existing guests; 0 if the pool is full. */
+/** Returns the bytes that new data may take, without the reserve (`planReserveBytes`). 0 if the pool is full. */
 export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** Fraction of the pool above which the operator gets a warning. A warning also appears when the reserve is near. */
+/** Used fraction of the pool at which the operator is warned. Free space below twice the reserve also warns. */
 const warnedAt = 0.9
 
 /** Warnings for the operator about a pool that is nearly full or full. */
@@ -50,7 +50,7 @@ function describeFree({ totalBytes, usedBytes }: PoolCapacity): string {
   return `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
 }
 
-/** Returns the bytes to keep free: 1 GiB or 2 % of the pool, whichever is more, but at most a tenth of a small pool. */
+/** Returns the reserve for existing guests: 2 % of the pool or, if more, 1 GiB but at most a tenth of the pool. */
 export function planReserveBytes(totalBytes: number): number {
   return Math.max(totalBytes * 0.02, Math.min(gib, totalBytes * 0.1))
 }

@@ -139,7 +139,6 @@ async function startProcess(context: QemuStartContext, machine: Machine, name: s
   })
 }
 
-/** Refuses a system whose firmware the host lacks. @throws {BerthError} `unsupported` */
 /** @throws {BerthError} `unsupported` if the host lacks a program or file that the system needs */
 export function refuseUnsupported(system: DiskSystem): void {
   const hindrance = findFirmwareHindrance(system)

@@ -54,7 +54,7 @@ export function makeManifest(
   }
 }
 
-/** Checks a manifest of another host, and leaves out unknown fields. @throws {BerthError} `bad_stream`, `invalid_field` */
+/** Checks a manifest of another host. Drops unknown fields. @throws {BerthError} `bad_stream`, `invalid_field` */
 export function parseManifest(raw: string): Manifest {
   const manifest = Clean(manifestSchema, parseMessage(manifestSchema, JSON.parse(raw))) as Manifest
   const { document, limits, backupTarget, portMappings } = manifest

@@ -3,7 +3,7 @@ import { file, link, planApt, planIdentity, planSsh, planUpToDate, type ContentS
 
 /*
  * This module plans the content that turns a plain Debian into the disk of a virtual machine: a kernel and a boot
- * loader, cloud-init, a guest agent and a serial console. docs/kvm.md describes their use.
+ * loader, cloud-init, a guest agent and a serial console (docs/kvm.md).
  */
 
 export const diskPackages: readonly string[] = [
