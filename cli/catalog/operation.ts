@@ -1,4 +1,4 @@
-/* The operations of the API as commands. The build writes them to a file, so that the program need not read the OpenAPI document. */
+/* The operations of the API as commands. The build writes them to a file that replaces the OpenAPI document. */
 
 export type FlagType = 'text' | 'whole' | 'number' | 'switch' | 'size' | 'object'
 

@@ -30,7 +30,7 @@ export function planCompletion(program: Level, operations: readonly Operation[],
   return { texts: [], names: namesAt(operation, path, depth) }
 }
 
-/** Without knowing the command, the word after a long option that has no `=` may be its value. */
+/** True if the word is the value of the option before it. For options that all commands have. */
 function isValue(words: readonly string[], index: number): boolean {
   return /^(-o|--(output|context|columns|timeout))$/.test(words[index - 1] ?? '')
 }

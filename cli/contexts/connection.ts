@@ -11,8 +11,8 @@ const gatewayConfigFile = '/etc/berth/gateway.yaml'
 const defaultLocalUrl = 'http://127.0.0.1:8080'
 
 /**
- * Returns the connection of a command: the one of BERTH_URL and BERTH_KEY, else the named or current context, else for
- * root the gateway of this machine.
+ * Returns the connection of a command from the first source that exists: the named context, BERTH_URL with BERTH_KEY,
+ * the current context, and for root the gateway of this machine.
  * @param named name of the context from the command line
  * @throws {CliError}
  */

@@ -26,7 +26,7 @@ export class Names {
 
   /**
    * Returns the UUID of a guest that the API does not know by this text, because it is only the beginning of its UUID.
-   * Returns undefined if the API knows the guest: then it did not find something else.
+   * Returns undefined if the API knows the guest: the API then failed to find another object.
    * @throws {CliError} not found, with similar names
    */
   async correct(text: string): Promise<string | undefined> {
