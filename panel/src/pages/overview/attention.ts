@@ -106,7 +106,7 @@ function planAlerts({ alerted = 0 }: FleetFacts): Attention[] {
   return [{ tone: 'bad', text: 'attention.alerts', values: { count: alerted }, href: '#/security' }]
 }
 
-/** A disk needs attention if it will be full within this time, or if more of it is used. */
+/** A disk needs attention if it will be full within `soonDays`, or if `highPercent` or more of it is used. */
 const [soonDays, highPercent] = [14, 90]
 
 function planDisks({ usages = [], nameOf, formatPercent }: FleetFacts): readonly Attention[] {
@@ -122,7 +122,7 @@ function planDisks({ usages = [], nameOf, formatPercent }: FleetFacts): readonly
   return grouped(found, 'attention.disksFull', '#/hosts')
 }
 
-/** A pool needs attention if less than this share of it is free. */
+/** A pool needs attention if less than this fraction of its addresses or ports is free. */
 const lowShare = 0.1
 
 function planPools({ usages = [], nameOf }: FleetFacts): readonly Attention[] {

@@ -52,7 +52,7 @@ export function percentOf(host: FleetHostUsage, resource: Resource): number | un
   return sumCapacity([host], resource).usedPercent
 }
 
-/** Returns the hosts, the most loaded first. Load is the highest share of a resource. Hosts of unknown load are last. */
+/** Returns the hosts, the highest load first, unknown loads last. The load is the highest usage of any resource. */
 export function byLoad(hosts: readonly FleetHostUsage[]): FleetHostUsage[] {
   const loadOf = (host: FleetHostUsage): number =>
     Math.max(...(['cpu', 'memory', 'disk'] as const).map((resource) => percentOf(host, resource) ?? -1))
