@@ -1,4 +1,4 @@
-/** Types of abuse alerts. `out_of_memory` concerns only the guest itself, all others harm that it does to others. */
+/** Types of abuse alerts. `out_of_memory` is a problem of the guest itself. All other types are abuse. */
 export const abuseTypes = [
   'port_scan',
   'horizontal_scan',

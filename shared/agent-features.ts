@@ -6,7 +6,7 @@
  * - `move-offline`: the host can shut guests down for a move, and can send and receive virtual machines.
  * - `fence`: the agent refuses calls of a gateway whose lease another gateway has taken over. Gateways also send fences
  *   to older agents, which ignore them.
- * - `list-usage`: the agent can list the resource usage of all its guests. It is unknown for guests of older agents.
+ * - `list-usage`: the agent can list the resource usage of all its guests. Older agents do not report it.
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  * - `labels`: guests have tags, a note and a protection against deletion.
  * - `undelete`: a deleted guest can be retained for some time, so that its deletion can be undone.

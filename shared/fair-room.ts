@@ -13,11 +13,11 @@ export interface Holding {
 
 export interface Room {
   readonly most: number
-  /** Maximum number of consoles or streams for each share of limited callers. */
+  /** Maximum number of consoles or streams that count for one limited caller (`Holding.share`). */
   readonly perShare: number
   /**
    * Part of `most` that only unlimited callers may use. Exception: a limited caller without a console or stream may use
-   * half of this part, because other limited callers could lock out this caller.
+   * half of this part, because other limited callers could otherwise lock out this caller.
    */
   readonly reserve: number
 }

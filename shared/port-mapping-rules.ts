@@ -48,8 +48,8 @@ export function checkPortMapping(wanted: WantedMapping, at = ''): CheckedMapping
 type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerPort' | 'containerPortEnd'>
 
 /**
- * Applies the fields of a request to a stored mapping. A new first port without a last port moves the range, which
- * keeps its length. A new last port of one range changes the length of both ranges.
+ * Applies the fields of a request to a stored mapping. If a range gets a new first port without a new last port, the
+ * range moves and keeps its length. A new last port changes the length of the host's and the container's range.
  */
 export function changePortMapping(
   stored: WantedMapping,

@@ -8,7 +8,7 @@ export class Semaphore {
   }
 
   /**
-   * @param signal ends the wait for a slot; it does not stop work in progress
+   * @param signal ends the wait before the work begins; it does not stop work in progress
    * @throws the signal's reason if it is aborted before the work begins; the error of the work
    */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
@@ -37,7 +37,7 @@ export class Semaphore {
     })
   }
 
-  /** Passes the slot directly to the next waiter, so that no later caller can take it first. */
+  /** Lets the next waiter begin directly, so that no later caller can begin before it. */
   #release(): void {
     const [next] = this.#waiting
     if (next === undefined) return void this.#free++
