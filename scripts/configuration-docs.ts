@@ -61,7 +61,7 @@ function limitsOf({ type, minimum, maximum, exclusiveMinimum, maxItems, anyOf }:
 }
 
 interface Entry {
-  /** One line for each key that has this meaning. */
+  /** For each key with this meaning: a line with its name, limits and default. */
   readonly keys: string[]
   readonly meaning: string
 }
