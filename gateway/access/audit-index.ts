@@ -43,7 +43,7 @@ export interface AuditTransaction {
  * | key | holds |
  * |---|---|
  * | `audit-entries`, `audit-outcomes` | hash: id → beginning, outcome, as JSON |
- * | `audit-repeats`, `audit-repeated` | hash: id → number of failures that share the entry, time of the last |
+ * | `audit-repeats`, `audit-repeated` | hash: id → number of failures that share the entry, time of the latest |
  * | `audit-ids`, `audit-by:REF`, `audit-guest:UUID` | sorted set: ids by time: all, of a caller, about a guest |
  * | `audit-callers` | set: callers that have entries, each with its `Principal.root` |
  */

@@ -2,8 +2,8 @@ import { advance, type Position } from './positions.js'
 import type { EventRing } from './ring.js'
 
 /**
- * Records the entries of one gateway's `EventRing` with the numbers `from` to `to - 1`. Together with
- * earlier records, it shows the `Position` of a client that has received the entries up to some number.
+ * Records the entries of one gateway's `EventRing` with the numbers `from` to `to - 1`. Together with earlier records,
+ * it shows the `Position` of a client that has received the entries up to some number.
  */
 export interface OrderEntry {
   readonly from: number

@@ -203,7 +203,7 @@ export class CertificateKeeper {
     this.#problems.set(id, problem)
   }
 
-  /** @param check called when moves accept the new serial number, because it is stored; an error ends the renewal */
+  /** @param check called once the new serial number is stored, so that moves accept it; an error ends the renewal */
   async #renew(
     host: HostState,
     connection: Pick<RenewalConnection, 'certificates' | 'peer'>,

@@ -7,7 +7,7 @@ import { refuseBlocked } from './sub-user.js'
 
 /* Restricts callers that may access only some guests. For them, all other guests seem not to exist. */
 
-/** @throws {BerthError} `insufficient_scope` if the route refuses callers that may access only some guests */
+/** @throws {BerthError} `insufficient_scope` if the route refuses this caller, because it is restricted to guests */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
   if (route.bound === 'refused' && isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
@@ -64,7 +64,7 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** By error code: messages for callers restricted to guests. They hide who uses ports and addresses, and free ones. */
+/** By error code: messages for callers restricted to guests. They do not reveal which ports and addresses are used. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',

@@ -1,4 +1,4 @@
-/** Called with a changed key. `null`: any key may have changed. Its promise resolves when the change is applied. */
+/** Gets a changed key; `null`: any key may have changed. A returned promise resolves when the change is applied. */
 export type InvalidationListener = (key: string | null) => unknown
 
 /** Listeners for changes of keys, and their work in progress. */
