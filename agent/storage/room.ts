@@ -30,7 +30,7 @@ export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
   return Math.max(0, totalBytes - usedBytes - planReserveBytes(totalBytes))
 }
 
-/** Used fraction of the pool at which the operator is warned. Free space below twice the reserve also warns. */
+/** Used fraction of the pool that causes a warning. Less free space than twice the reserve also causes a warning. */
 const warnedAt = 0.9
 
 /** Warnings for the operator about a pool that is nearly full or full. */

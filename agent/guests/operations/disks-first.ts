@@ -29,7 +29,7 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running. Meanwhile, it does not count as a running operation. */
+  /** Starts a guest once no creation is running. Until then, the start does not count as a running operation. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,
