@@ -30,7 +30,7 @@ export function planCompletion(program: Level, operations: readonly Operation[],
   return { texts: [], names: namesAt(operation, path, depth) }
 }
 
-/** True if the word is the value of the option before it. For options that all commands have. */
+/** True if the word is the value of a global option before it, such as `json` in `--output json`. */
 function isValue(words: readonly string[], index: number): boolean {
   return /^(-o|--(output|context|columns|timeout))$/.test(words[index - 1] ?? '')
 }
