@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** List that the last `ensure` got. For the same object, `ensure` plans nothing. Undefined after other changes. */
+  /** List that the last `ensure` got. For this object, `ensure` plans nothing. Other changes set it to undefined. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
