@@ -100,7 +100,7 @@ export interface StoredAnswer {
 
 /** The right to process a request with an Idempotency-Key. */
 export interface IdempotencyClaim {
-  /** Id of the operation. It is the same for all attempts with this key and body. */
+  /** Id of the operation. It is the same for all attempts with this Idempotency-Key and body. */
   readonly operationId: string
   /** Id of the stored request. */
   readonly id: string

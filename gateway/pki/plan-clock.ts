@@ -1,4 +1,4 @@
-/** Maximum accepted difference of clocks. Certificates allow for it: they are valid from an hour before their issue. */
+/** Maximum difference of clocks in ms. Certificates allow for it, as they are valid from an hour before their issue. */
 export const maxSkewMs = 3_600_000
 
 /** Clocks to compare before a certificate is issued. Times are in ms since 1970; undefined: not known. */

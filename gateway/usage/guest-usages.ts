@@ -6,12 +6,12 @@ import { answerWithin } from './answer-within.js'
 
 type HostUsages = ReadonlyMap<string, GuestUsage>
 
-/** Usages of a host are read again after this time. */
+/** Age in ms from which the usages of a host are read again. */
 const freshMs = 10_000
-/** Usages that are older than this, for example because the host went offline, are unknown. */
+/** Age in ms from which usages count as unknown, for example because the host went offline. */
 const validMs = 60_000
 const parallel = 16
-/** Maximum time that a caller waits. Usages of hosts that answer later are unknown. */
+/** Maximum time in ms that a caller waits. Usages of hosts that answer later are unknown. */
 const patienceMs = 3000
 
 /** Reads and caches the resource usage of guests, with one call per host for all its guests. */

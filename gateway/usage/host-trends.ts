@@ -16,12 +16,12 @@ export interface HostTrend {
 
 const unknown: HostTrend = { cpu: [], diskFullInDays: null, ipv4: null }
 
-/** A trend is read again after this time, and a failed reading is repeated after `retryMs`. */
+/** Age in ms from which a trend is read again. A failed reading is repeated after `retryMs`. */
 const freshMs = 10 * 60_000
 const retryMs = 60_000
 /** Maximum number of hosts whose trends are read at once. */
 const parallel = 8
-/** Maximum time that a caller waits. Hosts that answer later are included in the next answer. */
+/** Maximum time in ms that a caller waits. Hosts that answer later are included in the next answer. */
 const patienceMs = 2000
 
 /** Reads and caches the trends of hosts, so that a page with many hosts costs no calls to agents. */

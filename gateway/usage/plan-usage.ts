@@ -30,7 +30,7 @@ export function planSparkline({ startMs, stepMs, values }: Series, nowMs: number
   return sums.map(({ sum, count }) => (count === 0 ? null : Math.round((sum / count) * 10) / 10))
 }
 
-/** A trend needs known values over this time. */
+/** Minimum time in ms from the first to the last known value of a trend. */
 const trendMs = 3 * dayMs
 /** Maximum number of days that a trend can predict. */
 const mostDays = 730
@@ -52,7 +52,7 @@ export function planDaysUntilFull({ startMs, stepMs, values }: Series, totalByte
   return bytesPerStep > 0 && days <= mostDays ? Math.floor(days) : null
 }
 
-/** Highest number of guests of the same size that is counted. A host without limits has room for any number. */
+/** Maximum result of `planFits`, because a host without limits has room for any number of guests. */
 const mostGuests = 100_000
 
 /** Counts how many more guests of a size a host accepts. */
