@@ -8,21 +8,21 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
   createdAtMs,
 })
 
-describe('findOwner, which finds the guest that had an address at a given time,', () => {
-  it('returns the present owner of the address if the traffic is newer than this guest', () => {
+describe('the owner of an address at a given time', () => {
+  it('is the present guest if the traffic is newer than this guest', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
   })
 
-  it('returns no guest for traffic from before the new owner of the address was known', () => {
+  it('is unknown for traffic from before the present owner was known', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 1000)
     owners.update([guest('b', '10.0.0.2', 1500)], 2000)
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('returns no guest for an address from the deletion of its owner until the new owner of the address is known', () => {
+  it('is unknown between the deletion of the old owner and the report of the new owner', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)
@@ -32,7 +32,7 @@ describe('findOwner, which finds the guest that had an address at a given time,'
     expect(owners.findOwner('10.0.0.3', 1)).to.equal('c')
   })
 
-  it('forgets the former owner of an address after ten minutes', () => {
+  it('is forgotten ten minutes after the owner has lost the address', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 0)
     owners.update([], 1000)

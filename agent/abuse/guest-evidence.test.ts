@@ -18,7 +18,7 @@ const flow = (sourcePort: number, target: string): OpenedFlow => ({
 const startMs = 1_000_000_000
 
 describe('evidence about a guest', () => {
-  it('needs limited memory even if the guest opens flows endlessly', () => {
+  it('needs limited memory, however many flows the guest opens', () => {
     const evidence = new GuestEvidence()
     for (let look = 0; look < 6; look++) {
       const flows = Array.from({ length: 16_000 }, (_, port) => flow(port, `198.18.0.${look}`))
@@ -35,7 +35,7 @@ describe('evidence about a guest', () => {
     expect(evidence.size).to.equal(1)
   })
 
-  it('counts unanswered flows at the time at which they failed, even if the agent reads them later', () => {
+  it('counts an unanswered flow at the time of its failure, even if the agent reads it later', () => {
     const evidence = new GuestEvidence()
     const flows = Array.from({ length: 240 }, (_, index) => ({
       ...flow(index, `198.18.0.${index}`),

@@ -82,7 +82,7 @@ describe('the abuse monitor', () => {
 
   const [alive, dead] = [addresses('198.19.1', 200), addresses('198.19.2', 30)]
 
-  it('does not report a crawler with dead links if the host’s connection table shows that most targets answered', async () => {
+  it('does not report a crawler with dead links if most targets have answered according to the connection table', async () => {
     const watch = await start()
     expect(await look(watch)).to.deep.equal([])
     sensor.flows = alive.map(answeredFlow)
@@ -92,7 +92,7 @@ describe('the abuse monitor', () => {
     }
   })
 
-  it('does not report a crawler before the answers were read from the host’s connection table', async () => {
+  it('does not report a crawler before it has read the answers from the connection table', async () => {
     const watch = await start()
     for (let id = 1; id <= suspectsAtOnce; id++) addSuspect(`other-${id}`, id)
     const asked: string[] = []
@@ -116,7 +116,7 @@ describe('the abuse monitor', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('reports a scan with only a few answered connections once the host’s connection table was read', async () => {
+  it('reports a scan with only a few answered connections after it has read the connection table', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)
@@ -125,7 +125,7 @@ describe('the abuse monitor', () => {
     expect([alert?.type, alert?.severity, alert?.targetPort]).to.deep.equal(['horizontal_scan', 'medium', 443])
   })
 
-  it('removes its rules from the host and cancels planned stops of guests when it is switched off', async () => {
+  it('removes its rules and cancels planned stops of guests when it is switched off', async () => {
     const before = await start()
     await before.shutdown.set(true)
     const pending = {

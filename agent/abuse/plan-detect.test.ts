@@ -283,7 +283,7 @@ describe('detection of abuse', () => {
   })
 })
 
-describe('isSuspect, which decides whether the flows of a guest are read from the connection tracking table,', () => {
+describe('the decision to read the flows of a guest from the connection table', () => {
   const suspicions: [name: string, parts: Partial<Evidence>, is: boolean][] = [
     ['a guest without traffic', {}, false],
     [

@@ -29,13 +29,13 @@ describe('a finding about a guest with an open alert', () => {
       false,
     ],
     [
-      'is not reported while a stop of the guest is pending, if the target of the recent traffic differs from the target of the finding',
+      'is not reported while a stop of the guest is pending, if recent traffic has another target',
       { target: '198.18.0.2' },
       pending,
       false,
     ],
     [
-      'is not reported while a stop of the guest is pending, if the only recent event is that a flow got no answer',
+      'is not reported while a stop of the guest is pending, if the only recent event is an unanswered flow',
       { outcome: 'unanswered' },
       pending,
       false,
@@ -56,13 +56,13 @@ describe('a finding about a guest with an open alert', () => {
     it(name, () => expect(isNews(own, finding, { view: view(row), lookMs: 10_000 })).to.equal(isIt))
 })
 
-describe('lastSeenMs, which returns when a guest last sent packets that belong to a finding,', () => {
+describe('the time of the last packets that belong to a finding', () => {
   for (const [name, row, seenMs] of [
-    ['returns the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
-    ['returns the time at which a request of the guest was last refused', {}, nowMs - 5000],
-    ['returns 0 if it is only known that flows of the guest got no answer', { outcome: 'unanswered' }, 0],
-    ['returns 0 if only answered flows from the host’s connection table are known', { outcome: 'answered' }, 0],
-    ['returns 0 if the guest only had flows to a different target than the finding', { target: '198.18.0.2' }, 0],
+    ['is the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
+    ['is the time of the last refusal of a request of the guest', {}, nowMs - 5000],
+    ['is 0 if the guest only had flows without an answer', { outcome: 'unanswered' }, 0],
+    ['is 0 if the guest only had answered flows from the connection table', { outcome: 'answered' }, 0],
+    ['is 0 if the guest only had flows to another target than the finding', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))
 })

@@ -48,7 +48,7 @@ describe('alerts', () => {
       60,
     ],
     [
-      'do not become critical if several evaluations find the same short burst',
+      'do not become critical because several evaluations find the same short burst',
       [c, c, c, c, c],
       Array(5).fill('high'),
       10,
@@ -63,7 +63,7 @@ describe('alerts', () => {
     ],
     ['do not become critical because of a single critical finding', [c, 'high', 'high'], ['high', 'high', 'high'], 10],
     [
-      'become critical even if there is a less severe finding between two critical findings',
+      'become critical despite a less severe finding between two critical findings',
       [c, 'high', c],
       ['high', 'high', 'critical'],
       10,
@@ -86,7 +86,7 @@ describe('alerts', () => {
     })
   })
 
-  it('become critical again after a stop of the guest or a pause in the findings only if the critical findings continue', () => {
+  it('become critical again after a stop of the guest or a pause only if the critical findings continue', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
@@ -100,12 +100,12 @@ describe('alerts', () => {
     }
   })
 
-  it('stay open until a quarter of an hour has passed without a finding', () => {
+  it('close after a quarter of an hour without a finding', () => {
     const [alert] = looks(['medium'])
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('are raised separately for each of the first five targets, and as one common alert for all further targets', () => {
+  it('are separate for each of the first five targets, and one common alert covers all further targets', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,

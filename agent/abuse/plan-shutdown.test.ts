@@ -41,7 +41,7 @@ describe('the stop of a guest for abuse', () => {
       'cancel',
     ],
     [
-      'is executed if the abuse was last found 100 seconds ago, because evaluations can be a minute apart',
+      'is executed if the abuse was last found 100 seconds ago',
       { ...pending, lastAtMs: nowMs - 100_000 },
       { lookMs: 60_000 },
       'stop',
@@ -60,13 +60,13 @@ describe('the stop of a guest for abuse', () => {
       'begin',
     ],
     [
-      'is not planned again if no finding was critical after the last stop was lifted',
+      'is not planned again without a critical finding since the end of the last stop',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 60_000, criticalAtMs: nowMs - 120_000 },
       {},
       undefined,
     ],
     [
-      'is not planned again for critical findings from before the last stop was lifted',
+      'is not planned again for critical findings from before the end of the last stop',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 1 },
       {},
       undefined,

@@ -56,7 +56,7 @@ describe('large files of a backup', () => {
     '',
   ].join('\0')
 
-  it('are found in the file layout of the backup, with position, path and size, except files whose name is not valid UTF-8', async () =>
+  it('are found in the file layout with position, path and size, except files whose name is not valid UTF-8', async () =>
     expect(await listLargeFiles(layout)).to.deep.equal([
       { index: 1, offset: layout.indexOf('F\0var/disk'), path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },
@@ -90,9 +90,9 @@ describe('large files of a backup', () => {
     expect(error).to.equal(undefined)
     expect(status).to.equal(0)
   })
-  it('are excluded when restic restores the backup, by their exact paths with special characters escaped', () =>
+  it('are excluded from a restore by their exact paths with escaped special characters', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are excluded when restic restores the backup, as is everything outside of the directory of the volume', () => {
+  it('are excluded from a restore, as is everything outside of the directory of the volume', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))

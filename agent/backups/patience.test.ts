@@ -3,7 +3,7 @@ import { Patience } from './patience.js'
 
 const trouble = 'Save(<data/a6>) returned error, retrying after 1s: connection reset by peer'
 
-describe('the retries at a backup target that fails', () => {
+describe('the retries at a failing backup target', () => {
   let nowMs = 0
   let patience: Patience
   const isOverAt = (ms: number, line = trouble): boolean => {
@@ -29,7 +29,7 @@ describe('the retries at a backup target that fails', () => {
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('may last a whole minute again if the last failure was over a minute ago', () => {
+  it('may last a whole minute again if the last failure is over a minute old', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })

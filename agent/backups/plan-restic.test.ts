@@ -41,7 +41,7 @@ describe('the command line of restic', () => {
     })
   })
 
-  it('selects an SFTP server as the repository, with an ssh command that connects only to this server', () => {
+  it('selects an SFTP server as the repository, and its ssh command connects only to this server', () => {
     const { args, env, files } = planRepository(targetAt({ $case: 'sftp', value: sftp }), guest, '/run/x')
     expect(args.slice(0, 3)).to.deep.equal(['--repo', `sftp:target:kept/here/${guest}`, '--option'])
     expect(args[3]).to.match(/^sftp\.command=ssh -F \/dev\/null .* -p 22 -l berth vault\.example\.com -s sftp$/)
@@ -101,7 +101,7 @@ describe('the list of backups from restic', () => {
     ])
   })
 
-  it('omits snapshots of other programs, and includes backups whose creator and description are unreadable', () => {
+  it('omits snapshots of other programs, and includes backups with an unreadable creator or description', () => {
     const rows = [
       row({ tags: null }),
       row({ tags: ['other'] }),
@@ -123,7 +123,7 @@ describe('the list of backups from restic', () => {
   })
 })
 
-describe('parseResticMessage, which parses a line of restic’s output,', () => {
+describe('the parser of a line of restic’s output', () => {
   for (const [line, message] of [
     ['{"message_type":"status","bytes_done":5,"total_bytes":10}', { kind: 'status', doneBytes: 5, totalBytes: 10 }],
     ['{"message_type":"status"}', { kind: 'status', doneBytes: 0, totalBytes: 0 }],

@@ -73,7 +73,7 @@ class User {
   }
 }
 
-describe('a console that stays open while its user is disconnected', () => {
+describe('a console with a disconnected user', () => {
   const kib = 1024
 
   it('buffers at most 512 KiB of input for a program that reads nothing, even if users reconnect', () => {
@@ -156,7 +156,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('replays all output to a user who reconnects without any output, and reports how many bytes were sent before the disconnection', () => {
+  it('replays all output to a user who reconnects with an empty screen, and reports the number of bytes sent before', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')
@@ -169,7 +169,7 @@ describe('a console that stays open while its user is disconnected', () => {
     held.close()
   })
 
-  it('ends as soon as its user disconnects if the configured time is 0', () => {
+  it('ends at the disconnection of its user if the configured time is 0', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

@@ -65,7 +65,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('c', 'u2')).to.equal('')
   })
 
-  it('are limited in number for each user, even for a user without a limit per guest', () => {
+  it('are limited in number for each user, even without a limit per guest', () => {
     openAll(...['a', 'b', 'c', 'd', 'e'].map((guest) => [guest, 'admin'] as const))
     expect(refusalOf('f', 'admin')).to.include('of your consoles are open on this host')
   })
@@ -79,7 +79,7 @@ describe('the consoles of a host', () => {
     ['their guest', 'a', 'u5'],
     ['their user', 'f', 'u1'],
   ] as const)
-    it(`are closed, if nobody uses them, to make space for a new console of ${what}`, () => {
+    it(`are closed without a user to make space for a new console of ${what}`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')

@@ -30,12 +30,12 @@ describe('the record of changed kernel settings', () => {
     expect(planHostLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
-  it('contains each agent once, with its current network namespace', () => {
+  it('contains each agent once, with its network namespace', () => {
     const there = planUser(none, { stateDir: '/a', netns: guest })
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('contains the value of a setting from before the agents changed it, or the value that another program set since then', () => {
+  it('contains the value of a setting from before the agents changed it, or a later value from another program', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })
@@ -105,7 +105,7 @@ describe('the record of changed kernel settings', () => {
         guest,
         networks,
       ],
-      ['is not used to restore settings if another agent has not started since the boot of the host', 0, []],
+      ['is not used to restore settings if another agent has not started since the last boot of the host', 0, []],
     ] as const)
       it(what, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)
@@ -121,7 +121,7 @@ describe('the record of changed kernel settings', () => {
       expect(restore).to.deep.equal([])
     })
 
-    it('is deleted if the only other agent in the record has no state directory any more', () =>
+    it('is deleted if the only other recorded agent no longer has a state directory', () =>
       expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(undefined))
   })
 })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { unlimitedTraffic } from './record/record.js'
 import { parseTrafficLimit } from './parse-settings.js'
 
-describe('parseTrafficLimit, which checks a change of a traffic quota,', () => {
+describe('the check of a change of a traffic quota', () => {
   for (const [name, wire, expected] of [
     ['an empty request as no change', {}, {}],
     ['an empty mode as the default mode', { mode: '' }, { mode: 'total' }],

@@ -29,7 +29,7 @@ const guest: GuestInsert = {
   ipv6Addresses: ['2001:db8::5'],
 }
 
-describe('GuestStore, which stores the guests of an agent,', () => {
+describe('the store of an agent’s guests', () => {
   let changes: Changes
   let store: GuestStore
 
@@ -101,7 +101,7 @@ describe('GuestStore, which stores the guests of an agent,', () => {
     { policy: { expired: true, overQuota: false } },
   ]
   for (const update of updates)
-    it(`changes only the field "${Object.keys(update).join()}" in an update of this field, and ignores the same update when it is repeated`, () => {
+    it(`changes only the field "${Object.keys(update).join()}" in an update of this field, and ignores a repeated update`, () => {
       const before = store.get('u1')
       store.update('u1', update)
       store.update('u1', update)
@@ -114,7 +114,7 @@ describe('GuestStore, which stores the guests of an agent,', () => {
     expect(store.get('u1').spec).to.deep.equal({ ...guest.spec, limits: { ...smallLimits, ramMb: 512 } })
   })
 
-  it('adds, replaces and removes a single port mapping, and does not reorder the other mappings', () => {
+  it('adds, replaces and removes a single port mapping, and keeps the order of the other mappings', () => {
     store.putMapping('u1', store.nextPosition('u1'), mapping(20500))
     const ports = (): number[] => store.get('u1').portMappings.map(({ hostPort }) => hostPort)
     expect(ports()).to.deep.equal([20001, 20100, 20500])

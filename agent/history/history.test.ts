@@ -105,7 +105,7 @@ describe('the usage history', () => {
     })
   })
 
-  it('of a stopped guest contains only the usage of its disk', async () => {
+  it('contains only the disk usage of a stopped guest', async () => {
     await lab.minutes(2)
     expect(lab.history.readGuest('b', 'day').steps.at(-1)).to.include({ diskBytes: 5 })
     expect(lab.cpu('b').every(Number.isNaN)).to.equal(true)
@@ -121,7 +121,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, NaN, NaN, NaN, NaN, 10, 10])
   })
 
-  it('has a gap for the minutes that were not written when the agent was killed', async () => {
+  it('has a gap for the minutes that were not written before the agent was killed', async () => {
     await lab.minutes(7)
     lab.history = lab.open()
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10, 10, NaN, NaN])

@@ -39,12 +39,12 @@ const cpuOf = (steps: readonly Figures[]): (number | null)[] =>
   steps.map(({ cpuPercent }) => (Number.isNaN(cpuPercent) ? null : cpuPercent))
 
 describe('a usage series', () => {
-  it('has a file of a fixed size, whose records do not cross pages', () => {
+  it('has a file of a fixed size with records that do not cross pages', () => {
     expect(seriesBytes).to.equal((1440 + 744 + 366) * 32)
     for (const { offset } of Object.values(tiers)) expect(offset % 32).to.equal(0)
   })
 
-  it('stores every figure of a minute, and which of the figures are unknown', () => {
+  it('stores every figure of a minute, and knows which figures are missing', () => {
     const figures = figuresOf({ cpuPercent: 12.5, memoryBytes: 1 << 20, txBytesPerSec: 0 })
     const series = seriesOf({ day: [{ index: 7, figures }] })
     expect(findPoint(series, tiers.day, 7)).to.deep.equal(figures)
@@ -78,20 +78,20 @@ describe('a usage series', () => {
   })
 })
 
-describe('planHistory, which returns the usage values of a time range,', () => {
-  it('returns nothing for a series without values', () => {
+describe('the usage values of a time range', () => {
+  it('are empty for a series without values', () => {
     for (const range of ['day', 'month', 'year'] as const)
       expect(planHistory(seriesOf({}), range, noon)).to.deep.include({ startMs: 0, steps: [] })
   })
 
-  it('begins with the first known value, and contains gaps for unknown values', () => {
+  it('begin with the first known value, and contain gaps for unknown values', () => {
     const day = [...minutesBefore(noon - 3 * minuteMs, [1, 2]), ...minutesBefore(noon - minuteMs, [4])]
     const { startMs, stepSeconds, steps } = planHistory(seriesOf({ day }), 'day', noon + 5000)
     expect([startMs, stepSeconds]).to.deep.equal([noon - 5 * minuteMs, 60])
     expect(cpuOf(steps)).to.deep.equal([1, 2, null, 4, null])
   })
 
-  it('omits values older than a day from the range of a day', () => {
+  it('contain no values older than a day for the range of a day', () => {
     const day = minutesBefore(noon - 24 * hourMs, [9])
     expect(planHistory(seriesOf({ day }), 'day', noon).steps).to.deep.equal([])
     const still = planHistory(seriesOf({ day: minutesBefore(noon - 24 * hourMs + minuteMs, [9]) }), 'day', noon)
@@ -99,7 +99,7 @@ describe('planHistory, which returns the usage values of a time range,', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('contains the current hour in the range of a month, and the current day in the range of a year, before they are written', () => {
+  it('contain the current hour in the range of a month, and the current day in the range of a year, before they are written', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })
@@ -110,16 +110,16 @@ describe('planHistory, which returns the usage values of a time range,', () => {
     expect([year.startMs, cpuOf(year.steps)]).to.deep.equal([noon - 12 * hourMs, [27.5]])
   })
 
-  it('omits values that are in the future after the clock was set back', () => {
+  it('omit values from the future after the clock was set back', () => {
     const series = seriesOf({ day: minutesBefore(noon, [1, 2]) })
     expect(planHistory(series, 'day', noon - hourMs).steps).to.deep.equal([])
   })
 })
 
-describe('planRollUp, which aggregates usage values,', () => {
+describe('the aggregation of usage values', () => {
   const hour = indexAt(tiers.month, noon)
 
-  it('aggregates minutes to hours once the hours have ended', () => {
+  it('turns minutes into hours after the end of each hour', () => {
     const day = [
       ...minutesBefore(noon - hourMs, [1, 3]),
       ...minutesBefore(noon, [5]),
@@ -132,7 +132,7 @@ describe('planRollUp, which aggregates usage values,', () => {
     ])
   })
 
-  it('does not aggregate hours again that already exist', () => {
+  it('does not repeat the aggregation of existing hours', () => {
     const day = minutesBefore(noon - hourMs, [1, 3])
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })
@@ -144,7 +144,7 @@ describe('planRollUp, which aggregates usage values,', () => {
     ).to.deep.equal([])
   })
 
-  it('aggregates hours to days as far back as hours exist, and omits days without known hours', () => {
+  it('turns hours into days as far back as hours exist, and omits days without known hours', () => {
     const today = indexAt(tiers.year, noon)
     const month = [-24 * 20, -24, -23, 1].map((at) => ({
       index: today * 24 + at,

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { recipes } from './catalog.js'
 import { planContent } from './content.js'
 
-describe('planContent, which plans Berth’s changes to the files of an image,', () => {
+describe('the plan of Berth’s changes to the files of an image', () => {
   for (const entry of recipes) {
     const steps = planContent(entry)
     const pathOf = (step: (typeof steps)[number]): string => (step.op === 'empty' ? step.directory : step.path)

@@ -1,11 +1,11 @@
 import { expect } from 'chai'
 import { planFreeUserIds } from './image-settings.js'
 
-describe('planFreeUserIds, which selects 65,536 user ids that no guest uses,', () => {
+describe('the choice of 65,536 user ids without a guest', () => {
   for (const [name, base, slots, expected] of [
     ['returns the ids directly above the ids of all guests', 1_000_000, 30_000, 1_000_000 + 30_000 * 65_536],
     [
-      'returns the ids directly below the ids of all guests if too few ids are left above them',
+      'returns the ids directly below the ids of all guests if too few ids are left above',
       4_294_000_000 - 65_536,
       65_000,
       4_294_000_000 - 2 * 65_536,

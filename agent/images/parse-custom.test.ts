@@ -33,7 +33,7 @@ function parse(fields: Partial<AddCustomImageRequest>) {
 const shorten = (text: string): string =>
   text.length > 80 ? `${text.slice(0, 60)}… (${text.length} characters)` : text
 
-describe('the machine profile (firmware, secure boot, TPM) of an added image', () => {
+describe('the firmware, secure boot and TPM of an added image', () => {
   for (const [what, fields, expected] of [
     ['absent by default', {}, undefined],
     ['UEFI for Windows by default', { os: 'windows' }, { firmware: 'uefi', secureBoot: false, tpm: false }],
@@ -50,7 +50,7 @@ describe('the machine profile (firmware, secure boot, TPM) of an added image', (
     ['refused for a CD with a TPM', { virtualization: 'iso', tpm: true }, 'tpm'],
     ['absent for a CD', { virtualization: 'iso' }, undefined],
   ] as const)
-    it(`is ${what}`, () => expect(parse(fields)).to.deep.equal(expected))
+    it(`are ${what}`, () => expect(parse(fields)).to.deep.equal(expected))
 })
 
 describe('an added image', () => {

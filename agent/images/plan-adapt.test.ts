@@ -8,7 +8,7 @@ const included = 'Include /etc/ssh/sshd_config.d/*.conf\nPermitRootLogin no\n'
 const paths = (facts: Partial<TreeFacts>): string[] =>
   planAdaptation({ ...nothing, ...facts }).flatMap((change) => ('path' in change ? [change.path] : []))
 
-describe('adaptation of a foreign root file system', () => {
+describe('the adaptation of a foreign root file system', () => {
   for (const [name, facts, expected] of [
     ['without files', {}, ['root']],
     [

@@ -31,7 +31,7 @@ function samplerOf(
   } as unknown as GuestContext)
 }
 
-describe('GuestSampler, which regularly reads the usage of guests,', () => {
+describe('the sampler of the usage of guests', () => {
   it('yields to other work between two guests', async () => {
     const order: string[] = []
     const usage = (machine: { uuid: string }): Promise<typeof sample> => {
@@ -45,7 +45,7 @@ describe('GuestSampler, which regularly reads the usage of guests,', () => {
     expect(order).to.deep.equal(['a', 'other', 'b', 'other', 'c', 'other'])
   })
 
-  it('reads the disk usage of all guests once a minute, and earlier if a new guest has no disk usage yet', async () => {
+  it('reads the disk usage of all guests once a minute, and earlier for a new guest without a disk usage', async () => {
     const disks: Disks = new Map([['a', 1]])
     let [nowMs, reads] = [100_000, 0]
     const diskUsage = (): Promise<Disks> => {

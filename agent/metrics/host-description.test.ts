@@ -33,7 +33,7 @@ const parts: DescriptionParts = {
 
 const translated = (acceleration: string) => ({ acceleration, accelerationReason: '' })
 
-describe('description of a host', () => {
+describe('the description of a host', () => {
   /** The host's description as the gateway receives it. */
   const sent = HostDescription.decode(
     HostDescription.encode(HostDescription.create({ ...describeHost(parts), hostId: 'h' })).finish(),

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { AddressBook, Rules, Shaper, WantedNetwork } from './contract.js'
 import { HostNetwork } from './host-network.js'
 
-describe('HostNetwork, which combines rules, addresses and rates,', () => {
+describe('the network of the host (rules, addresses and rates)', () => {
   const guest: WantedNetwork = {
     uuid: 'u1',
     device: 'bt1',
@@ -47,7 +47,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
 
   const messageOf = (work: Promise<unknown>): Promise<string> => work.then(String, (error: Error) => error.message)
 
-  it('adds the rules of a guest before its addresses, and removes the rules after the addresses', async () => {
+  it('gets the rules of a guest before its addresses, and loses the rules after the addresses', async () => {
     await network.attach(guest)
     await network.detach(guest)
     expect(calls).to.deep.equal([
@@ -66,21 +66,21 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])
   })
 
-  it('changes only the parts of the network that a change affects', async () => {
+  it('changes only in the parts that a change affects', async () => {
     await network.attach(guest, ['rates'])
     await network.attach(guest, ['addresses', 'rules'])
     await network.ensure([guest], ['rates'])
     expect(calls).to.deep.equal(['rates apply', 'rules attach', 'addresses attach', 'rates ensure'])
   })
 
-  it('applies neither addresses nor rates if the rules cannot be applied', async () => {
+  it('gets neither addresses nor rates if the rules cannot be applied', async () => {
     failing = 'rules'
     expect(await messageOf(network.attach(guest))).to.equal('no rules')
     expect(await messageOf(network.ensure([guest]))).to.equal('no rules')
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('repairs rates even if setting the addresses fails, and includes these repairs in the report of the next call', async () => {
+  it('gets its rates repaired even if setting the addresses fails, and reports these repairs at the next call', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')
@@ -92,7 +92,7 @@ describe('HostNetwork, which combines rules, addresses and rates,', () => {
     ])
   })
 
-  it('reports which part of the network other programs changed, and returns the warnings of all parts', () => {
+  it('reports its parts that other programs changed, and the warnings of all parts', () => {
     const told: string[] = []
     network.onDisturbed((name) => told.push(name))
     expect(told).to.deep.equal(['rules', 'rates'])

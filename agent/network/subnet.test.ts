@@ -29,13 +29,13 @@ describe('the subnet of guests', () => {
   ])
     it(`cannot be ${JSON.stringify(text)}`, () => expect(() => parseSubnet(text)).to.throw(BerthError))
 
-  it('accepts only four decimal octets as an IPv4 address', () => {
+  it('accepts only addresses of four decimal octets', () => {
     expect(parseIpv4('255.255.255.255')).to.equal(2 ** 32 - 1)
     for (const text of ['1.2.3', '1.2.3.4.5', '1.2.3.04', '1.2.3.-4', '1.2.3.4 ', '0x1.2.3.4', '1.2.3.256'])
       expect(parseIpv4(text), text).to.equal(undefined)
   })
 
-  it('gives every address its own locally administered unicast MAC', () => {
+  it('gives every address its own locally administered unicast MAC address', () => {
     expect(macOf('10.64.0.2')).to.equal('02:be:0a:40:00:02')
     expect(macOf('203.0.113.255')).to.equal('02:be:cb:00:71:ff')
     expect(() => macOf('x')).to.throw(BerthError)

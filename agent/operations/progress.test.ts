@@ -11,7 +11,7 @@ describe('the progress of an operation', () => {
     ['limits the finished part of a step to 1', [1, 1], 0, 7, 50],
     ['treats a negative part of a step as 0', [1, 1], 1, -1, 50],
     ['treats NaN as 0', [1, 1], 1, NaN, 50],
-    ['is 0 if all steps have the weight 0', [0, 0], 1, 1, 0],
+    ['is 0 if no step has a weight', [0, 0], 1, 1, 0],
     ['is 0 if there are no steps', [], 0, 0, 0],
   ] as const)
     it(name, () => expect(planProgress(weights, index, fraction)).to.equal(percent))

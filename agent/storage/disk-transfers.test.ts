@@ -7,12 +7,12 @@ import type { Pool } from './pool.js'
 import type { Trash } from './trash.js'
 import type { VolumePlaces } from './volume-places.js'
 
-describe('DiskTransfers, which sends and receives snapshots of guests that move,', () => {
+describe('the disk transfers of moving guests', () => {
   let directory: string
   beforeEach(async () => (directory = await mkdtemp(join(tmpdir(), 'btest-transfers-'))))
   afterEach(() => rm(directory, { recursive: true }))
 
-  it('removes received data unless they are a confirmed snapshot', async () => {
+  it('remove received data unless it is a confirmed snapshot', async () => {
     for (const name of ['complete', 'cut-off', 'stray']) await mkdir(join(directory, name))
     const removed: string[] = []
     const trash = { destroy: async (_directory: string, names: readonly string[]) => void removed.push(...names) }

@@ -16,7 +16,7 @@ const btrfs: Mount = { source: '/dev/sdb', target: '/pool', fsType: 'btrfs', opt
 const mountLoop = { op: 'mount', source: '/pool.img', target: '/pool', loop: true }
 const mountDevice = { op: 'mount', source: '/dev/sdb', target: '/pool', loop: false }
 
-describe('planPool, which plans how the storage pool is created and mounted,', () => {
+describe('the plan to create and mount the storage pool', () => {
   for (const [name, want, have, steps] of [
     ['a new host', loop, {}, [{ op: 'createLoopFile', file: '/pool.img' }, mountLoop]],
     ['an empty loop file', loop, { loopFileExists: true }, [{ op: 'format', path: '/pool.img' }, mountLoop]],
@@ -32,7 +32,7 @@ describe('planPool, which plans how the storage pool is created and mounted,', (
     ['a device that contains btrfs and is not mounted', device, { signatures: ['btrfs'] }, [mountDevice]],
     ['a device that is already mounted', device, { mount: btrfs, mountHasDevice: true }, []],
   ] as [string, PoolWant, Partial<PoolHave>, unknown[]][])
-    it(`plans ${steps.length || 'no'} ${steps.length === 1 ? 'step' : 'steps'} for ${name}`, () =>
+    it(`contains ${steps.length || 'no'} ${steps.length === 1 ? 'step' : 'steps'} for ${name}`, () =>
       expect(planPool(want, { ...nothing, ...have })).to.deep.equal({ steps }))
 
   for (const [name, want, have, why] of [

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { spawnSync } from 'node:child_process'
 import { unitFilesOf, unitNameOf, unitTextOf } from './plan-unit.js'
 
-describe('units of swap files', () => {
+describe('the unit of a swap file', () => {
   for (const [path, name] of [
     ['/swapfile', 'swapfile.swap'],
     ['/var/lib/berth/agent/swap/swapfile.2', 'var-lib-berth-agent-swap-swapfile.2.swap'],
@@ -10,7 +10,7 @@ describe('units of swap files', () => {
     ['/.hidden/a b', '\\x2ehidden-a\\x20b.swap'],
     ['/ä%', '\\xc3\\xa4\\x25.swap'],
   ] as const)
-    it(`have the name that systemd requires: ${name} for ${path}`, function () {
+    it(`has the name that systemd requires: ${name} for ${path}`, function () {
       expect(unitNameOf(path)).to.equal(name)
       const { stdout, error } = spawnSync('systemd-escape', ['--path', '--suffix=swap', path], {
         encoding: 'utf8',
@@ -19,7 +19,7 @@ describe('units of swap files', () => {
       expect(stdout.trim()).to.equal(name)
     })
 
-  it('are linked to swap.target, and escape `%` in the path', () => {
+  it('is linked to swap.target, and escapes `%` in the path', () => {
     expect(unitFilesOf('/units', '/a/b')).to.deep.equal({
       unit: '/units/a-b.swap',
       link: '/units/swap.target.wants/a-b.swap',

@@ -23,7 +23,7 @@ function codeOf(work: () => unknown): string {
   }
 }
 
-describe('planSwapChange, which plans a change of the swap file,', () => {
+describe('the plan of a change of the swap file', () => {
   const cases: [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'][] = [
     ['create a first file', 'create', 64, [], { from: null, to: setting(0, 64, true) }],
     ['create a first file if a resize finds no file', 'resize', 64, [], { from: null, to: setting(0, 64, true) }],
@@ -82,38 +82,26 @@ describe('planSwapChange, which plans a change of the swap file,', () => {
     ['disable an active file', 'disable', 0, [file(0, 64)], { from: setting(0, 64, true), to: setting(0, 64, false) }],
   ].map((row) => row as [string, SwapAction, number, SwapFile[], SwapChange | 'invalid_state'])
   for (const [name, action, mb, files, expected] of cases)
-    it(`${expected === 'invalid_state' ? 'refuses' : 'plans'} to ${name}`, () => {
+    it(`${expected === 'invalid_state' ? 'refuses' : 'contains the steps'} to ${name}`, () => {
       const plan = (): SwapChange => planSwapChange({ action, sizeBytes: mb * mib }, { files })
       if (expected === 'invalid_state') expect(codeOf(plan)).to.equal(expected)
       else expect(plan()).to.deep.equal(expected)
     })
 })
 
-describe('currentOf, which selects the current swap file of a host,', () => {
+describe('the current swap file of a host', () => {
   for (const [name, files, slot] of [
-    ['returns nothing if there are no files', [], undefined],
-    ['returns the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
-    ['prefers the active file to a file that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
-    [
-      'returns, of two active files, the file that a boot would activate',
-      [file(0, 64, 'both'), file(1, 128, 'active')],
-      0,
-    ],
-    [
-      'returns the file that a boot would activate if no file is active',
-      [file(0, 128, 'idle'), file(1, 64, 'kept')],
-      1,
-    ],
-    [
-      'returns the larger file if two files are active and would be activated by a boot',
-      [file(0, 64), file(1, 128)],
-      1,
-    ],
+    ['is undefined if there are no files', [], undefined],
+    ['is the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
+    ['is the active file rather than one that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
+    ['is, of two active files, the one that a boot would activate', [file(0, 64, 'both'), file(1, 128, 'active')], 0],
+    ['is the file that a boot would activate if no file is active', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
+    ['is the larger one of two active files if a boot would activate both', [file(0, 64), file(1, 128)], 1],
   ] as const)
     it(name, () => expect(currentOf({ files })?.slot).to.equal(slot))
 })
 
-describe('checkRelease, which checks whether a swap file can be removed,', () => {
+describe('the check whether a swap file can be removed', () => {
   const memory = (availableMb: number) => ({ totalBytes: 4 * gib, availableBytes: availableMb * mib })
   for (const [name, usedMb, otherFreeMb, availableMb, code] of [
     ['permits the removal of a swap file that is not used', 0, 0, 0, 'ok'],
@@ -135,7 +123,7 @@ describe('checkRelease, which checks whether a swap file can be removed,', () =>
     })
 })
 
-describe('checkSpace, which checks the free disk space for a new swap file,', () => {
+describe('the check of the free disk space for a new swap file', () => {
   for (const [name, freeMb, mb, code] of [
     ['accepts a file that leaves the reserve free', 10_000, 8900, 'ok'],
     ['refuses a file that would use the reserve', 10_000, 9100, 'resource_exhausted'],

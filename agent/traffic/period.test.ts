@@ -73,7 +73,7 @@ describe('a traffic period', () => {
 
 const startAt = (nowMs: number, day: number): string => periodStart(nowMs, day, utc)
 
-describe('advancePeriod, which decides when the traffic count of a guest is reset,', () => {
+describe('the monthly reset of the traffic count of a guest', () => {
   const advance = (counted: [start: string, left?: string] | undefined, now: string, resetDay: number) => {
     const [periodStart = '', periodLeft = ''] = counted ?? []
     const nowMs = at(`${now} 23:59:59`)
@@ -299,7 +299,7 @@ describe('advancePeriod, which decides when the traffic count of a guest is rese
       true,
     ],
   ] as const)
-    it(`${reset ? 'resets' : 'does not reset'} the count ${name}`, () =>
+    it(`${reset ? 'happens' : 'does not happen'} ${name}`, () =>
       expect(advance(counted as [string] | undefined, now, resetDay)).to.deep.equal({ periodStart, periodLeft, reset }))
 
   for (const [name, days, end, wanted] of [
@@ -322,7 +322,7 @@ describe('advancePeriod, which decides when the traffic count of a guest is rese
       3,
     ],
   ] as const)
-    it(`resets the count ${wanted === 1 ? 'once' : `${wanted} times`} if the clock ${name}`, () => {
+    it(`happens ${wanted === 1 ? 'once' : `${wanted} times`} if the clock ${name}`, () => {
       let counted = { periodStart: '2026-11-01', periodLeft: '' }
       let resets = 0
       for (const day of days) {

@@ -19,7 +19,7 @@ const have: TrafficCount = {
   counterTx: 300,
 }
 
-describe('planCount, which updates the traffic count of a guest,', () => {
+describe('the update of the traffic count of a guest', () => {
   for (const [name, before, change, expected] of [
     [
       'counts the whole value of the counters at the first reading',
@@ -82,7 +82,7 @@ describe('planCount, which updates the traffic count of a guest,', () => {
     it(name, () => expect(planCount(before, 1, look(change))).to.deep.equal(expected))
 })
 
-describe('isUsedUp, which checks whether a guest has reached its traffic quota,', () => {
+describe('the check whether a guest has used up its traffic quota', () => {
   const gb = 1e9
   for (const [name, limit, rx, tx, expected] of [
     ['is false if the guest has no quota', {}, 1e15, 1e15, false],

@@ -29,16 +29,16 @@ describe('limits on requests per second of the disk', () => {
   const lines = (cgroupVersion: 1 | 2): string[] =>
     planLimits(limits, { ...facts, cgroupVersion }).map(({ file, value: text }) => `${file} ${text}`)
 
-  it('are written to files of their own with cgroup v1', () => {
+  it('have their own files with cgroup v1', () => {
     expect(lines(1)).to.include('blkio.throttle.read_iops_device 7:0 300')
     expect(lines(1)).to.include('blkio.throttle.write_iops_device 7:0 0')
   })
-  it('are written to the same file as the byte rates with cgroup v2', () =>
+  it('share a file with the byte rates with cgroup v2', () =>
     expect(lines(2)).to.include('io.max 7:0 rbps=max wbps=max riops=300 wiops=max'))
   it('count as I/O limits even if they are the only limits of the guest', () => expect(limitsIo(limits)).to.equal(true))
 })
 
-describe('isWritten, which checks whether a cgroup file already contains the limit that the agent wants to set,', () => {
+describe('the comparison of a cgroup file with the wanted limit', () => {
   for (const [name, wanted, text, expected] of [
     ['a file with the wanted number', memory, '268435456\n', true],
     ['a file with a number other than the wanted one', memory, '268435457\n', false],

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseIo } from './usage.js'
 
-describe('parseIo, which reads the I/O of a disk from a cgroup file,', () => {
+describe('the parser of the disk I/O in a cgroup file', () => {
   const v1 = '7:0 Read 4096\n7:0 Write 8192\n7:0 Total 12288\n17:0 Read 1\n8:16 Write 5\nTotal 12294\n'
   const v2 = '7:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n254:0 rbytes=4096 wbytes=9000 rios=1\n'
   for (const [name, text, disk, read, written] of [

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planFairDisk } from './fair-disk.js'
 
-describe('planFairDisk, which decides whether to change the I/O scheduler of a disk,', () => {
+describe('the choice of an I/O scheduler for a disk', () => {
   const own = '/var/lib/berth/pool.img'
   for (const [what, disk, plan] of [
     ['a disk with BFQ', { path: '/sys/block/sda', scheduler: 'bfq' }, 'leave'],

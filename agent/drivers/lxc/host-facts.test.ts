@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { findCgroupHindrance } from './host-facts.js'
 
-describe('findCgroupHindrance, which finds out why lxc could not limit guests,', () => {
+describe('the reason why LXC cannot limit guests', () => {
   const [root, unified, systemd] = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd']
   for (const [what, version, hierarchies, tree, said] of [
     ['cgroup v2', 2, [root], root, undefined],
@@ -9,7 +9,7 @@ describe('findCgroupHindrance, which finds out why lxc could not limit guests,',
     ['cgroup v1 without a v2 tree', 1, ['/sys/fs/cgroup/memory'], undefined, 'no cgroup2 tree'],
     ['cgroup v2 with a remaining v1 hierarchy', 2, [systemd, unified], unified, `${systemd} of cgroup v1 is mounted`],
   ] as const)
-    it(`reports ${said === undefined ? 'nothing' : `“${said}”`} for ${what}`, () => {
+    it(`is ${said === undefined ? 'absent' : `“${said}”`} for ${what}`, () => {
       const layout = { version, hierarchies, controllers: new Map(), ...(tree && { unified: tree }) }
       const hindrance = findCgroupHindrance(layout)
       if (said === undefined) expect(hindrance).to.equal(undefined)

@@ -10,7 +10,7 @@ const eth0 = (...addresses: string[]): GuestInterface => ({
 const lo: GuestInterface = { ifindex: 1, ifname: 'lo', addr_info: [{ family: 'inet6', local: '::1' }] }
 const route = 'route add default via fe80::1 dev if2'
 
-describe('planAssign, which plans the commands that assign IPv6 addresses to the interface of a guest,', () => {
+describe('the plan of IPv6 addresses on the interface of a guest', () => {
   for (const [name, shown, change, commands] of [
     ['the first address', [lo, eth0('fe80::2')], {}, ['address add 2001:db8::5/128 dev if2 nodad', route]],
     ['an address that the interface already has', [lo, eth0('2001:db8::5')], {}, []],
@@ -26,11 +26,11 @@ describe('planAssign, which plans the commands that assign IPv6 addresses to the
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'] },
       ['address add 2001:db8::5/128 dev if2 nodad', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
-    ['an address that the guest itself added, so the address stays', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
+    ['an address from inside the guest (it stays)', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
     ['an interface that the guest moved to another namespace', [lo], {}, []],
     ['an interface that belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])
-    it(`plans ${commands.length === 0 ? 'no' : 'the'} commands for ${name}`, () => {
+    it(`contains ${commands.length === 0 ? 'no' : 'the'} commands for ${name}`, () => {
       const of = { hostIndex: 40, ipv6Addresses: ['2001:db8::5'], gone: [], gateway6: 'fe80::1', ...change }
       expect(planAssign(shown, of)).to.deep.equal(commands)
     })

@@ -69,8 +69,8 @@ const withNic = (change: Partial<Machine['nic']>): Machine => ({
   nic: { ...machine.nic, ...change },
 })
 
-describe('planConfig, which plans the LXC configuration of a guest,', () => {
-  it('plans all lines of the configuration in a fixed order', () => {
+describe('the plan of the LXC configuration of a guest', () => {
+  it('contains all lines in a fixed order', () => {
     expect(planConfig(machine, facts)).to.deep.equal([
       '# uuid 0f8fad5b-d9cb-469f-a165-70867728950e',
       'lxc.uts.name = web-1',
@@ -142,8 +142,18 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
         'lxc.cgroup2.cgroup.max.depth = 64',
       ],
     ],
-    ['a /20 network', withNic({ prefixLength: 20 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255']],
-    ['a /32 network', withNic({ prefixLength: 32 }), {}, ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17']],
+    [
+      'a guest with the prefix length /20',
+      withNic({ prefixLength: 20 }),
+      {},
+      ['lxc.net.0.ipv4.address = 10.64.0.17/20 10.64.15.255'],
+    ],
+    [
+      'a guest with the prefix length /32',
+      withNic({ prefixLength: 32 }),
+      {},
+      ['lxc.net.0.ipv4.address = 10.64.0.17/32 10.64.0.17'],
+    ],
     ['a guest without IPv6', machine, {}, ['!/state/addresses']],
     [
       'a guest with IPv6',
@@ -155,7 +165,7 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
       ],
     ],
     ['a host without swap accounting', machine, { swapAccounting: false }, ['!lxc.cgroup.memory.memsw']],
-    ['unlimited I/O, which include none for the I/O controller', machine, {}, ['!lxc.cgroup.blkio']],
+    ['unlimited I/O (no line for the I/O controller)', machine, {}, ['!lxc.cgroup.blkio']],
     [
       'limited I/O',
       withLimits({ ioReadBytesPerSec: 1_000_000 }),
@@ -223,7 +233,7 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
       ],
     ],
     [
-      'the device fuse, including a line that makes AppArmor permit fuse mounts',
+      'the device fuse (with a line that lets AppArmor permit fuse mounts)',
       { ...machine, devices: ['fuse'] },
       { apparmor: true },
       [
@@ -234,7 +244,7 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
       ],
     ],
     [
-      'a host whose lxc cannot mount volumes with the ids of a shared user namespace',
+      'a host whose LXC cannot mount volumes with the ids of a shared user namespace',
       machine,
       { mountPoint: '/state/volume' },
       ['# volume /pool/guests/x', 'lxc.rootfs.path = dir:/state/volume', '!lxc.rootfs.options'],
@@ -246,7 +256,7 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
       ['!lxc.hook.start-host'],
     ],
     [
-      'cgroup v2 with a v1 hierarchy of systemd, which the guest must not change',
+      'cgroup v2 with a v1 hierarchy of systemd (read-only for the guest)',
       machine,
       {
         cgroupVersion: 2,
@@ -258,7 +268,7 @@ describe('planConfig, which plans the LXC configuration of a guest,', () => {
       ],
     ],
   ] as const)
-    it(`plans the lines for ${name}`, () => {
+    it(`contains the right lines for ${name}`, () => {
       const lines = planConfig(of, { ...facts, ...on })
       for (const line of expected)
         if (line.startsWith('!')) expect(lines.join('\n')).to.not.contain(line.slice(1))

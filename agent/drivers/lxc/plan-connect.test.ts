@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planConnect } from './plan-connect.js'
 
-describe('planConnect, which plans a network interface for a running container,', () => {
+describe('the plan of a network interface for a running container', () => {
   const nic = {
     device: 'bt7',
     bridge: 'berth0',
@@ -13,7 +13,7 @@ describe('planConnect, which plans a network interface for a running container,'
     ipv6Addresses: ['2001:db8::7', '2001:db8::8'],
   }
 
-  it('gives the host’s end of the veth pair its final name only after the guest’s end is configured', () => {
+  it('names the host’s end of the veth pair only after the configuration of the guest’s end', () => {
     expect(planConnect(nic, 4711)).to.deep.equal({
       create: ['link add bt7n type veth peer name eth0 address 02:00:00:00:00:07 netns 4711'],
       inside: [
@@ -28,7 +28,7 @@ describe('planConnect, which plans a network interface for a running container,'
     })
   })
 
-  it('plans no IPv6 commands for a guest without IPv6 addresses', () => {
+  it('contains no IPv6 commands for a guest without IPv6 addresses', () => {
     expect(planConnect({ ...nic, ipv6Addresses: [] }, 1).inside.join()).to.not.contain('fe80')
   })
 })

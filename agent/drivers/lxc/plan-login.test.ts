@@ -22,7 +22,7 @@ const resolved = {
   content: 'nameserver 9.9.9.9\nnameserver 2001:db8::1\n',
 }
 
-describe('planFirstBoot, which plans the host name, resolvers and login of a container,', () => {
+describe('the plan of the host name, resolvers and login of a container', () => {
   for (const [name, of, login, changes] of [
     [
       'a guest with a domain name',
@@ -32,28 +32,28 @@ describe('planFirstBoot, which plans the host name, resolvers and login of a con
     ],
     ['a guest without a login', machine, { keys: [] }, [...named, resolved]],
     [
-      'a guest without resolvers, which keeps the resolvers of the image',
+      'a guest without resolvers (it keeps the resolvers of the image)',
       { ...machine, resolvers: [] },
       { keys: [] },
       named,
     ],
     ['a password', machine, { passwordHash, keys: [] }, [...named, resolved, { kind: 'password', hash: passwordHash }]],
     [
-      'an SSH key, which disables the password of the image',
+      'an SSH key (it disables the password of the image)',
       machine,
       { keys: ['ssh-ed25519 AAAA me'] },
       [...named, resolved, { kind: 'key', content: 'ssh-ed25519 AAAA me\n' }, { kind: 'password', hash: '*' }],
     ],
   ] as const)
-    it(`plans the changes for ${name}`, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))
+    it(`contains the changes for ${name}`, () => expect(planFirstBoot(of, login)).to.deep.equal(changes))
 
-  it('refuses a hash that is not a valid field of /etc/shadow', () => {
+  it('rejects a hash that is not a valid field of /etc/shadow', () => {
     for (const bad of ['', `${passwordHash}:`, `${passwordHash}\n`, passwordHash.replace('a', '&')])
       expect(() => planFirstBoot(machine, { passwordHash: bad, keys: [] })).to.throw(/is not a single line/)
   })
 })
 
-describe('checkLogin, which checks the login and host name of a new container,', () => {
+describe('the check of the login and host name of a new container', () => {
   it('accepts any printable password', () => checkLogin(machine, { password: 'a:b$`"\'\\ cä' }))
 
   for (const [name, of, login] of [

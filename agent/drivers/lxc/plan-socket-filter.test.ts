@@ -23,7 +23,7 @@ function run(program: Buffer, { architecture, number, arguments: words }: Call):
   }
 }
 
-describe('planSocketFilter, which creates the seccomp filter for sockets of guests,', () => {
+describe('the seccomp filter for sockets of guests', () => {
   const filter = planSocketFilter([])
   const sockets = { 'x86-64': [0xc000003e, 41], i386: [0x40000003, 359], arm64: [0xc00000b7, 198] } as const
   const [eProtoNoSupport, eAfNoSupport] = [93, 97]

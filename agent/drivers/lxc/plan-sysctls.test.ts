@@ -3,10 +3,10 @@ import { planSysctls } from './plan-sysctls.js'
 
 const names = (has: ReadonlyMap<string, number>): string[] => planSysctls(has).map(({ name }) => name)
 
-describe('planSysctls, which plans the kernel limits of the host,', () => {
+describe('the plan of the kernel limits of the host', () => {
   const all = planSysctls(new Map())
 
-  it('raises values that are too low and leaves equal or higher values unchanged', () => {
+  it('raises values that are too low, and keeps equal or higher values', () => {
     const converged = new Map(all.map(({ name, value }) => [name, value]))
     expect(names(converged)).to.deep.equal([])
     expect(names(new Map(converged).set('kernel.pid_max', 32_768))).to.deep.equal(['kernel.pid_max'])

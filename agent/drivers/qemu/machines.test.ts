@@ -11,7 +11,7 @@ import { Machines } from './machines.js'
 import { qemuPaths } from './paths.js'
 import { QemuRuntimeReader } from './runtime.js'
 
-describe('Machines, which watches the QEMU processes of guests,', () => {
+describe('the watcher of the QEMU processes of guests', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-machines-'))
   const paths = qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' })
   const run = paths.runOf('bt-1')
@@ -31,7 +31,7 @@ describe('Machines, which watches the QEMU processes of guests,', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('truncates a QEMU log that became too long, while QEMU continues to write to the log', async () => {
+  it('truncates a QEMU log that became too long, while QEMU continues to write to it', async () => {
     mkdirSync(run.directory, { recursive: true })
     const said = openSync(run.log, 'a') // appends to the log, like launch-machine.pl
     machines.track('bt-2', 'has no log', findLiveProcess(process.pid)!)

@@ -40,7 +40,7 @@ function valuesOf(command: readonly string[], option: string): string[] {
   return command.flatMap((part, at) => (part === option ? [command[at + 1] ?? ''] : []))
 }
 
-describe('planCommand, which plans the command line of QEMU,', () => {
+describe('the plan of the command line of QEMU', () => {
   const command = planCommand(machine, facts)
 
   it('excludes default devices, the host’s configuration and child processes', () => {
@@ -75,7 +75,7 @@ describe('planCommand, which plans the command line of QEMU,', () => {
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('keeps QEMU running after a shutdown of the guest, and selects the accelerator and the processor model that fit the host', () => {
+  it('keeps QEMU running after a shutdown of the guest, and selects an accelerator and a processor model for the host', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
@@ -107,7 +107,7 @@ describe('planCommand, which plans the command line of QEMU,', () => {
     ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
     ['a MAC', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
   ] as const)
-    it(`refuses to let a guest add options to the command line through ${what}`, () =>
+    it(`does not let a guest add options through ${what}`, () =>
       expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
 })
 
@@ -118,7 +118,7 @@ describe('sizes of a virtual machine', () => {
     [1001, 2],
     [2500, 3],
   ] as const)
-    it(`include the processor count ${processors} for a limit of ${vcpuMilli / 1000} processors`, () =>
+    it(`include ${processors} processors for a limit of ${vcpuMilli / 1000} processors`, () =>
       expect(processorsOf({ vcpuMilli })).to.equal(processors))
 
   it('include the memory, rounded down to whole MiB', () =>

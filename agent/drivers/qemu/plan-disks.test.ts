@@ -23,7 +23,7 @@ function plan(boot: MachineBoot, facts: Partial<MediaFacts> = {}) {
   return { media, args, devices: devices.map((arg) => arg.replace(/,(id|serial)=[^,]*/g, '')) }
 }
 
-describe('disks and CDs of a virtual machine', () => {
+describe('the disks and CDs of a virtual machine', () => {
   for (const [what, boot, facts, devices] of [
     [
       'the disk and the seed disk if the machine boots from its disk',
@@ -82,7 +82,7 @@ describe('disks and CDs of a virtual machine', () => {
   })
 })
 
-describe('the operating system that is recorded for a virtual disk', () => {
+describe('the recorded operating system of a virtual disk', () => {
   for (const [what, text, system] of [
     ['is an empty object', '{}', plainSystem],
     ['is not JSON', '{', plainSystem],

@@ -35,8 +35,8 @@ function ours(told: Instance): Config {
   return JSON.parse(body.replace('#cloud-config\n', '')) as Config
 }
 
-describe('planSeed, which plans the files of a cloud-init seed,', () => {
-  it('plans the files of NoCloud, which are JSON except for the user data', () => {
+describe('the plan of a cloud-init seed', () => {
+  it('contains the files of NoCloud (JSON, except for the user data)', () => {
     const files = planSeed({ hostname: 'web', resolvers: ['9.9.9.9'], nic }, instance)
     expect(files.map(({ name }) => name)).to.deep.equal(['meta-data', 'network-config', 'user-data'])
     expect(JSON.parse(files[0]!.content)).to.deep.equal({ 'instance-id': 'iid-1', 'local-hostname': 'web' })
@@ -48,7 +48,7 @@ describe('planSeed, which plans the files of a cloud-init seed,', () => {
   })
 })
 
-describe('planNetwork, which plans the cloud-init network configuration of a guest,', () => {
+describe('the plan of the cloud-init network configuration of a guest', () => {
   it('identifies the interface by its MAC address, and includes the gateways', () => {
     const with6 = { ...nic, ipv6Addresses: ['2001:db8::1', '2001:db8::2'] }
     expect(planNetwork(with6, ['9.9.9.9', '1.1.1.1'])).to.deep.equal({
@@ -70,11 +70,11 @@ describe('planNetwork, which plans the cloud-init network configuration of a gue
     })
   })
 
-  it('plans no IPv6 gateway for a guest without an IPv6 address', () =>
+  it('contains no IPv6 gateway for a guest without an IPv6 address', () =>
     expect(JSON.stringify(planNetwork(nic, []))).to.not.contain('gateway6'))
 })
 
-describe('planUserData, which plans the cloud-init user data of a guest,', () => {
+describe('the plan of the cloud-init user data of a guest', () => {
   it('gives root either a password, or a key and no password', () => {
     expect(ours(instance)).to.deep.include({
       ssh_pwauth: true,

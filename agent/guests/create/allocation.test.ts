@@ -19,7 +19,7 @@ function guest(role: 'owner' | 'arriving' | 'handed_over' | 'fenced' = 'owner', 
   }
 }
 
-describe('checkAllocation, which compares the limits of all guests with the host,', () => {
+describe('the comparison of the limits of all guests with the host', () => {
   for (const [name, guests, overcommit, field] of [
     ['accepts a guest that fills the memory', [guest(), guest(), guest()], { ...none, ram: 1 }, undefined],
     ['refuses a guest for lack of memory', [guest(), guest(), guest(), guest()], { ...none, ram: 1 }, 'ram_mb'],
@@ -31,13 +31,13 @@ describe('checkAllocation, which compares the limits of all guests with the host
       'disk_gb',
     ],
     [
-      'counts guests that are moving to the host or away from it',
+      'counts guests on their way to the host or away from it',
       [guest('arriving'), guest('handed_over'), guest(), guest()],
       { ...none, ram: 1 },
       'ram_mb',
     ],
     [
-      'does not count an old copy of a guest that another host owns',
+      'does not count an old copy of a guest with another owner',
       [guest('fenced'), guest(), guest(), guest()],
       { ...none, ram: 1 },
       undefined,

@@ -54,7 +54,7 @@ function codeOf(bad: CreateOrder): string {
   return 'accepted'
 }
 
-describe('parseCreate, which checks a request to create a guest,', () => {
+describe('the check of a request to create a guest', () => {
   it('accepts a minimal request', () => {
     expect(parseCreate(request)).to.deep.include({
       name: 'web-1',
@@ -132,7 +132,7 @@ describe('parseCreate, which checks a request to create a guest,', () => {
     ['a host name as address', withSpec({ publicIpv4s: ['host'] }), 'invalid_field public_ipv4s'],
     ['an IPv6 address as IPv4', withSpec({ publicIpv4s: ['2001:db8::1'] }), 'invalid_field public_ipv4s'],
     [
-      'the same address twice',
+      'an address that is listed twice',
       withSpec({ ipv6Addresses: ['2001:db8::1', '2001:DB8:0::1'] }),
       'invalid_field ipv6_addresses',
     ],
@@ -182,7 +182,7 @@ describe('parseCreate, which checks a request to create a guest,', () => {
       'invalid_field ssh_public_key',
     ],
     [
-      'an SSH key whose content has a different key type than its first word',
+      'an SSH key with a different key type in its content than in its first word',
       withSpec({
         sshAuthMode: 'key',
         sshPublicKey: ed25519.replace('ed25519 ', 'rsa ').replace('ssh-rsa', 'ssh-rsa'),

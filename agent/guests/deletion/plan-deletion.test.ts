@@ -18,29 +18,29 @@ describe('a deletion that can be undone', () => {
     ['a stopped guest', guest, { deletion: { sinceMs: 10, untilMs: 15, resumes: false } }],
     ['a running guest', running, { deletion: { sinceMs: 10, untilMs: 15, resumes: true } }],
     [
-      'a guest that its suspension stopped, which does not run when the suspension ends',
+      'a guest that its suspension has stopped (it then stays stopped after the suspension)',
       { ...guest, suspension },
       { deletion: { sinceMs: 10, untilMs: 15, resumes: true }, suspension: { ...suspension, resumes: false } },
     ],
   ] as const)
-    it(`marks ${name}`, () => expect(planDelete(record, 10, 5)).to.deep.equal(update))
+    it(`marks ${name} as deleted`, () => expect(planDelete(record, 10, 5)).to.deep.equal(update))
 
   const paused = { ...suspension, resumes: false }
   for (const [name, record, update] of [
-    ['leaves a guest stopped that was stopped before', marked(false), { deletion: null }],
-    ['starts a guest that ran before', marked(true), { deletion: null, wanted: 'running' }],
+    ['leaves a guest stopped if it was stopped before', marked(false), { deletion: null }],
+    ['starts a guest if it ran before', marked(true), { deletion: null, wanted: 'running' }],
     [
-      'leaves a guest stopped that has expired since',
+      'leaves a guest stopped if it has expired meanwhile',
       { ...marked(true), policy: { expired: true, overQuota: false } },
       { deletion: null },
     ],
     [
-      'lets the end of a suspension start the guest',
+      'leaves the start of the guest to the end of its suspension',
       { ...marked(true), suspension: paused },
       { deletion: null, suspension },
     ],
     [
-      'starts a guest that is suspended without a stop',
+      'starts a guest if its suspension does not stop it',
       { ...marked(true), suspension: { ...paused, mode: 'network' } },
       { deletion: null, wanted: 'running' },
     ],
@@ -48,7 +48,7 @@ describe('a deletion that can be undone', () => {
   ] as const)
     it(`${name} when it is undone`, () => expect(planUndelete(record)).to.deep.equal(update))
 
-  it('refuses other changes of the guest until it is undone', () => {
+  it('blocks other changes of the guest until it is undone', () => {
     expect(() => refuseDeleted(marked(true))).to.throw('undelete it first')
     refuseDeleted(guest)
   })

@@ -6,7 +6,7 @@ import { FrameStream } from './frame-stream.js'
 const partBytes = 64 * 1024
 const partsCount = 1000
 
-describe('DiskSender, which sends the disk of a guest to another host,', () => {
+describe('the sender of a disk to another host', () => {
   let partsRead: number
   let target: FrameStream
   let sender: DiskSender
@@ -39,7 +39,7 @@ describe('DiskSender, which sends the disk of a guest to another host,', () => {
     [{ error: { code: 'storage_full', message: 'the pool is full' } }, 'storage_full'],
     [{ snapshots: 5 }, 'bad_stream'],
   ] as const)
-    it(`stops reading the disk when the target answers ${JSON.stringify(answer)} before all data was sent`, async () => {
+    it(`stops reading the disk if the target answers ${JSON.stringify(answer)} before the end of the data`, async () => {
       const sent = sender.sendDisk('a', undefined).catch((error: unknown) => error)
       await target.nextMessage()
       await target.send(answer)

@@ -7,7 +7,7 @@ import { FrameStream } from './frame-stream.js'
 const hourMs = 3_600_000
 const empty = frameOf(Buffer.alloc(0))
 
-describe('FrameStream, which sends messages and data between two hosts,', () => {
+describe('the stream of messages and data between two hosts', () => {
   it('ignores keep-alives between frames', async () => {
     const [near, far] = duplexPair()
     const stream = new FrameStream(near)

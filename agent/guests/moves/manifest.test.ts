@@ -89,12 +89,12 @@ function withValue(path: string, value: unknown): string {
   return JSON.stringify(changed)
 }
 
-describe('parseManifest, which checks the description of a moved guest,', () => {
-  it('returns a valid manifest unchanged', () => {
+describe('the check of the description of a moved guest', () => {
+  it('returns a valid description unchanged', () => {
     expect(parseManifest(JSON.stringify(manifest))).to.deep.equal(manifest)
   })
 
-  it('accepts a manifest in which everything optional is absent', () => {
+  it('accepts a description without any optional field', () => {
     const { ioReadIops: _iops, ...limits } = manifest.limits
     const backupSchedule = { ...noBackupSchedule, ...schedule }
     const { labels: _labels, deletion: _deletion, ...required } = manifest.document
@@ -103,7 +103,7 @@ describe('parseManifest, which checks the description of a moved guest,', () => 
     expect(parseManifest(JSON.stringify(least))).to.deep.equal(least)
   })
 
-  it('leaves out fields that it does not know', () => {
+  it('leaves out unknown fields', () => {
     for (const path of ['extra', 'document.boot', 'limits.extra', 'document.policy.extra', 'login.extra'])
       expect(parseManifest(withValue(path, { a: 1 })), path).to.deep.equal(manifest)
   })
@@ -151,7 +151,7 @@ describe('parseManifest, which checks the description of a moved guest,', () => 
     ['trafficCount.rxBytes', 0.5],
     ['trafficCount.periodStart', 'today'],
   ] as const)
-    it(`rejects a manifest whose field ${path} has the value ${JSON.stringify(value)}`, () => {
+    it(`rejects a description whose field ${path} has the value ${JSON.stringify(value)}`, () => {
       expect(() => parseManifest(withValue(path, value)))
         .to.throw()
         .with.property('code')
@@ -161,18 +161,18 @@ describe('parseManifest, which checks the description of a moved guest,', () => 
 
 const codes = ['bad_stream', 'invalid_field']
 
-describe('boundSpace, which limits the sizes in a manifest to the size of the received data,', () => {
-  it('does not change a size that is less than or equal to the size of the received data', () => {
+describe('the limit of the sizes in the description of a moved guest', () => {
+  it('does not change a size up to the size of the received data', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 
-  it('limits every size that raises the disk limit', () => {
+  it('reduces every size that raises the disk limit to the size of the received data', () => {
     const { document } = boundSpace(manifest, 8)
     expect(document.snapshotSpace).to.include({ retainedBytes: 8, allowanceBytes: 8 })
     expect(document.extraBytes).to.equal(8)
   })
 
-  it('limits the estimate for snapshots whose space was never measured', () => {
+  it('reduces the estimated space of snapshots if it was never measured', () => {
     const snapshots = [{ ...copy, id: 's1', sizeBytes: 2 ** 50 }]
     const unmeasured = { ...manifest, document: { ...manifest.document, snapshots, snapshotSpace: unmeasuredSpace } }
     const expected = { limitBytes: 0, retainedBytes: 8, allowanceBytes: 8, isMeasured: true }

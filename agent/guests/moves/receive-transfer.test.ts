@@ -15,7 +15,7 @@ import { stoppedGuest } from '../../../test/support/guests/inserted-guest.js'
 const gib = 1024 ** 3
 const uuid = 'u1'
 
-describe('TransferReceiver, which receives a guest from another host,', () => {
+describe('the receiver of a guest from another host', () => {
   let changes: Changes
   let store: GuestStore
   let isExpected: boolean
@@ -80,7 +80,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
 
   const codeOf = (answer: unknown): string => (answer as { error: { code: string } }).error.code
 
-  it('records a completely received snapshot in the journal, and can finish the move with this snapshot', async () => {
+  it('records a completely received snapshot in the journal, and can finish the move with it', async () => {
     const { source } = connect()
     expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })
@@ -90,7 +90,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     expect([confirmed, listed, finishedWith, kills]).to.deep.equal([['a'], ['a'], ['a'], 1])
   })
 
-  it('no longer counts a snapshot as complete if the snapshot is sent again and the second transfer fails', async () => {
+  it('no longer counts a snapshot as complete if a second transfer of it fails', async () => {
     noteReceived(store, uuid, { id: 'a', bytes: 4 })
     const { source, running } = connect()
     expect(codeOf(await sendData(source, { kind: 'disk', id: 'a' }, 'disk', 5))).to.equal('bad_stream')
@@ -99,25 +99,25 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     await running
   })
 
-  it('refuses to finish with a snapshot that is not complete', async () => {
+  it('refuses to finish with an incomplete snapshot', async () => {
     for (const id of ['a', 'constructor'])
       expect(codeOf(await sendData(connect().source, { kind: 'finish', id }, '{}'))).to.equal('bad_stream')
     expect(finishedWith).to.deep.equal([])
   })
 
-  it('refuses data if the data of all snapshots of the move together exceed their limit', async () => {
+  it('refuses data if all snapshots of the move together exceed their limit', async () => {
     noteReceived(store, uuid, { id: 'a', bytes: 20 * gib })
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'b' }, 'disk'))).to.equal('bad_stream')
     expect(kills).to.equal(1)
   })
 
-  it('refuses data if the pool has only its reserve left', async () => {
+  it('refuses data if only the reserve of the pool is free', async () => {
     usedBytes = 99 * gib
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'a' }, 'disk'))).to.equal('storage_full')
     expect(confirmed).to.deep.equal([])
   })
 
-  it('closes the connection and kills the receiving program if the move ends while data arrives', async () => {
+  it('closes the connection and kills the receiving program if the move ends during the transfer', async () => {
     const { source, running } = connect(5)
     await source.send({ kind: 'disk', id: 'a' })
     await source.sendData(Buffer.from('disk'))
@@ -126,7 +126,7 @@ describe('TransferReceiver, which receives a guest from another host,', () => {
     expect([kills, confirmed]).to.deep.equal([1, []])
   })
 
-  it('answers the request to check a manifest with the error of the check', async () => {
+  it('answers the request to check a description with the error of the check', async () => {
     expect(codeOf(await sendData(connect().source, { kind: 'check' }, '{}'))).to.equal('guest_changed')
   })
 })

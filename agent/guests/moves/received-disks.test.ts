@@ -17,12 +17,12 @@ const record = {
   snapshotSpace: unmeasuredSpace,
 } as const
 
-describe('planStreamBytes, which limits the next stream of a move,', () => {
-  it('limits a single stream to the size of the disk plus some overhead', () => {
+describe('the size limit of the next stream of a move', () => {
+  it('is the size of the disk plus some overhead for a single stream', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('limits the bytes of all streams of a move to the space for the disk, its snapshots and the transfer rounds', () => {
+  it('allows all streams of a move the space for the disk, its snapshots and the transfer rounds', () => {
     expect(planStreamBytes(record, { a: 30 * gib })).to.equal(6 * gib)
     expect(planStreamBytes(record, { a: 30 * gib, b: 5 * gib })).to.equal(gib)
     expect(planStreamBytes(record, { a: 36 * gib, b: 5 * gib })).to.equal(0)
@@ -33,7 +33,7 @@ describe('planStreamBytes, which limits the next stream of a move,', () => {
     expect(planStreamBytes({ ...record, snapshotSpace }, { a: 41 * gib })).to.equal(6 * gib)
   })
 
-  it('refuses a move that has sent more snapshots than the guest and the transfer rounds can have', () => {
+  it('refuses a move with more snapshots than the guest and the transfer rounds can have', () => {
     const many = Object.fromEntries(Array.from({ length: 1100 }, (_, index) => [`s${index}`, 1]))
     expect(() => planStreamBytes(record, many))
       .to.throw()

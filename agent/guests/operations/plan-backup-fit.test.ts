@@ -4,24 +4,18 @@ import { checkBackupFits } from './plan-backup-fit.js'
 const gib = 1024 ** 3
 const mib = 1024 ** 2
 
-describe('checkBackupFits, which checks whether a backup can be restored onto a guest,', () => {
+describe('the check whether a backup fits onto a guest', () => {
   for (const [what, virtualization, kind, sizeBytes, refused] of [
     ['accepts a backup of a container, whatever its size', 'lxc', 'lxc', 50 * gib, ''],
     [
-      'accepts a backup that contains a disk as large as the guest’s disk and 60 MiB of other files',
+      'accepts a backup with a disk as large as the guest’s disk and 60 MiB of other files',
       'kvm',
       'kvm',
       2 * gib + 60 * mib,
       '',
     ],
     ['accepts a backup of a disk that is smaller than the guest’s disk', 'kvm', 'kvm', gib, ''],
-    [
-      'accepts a backup that does not say whether it is of a container or of a virtual machine',
-      'kvm',
-      undefined,
-      gib,
-      '',
-    ],
+    ['accepts a backup of an unknown kind of guest', 'kvm', undefined, gib, ''],
     ['refuses a backup of a disk that is larger than the guest’s disk', 'kvm', 'kvm', 3 * gib + mib, 'disk_too_small'],
     ['refuses a backup of a container for a virtual machine', 'kvm', 'lxc', mib, 'unsupported'],
     ['refuses a backup of a virtual machine for a container', 'lxc', 'kvm', gib, 'unsupported'],

@@ -4,11 +4,11 @@ import { planExtraBytes, planFetchedBytes, planOriginalBytes, planUsedBytes } fr
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
 
-describe('planUsedBytes, which returns the disk usage that a new backup records,', () => {
+describe('the recorded disk usage of a new backup', () => {
   for (const [name, countedMib, limitMib, extraMib, usedMib] of [
-    ['leaves out the bytes by which an earlier restore raised the limit of the guest', 800, 1024, 300, 500],
-    ['returns at most the size of the disk, even if snapshots retain more', 1400, 1024, 0, 1024],
-    ['returns all bytes of the volume if the volume has no limit', 1400, 0, 0, 1400],
+    ['excludes the bytes by which an earlier restore raised the limit of the guest', 800, 1024, 300, 500],
+    ['is at most the size of the disk, even if snapshots retain more', 1400, 1024, 0, 1024],
+    ['is the size of the whole volume if the volume has no limit', 1400, 0, 0, 1400],
   ] as const)
     it(name, () => {
       const [counted, limit, extra, used] = [countedMib, limitMib, extraMib, usedMib].map((value) => value * mib)
@@ -16,20 +16,16 @@ describe('planUsedBytes, which returns the disk usage that a new backup records,
     })
 })
 
-describe('planOriginalBytes, which returns the disk usage of the guest that was backed up,', () => {
+describe('the recorded disk usage of the guest in a backup', () => {
   for (const [name, size, originalMib] of [
     [
-      'returns the recorded bytes that counted towards the disk limit of this guest',
+      'is the number of bytes that counted towards the disk limit of this guest',
       { sizeBytes: 1200, usedBytes: 800 },
       800,
     ],
-    [
-      'returns the length of all files if the recorded bytes include snapshots',
-      { sizeBytes: 800, usedBytes: 1400 },
-      800,
-    ],
-    ['leaves out the holes of large sparse files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
-    ['returns 0 if the backup does not record how many bytes counted towards the disk limit', { sizeBytes: 1200 }, 0],
+    ['is the length of all files if the recorded bytes include snapshots', { sizeBytes: 800, usedBytes: 1400 }, 800],
+    ['excludes the holes of large sparse files', { sizeBytes: 6600, usedBytes: 1400, savedBytes: 6000 }, 600],
+    ['is 0 if the backup does not record the bytes that counted towards the disk limit', { sizeBytes: 1200 }, 0],
   ] as const)
     it(name, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))
@@ -37,12 +33,12 @@ describe('planOriginalBytes, which returns the disk usage of the guest that was 
     })
 })
 
-describe('the extra space for a restored backup, in addition to the limit of the guest,', () => {
+describe('the extra space for a restored backup beyond the limit of the guest', () => {
   for (const [name, usedBytes, originalBytes, extraBytes] of [
     ['is 0 if the restored volume needs as much as the original', 800 * mib, 800 * mib, 0],
     ['is 0 if the restored volume needs less than the original', 700 * mib, 800 * mib, 0],
     [
-      'is the size of the image’s data if the restored volume does not share these data with the image',
+      'is the size of the image’s data if the restored volume does not share them with the image',
       1062 * mib,
       800 * mib,
       262 * mib,
@@ -58,16 +54,12 @@ describe('the extra space for a restored backup, in addition to the limit of the
 describe('the planned space for fetching a backup from its target', () => {
   for (const [name, size, wantedMib] of [
     [
-      'a sparse disk whose snapshots occupy many times more space than the data of the disk',
+      'a sparse disk with snapshots many times larger than the data of the disk',
       { savedBytes: 924, movedBytes: 0 },
       100,
     ],
-    [
-      'a file whose repeated blocks occupy separate space until the restore makes them share it',
-      { savedBytes: 924, movedBytes: 500 },
-      600,
-    ],
-    ['a backup of an older agent, which did not record how much data a restore moves', { savedBytes: 924 }, 1124],
+    ['a file with repeated blocks that share space only after the restore', { savedBytes: 924, movedBytes: 500 }, 600],
+    ['a backup of an older agent without a record of how much data a restore moves', { savedBytes: 924 }, 1124],
   ] as const)
     it(`is enough for ${name}`, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))

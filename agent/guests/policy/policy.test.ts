@@ -51,7 +51,7 @@ describe('the policy of a guest', () => {
       0,
     ],
     [
-      'a guest over its quota with the action "stop", which sets no throttle',
+      'a guest over its quota with the action "stop" (no throttle)',
       record({ overQuota: true }, { throttleMbps: 2 }, [100, 0]),
       100,
       0,

@@ -16,7 +16,7 @@ const record = (
   expired = false,
 ): PolicyRecord => ({ wanted, suspension, policy: { expired, overQuota: false }, traffic: unlimitedTraffic })
 
-describe('planSuspend, which plans the start or change of a suspension,', () => {
+describe('the start or change of a suspension', () => {
   for (const [name, before, mode, resumes, wanted] of [
     ['lets a running guest start again when the suspension ends', record('running'), 'stop', true, undefined],
     ['leaves a stopped guest stopped when the suspension ends', record('stopped'), 'stop', false, undefined],
@@ -64,7 +64,7 @@ describe('planSuspend, which plans the start or change of a suspension,', () => 
     })
 })
 
-describe('planUnsuspend, which plans the end of a suspension,', () => {
+describe('the end of a suspension', () => {
   for (const [name, before, wanted] of [
     ['starts a guest that was running before the suspension', record('stopped', suspended('stop', true)), 'running'],
     [
@@ -86,7 +86,7 @@ describe('planUnsuspend, which plans the end of a suspension,', () => {
     })
 })
 
-describe('parseSuspension, which checks a request to suspend a guest,', () => {
+describe('the check of a request to suspend a guest', () => {
   for (const [name, fields, field] of [
     ['an empty reason', { reason: ' ' }, 'reason'],
     ['a reason of two lines', { reason: 'a\nb' }, 'reason'],

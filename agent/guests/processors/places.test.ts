@@ -8,7 +8,7 @@ const guest = (uuid: string, vcpuMilli: number, wanted: 'running' | 'stopped' = 
   spec: { limits: { vcpuMilli } },
 })
 
-describe('processors of guests', () => {
+describe('the processors of guests', () => {
   for (const [vcpuMilli, count] of [
     [50, 1],
     [1000, 1],
@@ -55,7 +55,7 @@ describe('processors of guests', () => {
     expect(places.balance()).to.deep.equal([])
   })
 
-  it('are chosen so that the vCPU limits on each processor add up to about the same, after any sequence of changes', () => {
+  it('are chosen so that the vCPU limits per processor stay about equal after any sequence of changes', () => {
     const places = new ProcessorPlaces(() => four)
     let seed = 7
     const random = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below
@@ -90,7 +90,7 @@ describe('processors of guests', () => {
     expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([four, [1]])
   })
 
-  it('stay the same for guests that already run with the right number of processors', () => {
+  it('stay the same for running guests with the right number of processors', () => {
     const places = new ProcessorPlaces(() => four)
     const records = [guest('a', 1000), guest('b', 1000), guest('c', 2000, 'stopped')]
     const found = new Map<string, readonly number[]>([

@@ -17,14 +17,14 @@ const guest = (
 const update = (fields: object): object[] => [{ kind: 'update', uuid: 'u', update: fields }]
 const start = [{ kind: 'start', uuid: 'u' }]
 
-describe('planReconcile, which plans repairs of guests whose state on the host differs from the journal,', () => {
+describe('the repair of a guest whose state on the host differs from the journal', () => {
   for (const [name, comparison, repairs] of [
     ['runs as desired', guest('running', 'running', 'running'), []],
     ['is stopped as desired', guest('stopped', 'stopped', 'stopped'), []],
     ['does not run after a reboot of the host', guest('running', 'running', 'stopped'), start],
     ['was killed', guest('running', 'running', 'stopped', { ended: 'crash' }), start],
     [
-      'was killed repeatedly, and is shown as stopped until its next restart',
+      'was killed repeatedly (its status is then stopped until its next restart)',
       guest('running', 'running', 'stopped', { ended: 'crash', held: true }),
       update({ status: 'stopped', statusReason: 'not running, restarting it' }),
     ],
@@ -35,7 +35,7 @@ describe('planReconcile, which plans repairs of guests whose state on the host d
       update({ status: 'stopped', statusReason: 'killed because memory ran out, restarting it' }),
     ],
     [
-      'ended while it was blocked: the guest then stays stopped, even after the block has ended',
+      'ended while it was blocked (it then stays stopped after the end of the block)',
       guest('running', 'running', 'stopped', { blocked: true }),
       update({ status: 'stopped', wanted: 'stopped', statusReason: 'blocked' }),
     ],
@@ -55,6 +55,6 @@ describe('planReconcile, which plans repairs of guests whose state on the host d
     ['is starting', guest('running', 'running', 'starting'), []],
     ['is broken and stays broken', guest('error', 'stopped', 'running'), []],
   ] as const)
-    it(`plans ${repairs.length === 0 ? 'no repair' : 'a repair'} of a guest that ${name}`, () =>
+    it(`is ${repairs.length === 0 ? 'not planned' : 'planned'} for a guest that ${name}`, () =>
       expect(planReconcile([comparison])).to.deep.equal(repairs))
 })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { RestartPolicy } from './restart-policy.js'
 
-describe('RestartPolicy, which delays the restart of a guest,', () => {
+describe('the delay before the restart of a guest', () => {
   let now = 1_000_000
   let policy: RestartPolicy
 
@@ -9,7 +9,7 @@ describe('RestartPolicy, which delays the restart of a guest,', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('waits up to 1.5 s for the report why a guest ended', () => {
+  it('is up to 1.5 s until the report why the guest ended arrives', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)
@@ -17,18 +17,18 @@ describe('RestartPolicy, which delays the restart of a guest,', () => {
     expect(policy.holdMs('u', false)).to.equal(0)
   })
 
-  it('does not delay the first restart of a crashed guest', () => {
+  it('is 0 for the first restart of a crashed guest', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('waits again for the report of why the guest ended if the guest has run since the last wait', () => {
+  it('includes another wait for the report why the guest ended if the guest has run since the last wait', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')
     expect(policy.holdMs('u', false)).to.equal(1500)
   })
 
-  it('doubles the delay after each restart, and forgets old restarts', () => {
+  it('doubles after each restart, and does not count old restarts', () => {
     const holds = [0, 1, 2, 3].map(() => {
       policy.started('u')
       const hold = policy.holdMs('u', true)

@@ -52,7 +52,7 @@ describe('reserved port mappings', () => {
     mapping!.containerPortEnd,
   ]
 
-  it('get the requested host ports, which no other mapping gets', () => {
+  it('get the requested host ports, and no other mapping gets them', () => {
     const wanted = Array.from({ length: 99 }, (_, n) => ({ containerPort: n + 1 }))
     const mappings = reserve([...wanted, { containerPort: 500, hostPort: 30050 }])
     expect(mappings.map(({ containerPort }) => containerPort)).to.deep.equal([
@@ -69,7 +69,7 @@ describe('reserved port mappings', () => {
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('use the port numbers of the guest also on the host if the request names no host ports and these ports are free', () => {
+  it('use the port numbers of the guest on the host if these are free and the request names no host ports', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])

@@ -10,7 +10,7 @@ const set = (old: SnapshotSchedule, change: Partial<ScheduleChange>, now: string
   planSchedule(old, { createdBy: 'api:test', ...change }, { nowMs: berlin.parse(now)!, time: berlin })
 const daily = { enabled: true, intervalHours: 24, time: '03:30' }
 
-describe('planSchedule, which applies a request to a schedule,', () => {
+describe('a request that changes a schedule', () => {
   const shown = ({ nextRunMs, firstDay }: SnapshotSchedule): string => `${berlin.format(nextRunMs)} ${firstDay}`.trim()
 
   for (const [name, change, expected] of [
@@ -21,13 +21,13 @@ describe('planSchedule, which applies a request to a schedule,', () => {
     ['daily, without a time of day', { enabled: true, intervalHours: 24 }, '2026-05-02 00:00:00 2026-05-02'],
     ['disabled', { ...daily, enabled: false }, ''],
   ] as const)
-    it(`plans the next run of a schedule (${name})`, () =>
+    it(`leads to the right next run of a schedule (${name})`, () =>
       expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
 
-  it('refuses an enabled schedule without an interval', () =>
+  it('is refused if it enables a schedule without an interval', () =>
     expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
 
-  it('keeps fields that a request omits, and records the user who set the schedule last', () => {
+  it('keeps the fields that it omits, and records its user', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
     const off = set(first, { enabled: false, createdBy: 'api:other' }, '2026-05-01 11:00:00')
     expect(off).to.deep.equal({
@@ -40,7 +40,7 @@ describe('planSchedule, which applies a request to a schedule,', () => {
     expect(set(off, { enabled: true }, '2026-05-01 12:00:00')).to.deep.equal(first)
   })
 
-  it('keeps the days of the runs unless the request changes the interval or the time of day', () => {
+  it('keeps the days of the runs unless it changes the interval or the time of day', () => {
     const weekly = set(noSchedule, { ...daily, intervalHours: 168 }, '2026-05-01 10:00:00')
     const again = { ...daily, intervalHours: 168 }
     expect(set(weekly, { ...again, retention: 2 }, '2026-05-04 10:00:00')).to.deep.equal({
@@ -85,7 +85,7 @@ function simulate({ schedule, from, to, off = [], held, offsetMs = 0, time = ber
   return runs
 }
 
-describe('runs of a snapshot schedule', () => {
+describe('the runs of a snapshot schedule', () => {
   const days = (month: string, from: number, to: number): string[] =>
     Array.from({ length: to - from + 1 }, (_, index) => `2026-${month}-${String(from + index).padStart(2, '0')}`)
 
@@ -125,14 +125,14 @@ describe('runs of a snapshot schedule', () => {
   const begin = '2026-05-01 00:00:00'
   const schedule = set(noSchedule, daily, begin)
 
-  it('occur once for all the days during which the host was off', () => {
+  it('occur once after the host was off for several days', () => {
     const off = [['2026-05-03 01:00:00', '2026-05-12 10:00:00']] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-14 00:00:00', off, offsetMs: 7 * minuteMs })
     const late = ['2026-05-12 10:07', '2026-05-13 03:30']
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:30', ...late])
   })
 
-  it('occur once even if the host is switched off again before it makes up for missed runs', () => {
+  it('occur once even if the host is switched off again before a missed run is repeated', () => {
     const off = [
       ['2026-05-02 01:00:00', '2026-05-04 10:00:00'],
       ['2026-05-04 10:05:00', '2026-05-04 10:06:00'],
@@ -142,7 +142,7 @@ describe('runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('are omitted if they were missed and the next regular run is soon, but only delayed if the outage was short', () => {
+  it('are omitted after an outage if the next regular run is soon, and are only delayed after a short outage', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
@@ -192,7 +192,7 @@ describe('runs of a snapshot schedule', () => {
   })
 })
 
-describe('planLook, which decides whether a run of a schedule begins now, waits for its time, or is moved,', () => {
+describe('the decision whether a run of a schedule begins, waits or is moved', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!
@@ -203,10 +203,10 @@ describe('planLook, which decides whether a run of a schedule begins now, waits 
     ['is not due yet', regularMs, {}, ['wait']],
     ['is late', nowMs - missedAfterMs, {}, ['run', regularMs]],
     ['was missed', nowMs - missedAfterMs - 1, {}, ['move', nowMs + 1]],
-    ['is years away because the clock was wrong', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
+    ['is years away because of a wrong clock', nowMs + 3000 * dayMs, {}, ['move', regularMs]],
     ['is a day later than expected', regularMs + dayMs, {}, ['wait']],
     [
-      'is planned two hours too late because the time zone changed',
+      'is planned two hours too late because of a changed time zone',
       regularMs + 7_200_000,
       { isFirst: true },
       ['move', regularMs],
@@ -214,7 +214,7 @@ describe('planLook, which decides whether a run of a schedule begins now, waits 
     ['is not due yet when the agent starts', regularMs, { isFirst: true }, ['wait']],
     ['makes up for a missed run when the agent starts', nowMs + 5, { isFirst: true }, ['wait']],
   ] as const)
-    it(`plans "${expected[0]}" for a run that ${name}`, () => {
+    it(`is "${expected[0]}" for a run that ${name}`, () => {
       const look = planLook({ ...schedule, nextRunMs }, { ...at, ...more }, berlin)
       expect(look.kind === 'wait' ? [look.kind] : [look.kind, look.nextRunMs]).to.deep.equal(expected)
     })

@@ -29,7 +29,7 @@ function runs(
   return found
 }
 
-describe('times of a snapshot schedule', () => {
+describe('the times of a snapshot schedule', () => {
   for (const [name, zone, schedule, from, expected] of [
     [
       ...(['daily across the clock change in spring', 'Berlin', [24, '03:30', '2026-01-01']] as const),
@@ -41,7 +41,7 @@ describe('times of a snapshot schedule', () => {
     ],
     [
       ...([
-        'daily at a time that the clock change in spring skips, and on that day an hour later',
+        'daily at a time that the clock change in spring skips (an hour later on that day)',
         'Berlin',
         [24, '02:30', '2026-01-01'],
       ] as const),

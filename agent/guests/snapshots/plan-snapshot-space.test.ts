@@ -61,7 +61,7 @@ describe('the space of snapshots', () => {
     ['the measured space if this is less than the space limit', 12, 5, 12],
     ['at most the space limit of the snapshots plus the size of the disk', 80, 5, 30],
     [
-      'at most the size of the disk plus the space of the older snapshots, if the older snapshots already exceed the space limit',
+      'at most the size of the disk plus the space of the older snapshots, if these already exceed the space limit',
       80,
       25,
       35,

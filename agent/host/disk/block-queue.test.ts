@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { scratchDirectory } from '../../../test/support/scratch.js'
 import { listDisks, parseScheduler, setScheduler } from './block-queue.js'
 
-describe('parseScheduler, which reads the active I/O scheduler of a disk,', () => {
+describe('the parser of the active I/O scheduler of a disk', () => {
   for (const [text, scheduler] of [
     ['none [mq-deadline] kyber bfq\n', 'mq-deadline'],
     ['[none]', 'none'],

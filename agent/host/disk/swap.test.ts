@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { parseMemory } from '../process/memory.js'
 import { parseSwaps } from './swap.js'
 
-describe('parseSwaps, which parses /proc/swaps,', () => {
+describe('the parser of /proc/swaps', () => {
   const head = 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n'
   for (const [name, text, areas] of [
     ['returns nothing if there are no swap areas', head, []],
@@ -24,13 +24,13 @@ describe('parseSwaps, which parses /proc/swaps,', () => {
     it(name, () => expect(parseSwaps(text)).to.deep.equal(areas))
 })
 
-describe('parseMemory, which parses /proc/meminfo,', () => {
+describe('the parser of /proc/meminfo', () => {
   it('reads the total and the available memory, in bytes', () => {
     const text = 'MemTotal:        4 kB\nMemFree:  1 kB\nMemAvailable:    3 kB\n'
     expect(parseMemory(text)).to.deep.equal({ totalBytes: 4096, availableBytes: 3072 })
   })
 
-  it('throws if a figure is missing', () => {
+  it('fails if a figure is missing', () => {
     expect(() => parseMemory('MemTotal: 4 kB\n')).to.throw('MemAvailable')
   })
 })

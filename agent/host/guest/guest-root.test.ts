@@ -32,7 +32,7 @@ describe('files of a guest', () => {
       expect(readdirSync(join(root, name))).to.deep.equal(['full'])
     })
 
-  it('are not deleted by a change, except temporary files of interrupted changes', async () => {
+  it('are kept by a change, except temporary files of interrupted changes', async () => {
     for (const end of ['.berth', '.berth-0123456789abcdef', '.berth-own', '-']) {
       writeFileSync(join(root, `etc/shadow${end}`), '')
     }
@@ -40,7 +40,7 @@ describe('files of a guest', () => {
     expect(readdirSync(join(root, 'etc')).sort()).to.deep.equal(['shadow', 'shadow-', 'shadow.berth-own'])
   })
 
-  it('stay unchanged, without temporary files, if one of them cannot be replaced', async () => {
+  it('stay unchanged, without temporary files, if one of the changes fails', async () => {
     mkdirSync(join(root, 'etc/hosts'))
     const failed = changeRoot(root, [{ kind: 'file', path: 'etc/hosts', mode: 0o644, content: 'text' }])
     expect(

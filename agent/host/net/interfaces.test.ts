@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { isVirtual } from './interfaces.js'
 
-describe('isVirtual, which checks whether a network interface is virtual,', () => {
+describe('the check whether a network interface is virtual', () => {
   const directory = mkdtempSync('/tmp/btest-net-')
   after(() => rmSync(directory, { recursive: true }))
 
@@ -42,7 +42,7 @@ describe('isVirtual, which checks whether a network interface is virtual,', () =
     ['mac0', true, 'a macvlan'],
     ['gone0', true, 'an interface that does not exist'],
   ] as const)
-    it(`is ${expected} for ${name}, ${what}`, () => expect(isVirtual(name, directory)).to.equal(expected))
+    it(`returns ${expected} for ${name}, ${what}`, () => expect(isVirtual(name, directory)).to.equal(expected))
 
-  it('is true for the loopback of this host', () => expect(isVirtual('lo')).to.equal(true))
+  it('returns true for the loopback of this host', () => expect(isVirtual('lo')).to.equal(true))
 })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseIfInet6 } from './ipv6-addresses.js'
 
-describe('parseIfInet6, which parses /proc/net/if_inet6,', () => {
+describe('the parser of /proc/net/if_inet6', () => {
   const text = `fe8000000000000000fc00fffe000001 04 40 20 80     eth0
 00000000000000000000000000000001 01 80 10 80       lo
 20010db8000000000000000000000002 04 40 00 82     eth0

@@ -6,7 +6,7 @@ import { parseCgroupLayout, readCgroupLayout, readTreePids, removeGroupTree } fr
 const mount = (path: string, type: string, options: string): string =>
   `30 24 0:26 / ${path} rw,relatime shared:4 - ${type} ${type} ${options}`
 
-describe('parseCgroupLayout, which reads the cgroup version and hierarchies from mountinfo,', () => {
+describe('the parser of the cgroup version and hierarchies in mountinfo', () => {
   it('recognizes version 2', () => {
     const layout = parseCgroupLayout(mount('/sys/fs/cgroup', 'cgroup2', 'rw,nsdelegate'))
     expect(layout.version).to.equal(2)

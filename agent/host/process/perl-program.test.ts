@@ -13,8 +13,8 @@ const textOf = (name: string): string => readFileSync(perlProgram(name), 'utf8')
 const functionsOf = (name: string): string[] =>
   [...textOf(name).matchAll(/^\s*sub (\w+)/gm)].map(([, defined = '']) => defined)
 
-describe('Perl programs', () => {
-  it('describe their arguments and system calls in a comment', () => {
+describe('a Perl program', () => {
+  it('describes its arguments and system calls in a comment', () => {
     for (const name of names.filter((name) => name !== 'common')) {
       const [head = ''] = textOf(name).split(/^[^#]/m)
       expect(head, name).to.match(/^# System calls: /m)
@@ -22,7 +22,7 @@ describe('Perl programs', () => {
     }
   })
 
-  it('define no function with the name of a function in a file that they load', () => {
+  it('defines no function with the name of a function in a file that it loads', () => {
     const taken = shared.flatMap(functionsOf)
     expect(new Set(taken).size).to.equal(taken.length)
     for (const name of names.filter((name) => !shared.includes(name) && name !== 'launcher'))
@@ -32,19 +32,19 @@ describe('Perl programs', () => {
       ).to.deep.equal([])
   })
 
-  it('contain numbers of system calls only in common.pl', () => {
+  it('contains no numbers of system calls, except common.pl', () => {
     for (const name of names.filter((name) => name !== 'common'))
       expect(textOf(name), name).not.to.match(/\bsyscall\b(?!\w)\s*\(|aarch64/)
   })
 
-  it('find common.pl from any working directory', () => {
+  it('finds common.pl from any working directory', () => {
     const options = { cwd: '/', encoding: 'utf8', stdio: 'pipe' } as const
     expect(execFileSync('perl', [perlProgram('list-existing'), '/etc', 'passwd', 'no'], options)).to.equal('passwd\n')
   })
 })
 
-describe('hashPassword, which hashes a password with crypt(3),', () => {
-  it('hashes every byte of the password with a new salt each time', async () => {
+describe('the password hash of crypt(3)', () => {
+  it('covers every byte of the password, and has a new salt each time', async () => {
     for (const password of ['ä b', '-n', 'two\nlines\n', '$6$', '']) {
       const [first, second] = await Promise.all([hashPassword(password), hashPassword(password)])
       expect(first).not.to.equal(second)

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { waitFor } from '../../../test/support/wait.js'
 import { findProcess, findProgram, parseHandledSignals, parseNetDev, parseProcessStat, readChildren } from './proc.js'
 
-describe('parseProcessStat, which parses /proc/PID/stat,', () => {
+describe('the parser of /proc/PID/stat', () => {
   const rest = '7 9 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1'
   for (const [name, text, expected] of [
     [
@@ -20,17 +20,17 @@ describe('parseProcessStat, which parses /proc/PID/stat,', () => {
     it(name, () => expect(parseProcessStat(text)).to.deep.equal(expected))
 })
 
-describe('parseNetDev, which parses /proc/net/dev,', () => {
+describe('the parser of /proc/net/dev', () => {
   it('reads an interface name that is followed by a number without a space', () => {
     const text = ['Inter-|', ' face |', '  bt17:100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0', ''].join('\n')
     expect([...parseNetDev(text)]).to.deep.equal([['bt17', { rxBytes: 100, txBytes: 200 }]])
   })
 })
 
-describe('parseHandledSignals, which reads from /proc/PID/status which signals a process handles,', () => {
+describe('the parser of the handled signals in /proc/PID/status', () => {
   for (const [name, blocked, caught, expected] of [
     [
-      'returns blocked signals, which systemd receives by signalfd',
+      'returns blocked signals (systemd receives them by signalfd)',
       '7be3c0fe28014a03',
       '00000000000004ec',
       0x7be3c0fe28014eefn,
@@ -50,8 +50,8 @@ describe('parseHandledSignals, which reads from /proc/PID/status which signals a
     })
 })
 
-describe('findProgram, which identifies the program of a process,', () => {
-  it('returns different values for different programs, and undefined for a zombie process', async () => {
+describe('the identification of the program of a process', () => {
+  it('differs between programs, and is undefined for a zombie process', async () => {
     // sleep(1) replaces the shell and does not reap the shell's child, which stays a zombie.
     const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })
     try {

@@ -31,7 +31,7 @@ const perl = (code: string): string => {
   return path
 }
 
-describe('run, which executes a command,', () => {
+describe('the execution of a command', () => {
   it('passes input to the command, and returns its exit code and both outputs', async () => {
     const result = await run('sh', ['-c', 'cat; echo err >&2; exit 3'], { stdin: 'in\n', okCodes: [3] })
     expect(result).to.deep.equal({ code: 3, stdout: 'in\n', stderr: 'err\n' })
@@ -125,7 +125,7 @@ describe('the launcher', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('ends with its agent, as do all commands except commands that may survive the agent', async () => {
+  it('ends with its agent, as do all commands except those that may survive the agent', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))
@@ -155,7 +155,7 @@ describe('the launcher', () => {
   })
 })
 
-describe('runPerl, which runs a Perl program in a separate process,', () => {
+describe('the execution of a Perl program in a separate process', () => {
   it('passes arguments in @ARGV', async () => {
     expect((await runPerl(perl('print join "|", @ARGV'), ['a b', "'"])).stdout).to.equal("a b|'")
   })
@@ -178,7 +178,7 @@ describe('runPerl, which runs a Perl program in a separate process,', () => {
     expect([error.code, error.stderr]).to.deep.equal([1, `${directory}/missing.pl: No such file or directory\n`])
   })
 
-  it('succeeds if the last expression of the program is undefined, or if the program has caught an error', async () => {
+  it('succeeds if the last expression is undefined, or if the program has caught an error', async () => {
     const code = 'eval { die "handled" }; $! = 2; print "done"; undef'
     expect((await runPerl(perl(code), [])).stdout).to.equal('done')
   })
@@ -207,13 +207,13 @@ describe('runPerl, which runs a Perl program in a separate process,', () => {
   })
 })
 
-describe('runBriefPerl, which runs a Perl program in the process of the launcher,', () => {
+describe('the execution of a Perl program in the process of the launcher', () => {
   it('returns the printed text at each of several runs', async () => {
     const program = perl('use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"')
     for (let i = 0; i < 3; i++) expect((await runBriefPerl(program)).stdout).to.equal('12\n')
   })
 
-  it('fails with the message with which a program dies, without affecting later commands', async () => {
+  it('fails with the message of the dying program, and does not affect later commands', async () => {
     const error = await failureOf(runBriefPerl(perl('print "half"; die "why\\n"')))
     expect([error.code, error.stderr]).to.deep.equal([1, 'why\n'])
     expect((await failureOf(runBriefPerl(perl('}')))).stderr).to.match(/^Unmatched right curly/)
@@ -221,7 +221,7 @@ describe('runBriefPerl, which runs a Perl program in the process of the launcher
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })
 
-  it('lets a program define a function that the launcher also has', async () => {
+  it('allows a program to define a function that the launcher also has', async () => {
     expect((await runBriefPerl(perl('sub answer { 1 } print answer()'))).stdout).to.equal('1')
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })

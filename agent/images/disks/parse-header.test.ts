@@ -33,7 +33,7 @@ function refusal(bytes: Buffer): string {
   return 'taken'
 }
 
-describe('parseHeader, which recognizes the format of a disk image or archive from its first bytes,', () => {
+describe('the detection of a disk image or archive by its first bytes', () => {
   it('recognizes qcow2 of versions 2 and 3, and raw disks', () => {
     expect(parseHeader(qcow2(), gib)).to.deep.equal({ kind: 'qcow2', virtualBytes: gib })
     expect(
@@ -63,7 +63,7 @@ describe('parseHeader, which recognizes the format of a disk image or archive fr
       expect(found.kind === 'compressed' && found.command[0]).to.equal(`/usr/bin/${program}`)
     })
 
-  it('recognizes archives with a disk: zip, and exports of virtual machines', () => {
+  it('recognizes zip archives, and archives with an exported virtual machine', () => {
     const tar = Buffer.alloc(4096)
     tar.write('ustar', 257)
     for (const [bytes, program] of [

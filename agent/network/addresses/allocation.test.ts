@@ -97,7 +97,7 @@ describe('the allocation of guest addresses', () => {
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.1'])
     })
 
-    it('never assigns an address that a port mapping uses', () => {
+    it('never assigns an address of a port mapping', () => {
       replacePool(db, poolOf(2))
       name('203.0.113.1')
       const wanted = { count: 0, addresses: ['203.0.113.1'] }
@@ -158,7 +158,7 @@ describe('the allocation of guest addresses', () => {
         expect(codeOf(() => allocateIpv6s(db, request(['2001:db8::/64'], change)))).to.equal(code)
       })
 
-    it('never assigns an address that a port mapping uses', () => {
+    it('never assigns an address of a port mapping', () => {
       name('2001:db8::1')
       const of = request(['2001:db8::/126'])
       expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal('address_in_use')

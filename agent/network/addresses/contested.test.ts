@@ -23,7 +23,7 @@ describe('the check whether another machine uses an address of a guest', () => {
     })
   })
 
-  it('reports an address of a guest as long as another machine answers for this address', async () => {
+  it('reports an address as long as another machine answers for it', async () => {
     taken.set('198.51.100.7', '02:00:00:00:00:07')
     addresses.keep([served('198.51.100.7')])
     await waitFor(() => addresses.warnings.length === 1)
@@ -37,7 +37,7 @@ describe('the check whether another machine uses an address of a guest', () => {
     await waitFor(() => addresses.warnings.length === 0)
   })
 
-  it('sends probes for an address once if no machine answers, and again only when the address is assigned again', () => {
+  it('sends probes for an address once if no machine answers, and again only for a new assignment', () => {
     for (nowMs of [0, 600_000]) addresses.keep([served('198.51.100.7')])
     expect(asked).to.deep.equal(['198.51.100.7'])
     addresses.keep([])

@@ -1,14 +1,14 @@
 import { expect } from 'chai'
 import { formatIpv6, holds, overlaps, parseIpv6, parseIpv6Network } from './ipv6.js'
 
-describe('IPv6 networks', () => {
+describe('an IPv6 network', () => {
   for (const [text, prefix, prefixLength, last] of [
     ['2001:db8::/64', '2001:db8::', 64, '2001:db8::ffff:ffff:ffff:ffff'],
     ['2001:DB8:0:0:8000::/65', '2001:db8:0:0:8000::', 65, '2001:db8::ffff:ffff:ffff:ffff'],
     ['2001:db8::10/124', '2001:db8::10', 124, '2001:db8::1f'],
     ['fd00::/8', 'fd00::', 8, 'fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
   ] as const)
-    it(`are parsed with their first and last address: ${text}`, () => {
+    it(`is parsed with its first and last address: ${text}`, () => {
       const network = parseIpv6Network(text)!
       expect(network).to.include({ prefix, prefixLength, last: parseIpv6(last) })
       expect(formatIpv6(network.last)).to.equal(last)

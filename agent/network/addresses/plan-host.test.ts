@@ -21,7 +21,7 @@ const foreign = (address: string, device = 'eth0'): ObservedIpv4 => ({
 const add = (address: string, device = 'eth0') => `address replace ${address}/32 dev ${device} metric 3187671041`
 const del = (address: string, device = 'eth0') => `address delete ${address}/32 dev ${device}`
 
-describe('planHostIpv4, which plans the public addresses on the host,', () => {
+describe('the plan of the public addresses on the host', () => {
   for (const [name, want, have, commands, added] of [
     ['changes nothing if there are no addresses', [], [], [], []],
     ['adds a missing address', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
@@ -49,7 +49,7 @@ describe('planHostIpv4, which plans the public addresses on the host,', () => {
       ['203.0.113.1'],
     ],
     [
-      'removes an address that the agent added if the operator has configured the same address on another interface',
+      'removes an address of the agent if the operator has configured the same address on another interface',
       [at('203.0.113.1')],
       [ours('203.0.113.1'), foreign('203.0.113.1', 'eth1')],
       [del('203.0.113.1')],
@@ -63,7 +63,7 @@ describe('planHostIpv4, which plans the public addresses on the host,', () => {
     })
 })
 
-describe('planHostIpv6, which plans the entries for IPv6 addresses of guests,', () => {
+describe('the plan of the entries for IPv6 addresses of guests', () => {
   const place = { bridge: 'berth0', mark, isGuestDevice: () => false }
   const guest: GuestIpv6 = { address: '2001:db8::5', mac: '02:be:0a:40:00:05', proxyOn: '' }
   const proxied = { ...guest, proxyOn: 'eth0' }
@@ -110,7 +110,7 @@ describe('planHostIpv6, which plans the entries for IPv6 addresses of guests,', 
     it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
 })
 
-describe('planGateway6, which plans the IPv6 gateway address of the bridge,', () => {
+describe('the plan of the IPv6 gateway address of the bridge', () => {
   it('adds the link-local address of the gateway if it is missing', () => {
     expect(planGateway6('berth0', [{ local: '10.64.0.1', prefixlen: 16 }])).to.deep.equal([
       'address add fe80::1/64 dev berth0 nodad',
@@ -119,8 +119,8 @@ describe('planGateway6, which plans the IPv6 gateway address of the bridge,', ()
   })
 })
 
-describe('planIpv6Settings, which plans the kernel settings for IPv6,', () => {
-  it('keeps routes learned from router advertisements when the host begins to forward', () => {
+describe('the plan of the kernel settings for IPv6', () => {
+  it('keeps routes from router advertisements when the host begins to forward', () => {
     const settings = planIpv6Settings('berth0', { advertised: ['eth0', 'berth0'], proxied: ['eth0'] })
     const paths = settings.map(({ path, value }) => `${path.replace('net/ipv6/conf/', '')} ${value}`)
     expect(paths).to.not.include('berth0/accept_ra 2')

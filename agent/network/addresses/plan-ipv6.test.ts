@@ -31,7 +31,7 @@ const set = (prefix: string, prefixLen: number, device = 'eth0'): Ipv6Prefix => 
   gateway: '',
 })
 
-describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
+describe('the choice of IPv6 prefixes for guests', () => {
   for (const [name, of, sources, reason] of [
     [
       'finds no source of addresses if the kernel has no IPv6',
@@ -72,7 +72,7 @@ describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
         'prefix (PUT /routing), or name the interface in network.uplinks',
     ],
     [
-      'keeps a previously detected prefix if the default route no longer uses the interface of the prefix',
+      'keeps a detected prefix if the default route no longer uses its interface',
       facts([own64, row('20010db8000200000000000000000001', '40', 'eth1')], {
         held: [set('2001:db8:2::', 64, 'eth1')],
       }),
@@ -80,19 +80,19 @@ describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
       'guests get IPv6 addresses from the prefix that was found on the interface eth1',
     ],
     [
-      'reports that a previously detected prefix is missing if it disappeared and guests have addresses of it',
+      'reports a detected prefix as missing if it has disappeared and guests have addresses of it',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
       'guests get IPv6 addresses from the prefix that was found on the interface eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
-      'forgets a previously detected prefix if it disappeared and no guest has an address of it',
+      'forgets a detected prefix if it has disappeared and no guest has an address of it',
       facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
       ['proxied 2001:db8:1::/64'],
       'guests get IPv6 addresses from the prefix that was found on the interface eth0',
     ],
     [
-      'ignores a previously detected prefix if other prefixes are configured',
+      'ignores a detected prefix if other prefixes are configured',
       facts([own64], { held: [set('2001:db8:1::', 64)], configured: [set('2001:db8:8000::', 48)] }),
       ['routed 2001:db8:8000::/48'],
       '',
@@ -161,8 +161,8 @@ describe('planIpv6, which selects the IPv6 prefixes for guests,', () => {
     })
 })
 
-describe('findSource, which finds the IPv6 prefix that an address comes from,', () => {
-  it('returns the prefix that contains the address, or undefined if there is none', () => {
+describe('the IPv6 prefix of an address', () => {
+  it('is the prefix that contains the address, or undefined if there is none', () => {
     const { sources } = planIpv6(facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }))
     expect(findSource(sources, '2001:db8:8000:7::1')?.mode).to.equal('routed')
     expect(findSource(sources, '2001:db8:1::9')?.mode).to.equal('proxied')

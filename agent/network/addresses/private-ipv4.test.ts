@@ -27,7 +27,7 @@ describe('the network of a new guest', () => {
     return 'no error'
   }
 
-  describe('contains a private IPv4 address, which', () => {
+  describe('the private IPv4 address', () => {
     it('is different for each guest until the subnet is used up', () => {
       const granted = new Set<string>()
       for (let i = 1; i <= 13; i++) {
@@ -49,7 +49,7 @@ describe('the network of a new guest', () => {
     })
   })
 
-  it('contains an interface name within the kernel’s length limit', () => {
+  it('an interface name has a length that the kernel accepts', () => {
     expect(deviceName('bt', 42)).to.equal('bt42')
     expect(deviceName('abcd', 12345678901)).to.have.lengthOf(15)
     for (const bad of [0, -1, 1.5, NaN, 123456789012345])

@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('contain IPv6 prefixes, also the private one of NAT66, that are accepted unchanged as new settings', async () => {
+  it('contain IPv6 prefixes (including the private one of NAT66) that are accepted unchanged as new settings', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()
@@ -152,13 +152,13 @@ describe('the routing settings of a host', () => {
     }
   })
 
-  it('refuse a pool that contains an address that a port mapping uses', async () => {
+  it('refuse a pool with an address of a port mapping', async () => {
     map(30_000, '198.51.100.5')
     expect(await codeOf({ ipv4Pool: [item('198.51.100.5')] })).to.equal('address_in_use')
     expect(addresses()).to.deep.equal([])
   })
 
-  it('refuse a pool that contains the gateway or the address of the host', async () => {
+  it('refuse a pool with the gateway or the address of the host', async () => {
     for (const address of ['198.51.100.1', '198.51.100.254'])
       expect(await codeOf({ ipv4Pool: [item(address)] }), address).to.equal('invalid_field')
   })
@@ -176,7 +176,7 @@ describe('the routing settings of a host', () => {
       expect(await codeOf(change)).to.equal(code)
     })
 
-  it('offer no IPv6 if the interface of the only prefix does not exist, and contain the reason', async () => {
+  it('offer no IPv6, and contain the reason, if the interface of the only prefix does not exist', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
@@ -186,7 +186,7 @@ describe('the routing settings of a host', () => {
     expect(await routing.getIpv6Status()).to.include({ available: true, mode: 'routed' })
   })
 
-  it('contain how many ports of the range are mapped, and count each port once', async () => {
+  it('contain the number of mapped ports in the range, and count each port once', async () => {
     for (const port of [30_000, 30_001, 59_999]) map(port)
     map(30_002, '198.51.100.5')
     db.exec(
@@ -195,7 +195,7 @@ describe('the routing settings of a host', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('accept a new port range without a change of the host, but no range that excludes a mapped port', async () => {
+  it('accept a new port range without a change of the host, unless a mapped port is outside of it', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')
@@ -211,7 +211,7 @@ describe('the routing settings of a host', () => {
     expect(routing.getRouting().nat4Ports).to.deep.equal({ start: 30_000, end: 30_999 })
   })
 
-  describe('if the host rejects a change', () => {
+  describe('after a rejected change on the host', () => {
     const change = {
       ipv4Pool: [item('203.0.113.1')],
       ipv6Prefixes: [prefix('2001:db8:2::')],
@@ -226,7 +226,7 @@ describe('the routing settings of a host', () => {
       expect(applied).to.equal(2)
     })
 
-    it('keep a new pool if a guest already has an address from this pool, but all other changes are rolled back', async () => {
+    it('keep a new pool that a guest already uses, but roll back all other changes', async () => {
       apply = async () => {
         if (applied > 1) return
         give('203.0.113.1')

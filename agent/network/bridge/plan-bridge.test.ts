@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { planBridge, planBridgeSysctls, type ObservedBridge } from './plan-bridge.js'
 import { parseSubnet } from '../subnet.js'
 
-describe('planBridge, which plans the commands that create or correct the bridge of guests,', () => {
+describe('the plan of the bridge of guests', () => {
   const subnet = parseSubnet('10.64.0.0/16')
   const right: ObservedBridge = {
     flags: ['BROADCAST', 'MULTICAST', 'UP'],
@@ -14,7 +14,7 @@ describe('planBridge, which plans the commands that create or correct the bridge
     addr_info: [{ local: '10.64.0.1', prefixlen: 16 }],
   }
   for (const [name, have, commands] of [
-    ['plans nothing if the bridge is correct', right, []],
+    ['is empty if the bridge is correct', right, []],
     [
       'creates a missing bridge',
       undefined,

@@ -47,7 +47,7 @@ const firewalld = [
   reject,
 ]
 
-describe('the check of firewall rules of other programs', () => {
+describe('the check of other programs’ firewall rules', () => {
   it('finds the chains of other programs at the forward hook', () => {
     expect(parseForwardChains(chains, ['berth', 'berth_guard'])).to.deep.equal([
       { family: 'ip', table: 'filter', chain: 'FORWARD' },
@@ -120,13 +120,7 @@ describe('the check of firewall rules of other programs', () => {
       ['iifname "eth0" drop'],
       false,
     ],
-    [
-      'if it jumps to a chain that returns before a rule that drops all',
-      'accept',
-      ['jump X'],
-      ['return', 'drop'],
-      false,
-    ],
+    ['if it jumps to a chain that returns before its drop rule', 'accept', ['jump X'], ['return', 'drop'], false],
     [
       'if it drops only packets of one other interface',
       'accept',

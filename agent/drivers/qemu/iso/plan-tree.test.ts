@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planTree } from './plan-tree.js'
 
-describe('planTree, which plans the directories of an ISO image,', () => {
+describe('the plan of the directories of an ISO image', () => {
   for (const [what, files, directories] of [
     ['an empty list of files', [], [':0']],
     ['files without directories', ['user-data', 'meta-data'], [':0 meta-data=file1 user-data=file0']],
@@ -16,7 +16,7 @@ describe('planTree, which plans the directories of an ISO image,', () => {
       [':0 a=directory1 a-b=directory2', 'a:0 d=file1', 'a-b:0 c=file0'],
     ],
   ] as const)
-    it(`plans the tree for ${what}`, () => {
+    it(`contains the tree for ${what}`, () => {
       const told = planTree(files).map(({ name, parent, entries }) =>
         [`${name}:${parent}`, ...entries.map((one) => `${one.name}=${one.kind}${one.index}`)].join(' '),
       )

@@ -11,7 +11,7 @@ import { mostLineBytes } from './messages.js'
 const greeting = '{"QMP":{"version":{},"capabilities":[]}}\n'
 
 /** The tests connect to a real socket, which sends arbitrary data. */
-describe('QmpConnection, which talks to QEMU or a guest agent,', () => {
+describe('a connection to QEMU or to a guest agent', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-qmp-'))
   const path = join(directory, 'socket')
   let server: Server | undefined
@@ -69,7 +69,7 @@ describe('QmpConnection, which talks to QEMU or a guest agent,', () => {
     connection.close()
   })
 
-  it('stops reading from a virtual machine that sends events endlessly', async () => {
+  it('stops reading if a virtual machine sends events endlessly', async () => {
     let heard = 0
     const flood = '{"event":"GUEST_PANICKED","data":{"action":"run"}}\n'.repeat(100_000)
     await serve(({ id }, socket) => socket.write(`${flood}{"return":1,"id":${id}}\n`))
@@ -85,7 +85,7 @@ describe('QmpConnection, which talks to QEMU or a guest agent,', () => {
     '{"error":{"class":"GenericError","desc":"no"},"id":1}',
     '{"QMP":{}}',
   ])
-    it(`stops reading from a guest agent that sends the message ${said} endlessly`, async () => {
+    it(`stops reading if a guest agent sends the message ${said} endlessly`, async () => {
       let isRead = false
       await serve(({ id }, socket) => {
         socket.write(`${said}\n`.repeat(500_000), () => (isRead = true))

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { Lines, MalformedMessage, parseQmpMessage } from './messages.js'
 
-describe('parseQmpMessage, which parses one line of QMP (the QEMU machine protocol),', () => {
+describe('the parser of QMP messages (QEMU machine protocol)', () => {
   for (const [name, line, message] of [
     ['a greeting', '{"QMP":{"version":{}}}', { kind: 'greeting' }],
     ['an answer', '{"return":{"a":1},"id":3}', { kind: 'answer', id: 3, value: { a: 1 } }],
     ['an answer without an id', '{"return":{}}', { kind: 'answer', id: NaN, value: {} }],
     [
-      'an error, whose text becomes one line',
+      'an error, with its text on one line',
       '{"error":{"class":"GenericError","desc":"no\\nway"},"id":4}',
       { kind: 'refusal', id: 4, class: 'GenericError', reason: 'no way' },
     ],
@@ -26,7 +26,7 @@ describe('parseQmpMessage, which parses one line of QMP (the QEMU machine protoc
       expect(() => parseQmpMessage(line)).to.throw(MalformedMessage))
 })
 
-describe('Lines, which splits a stream into lines,', () => {
+describe('the splitter of a stream into lines', () => {
   it('joins the parts of a line', () => {
     const lines = new Lines()
     expect(lines.take(Buffer.from('a'))).to.deep.equal([])

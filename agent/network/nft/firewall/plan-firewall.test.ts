@@ -21,7 +21,7 @@ const plan = (...rules: Partial<FirewallRule>[]): ReturnType<typeof planFirewall
     rules: rules.map((rule) => ({ ...any, ...rule })),
   })
 
-describe('firewall of a guest', () => {
+describe('the firewall of a guest', () => {
   for (const [name, rule, line] of [
     ['that matches everything', {}, 'return'],
     ['that drops everything', { action: 'DROP' }, 'drop'],

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { countersByGuest } from './counters.js'
 import type { ElementId } from './plan-guest.js'
 
-describe('counters of guests', () => {
+describe('the counters of guests', () => {
   const guest = {
     uuid: 'uuid-1',
     device: 'bt1',
@@ -17,11 +17,11 @@ describe('counters of guests', () => {
     ['sent 02:be:00:00:00:01', 20],
   ])
 
-  it('are found by the IPv4 address of the guest for received bytes, and by its MAC address for sent bytes', () => {
+  it('are found by the guest’s IPv4 address for received bytes, and by its MAC address for sent bytes', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 
-  it('are left out for a guest of which one counter is missing', () => {
+  it('are left out if one counter of the guest is missing', () => {
     const other = { ...guest, mac: '02:be:00:00:00:02' }
     expect([...countersByGuest([other], counted)]).to.deep.equal([])
   })

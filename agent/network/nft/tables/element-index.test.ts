@@ -28,7 +28,7 @@ function indexOf(...guests: GuestNetwork[]): ElementIndex {
   return index
 }
 
-describe('ElementIndex, which plans changes of nft set elements,', () => {
+describe('the plan of changes of nft set elements', () => {
   for (const [name, have, want, remove] of [
     ['adds the elements of a new guest', [], one, []],
     ['adds all elements of an unchanged guest again, because nft accepts existing elements', [one], one, []],
@@ -51,25 +51,25 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
       idsOf(one).filter((id) => id !== `sent ${one.mac}`),
     ],
     [
-      'removes the elements of another guest that had the same address and was not detached',
+      'removes the elements of another guest that had the same address and was never detached',
       [one],
       guest(2, '10.64.0.2'),
       [of(1, '10.64.0.2'), 'ports 6 . 20001', `sent ${one.mac}`],
     ],
     [
-      'removes the port element of another guest that had the same mapped port and was not detached',
+      'removes the port element of another guest that had the same mapped port and was never detached',
       [one],
       guest(2, '10.64.0.3', [[20001, 22]]),
       ['ports 6 . 20001'],
     ],
     [
-      'removes the range element of another guest that was not detached, if its mapped range overlaps the new range',
+      'removes the range element of another guest that was never detached, if the ranges overlap',
       [guest(1, '10.64.0.2', [[3000, 3000, 3999]])],
       guest(2, '10.64.0.3', [[3999, 3999, 4010]]),
       ['port_ranges 0.0.0.0/0 . 6 . 3000-3999'],
     ],
     [
-      'removes the address element of another guest that had the same public address and was not detached',
+      'removes the address element of another guest that had the same public address and was never detached',
       [guest(1, '10.64.0.2', [], { publicIpv4s: ['203.0.113.5'] })],
       guest(2, '10.64.0.3', [], { publicIpv4s: ['203.0.113.5'] }),
       ['public_in 203.0.113.5'],
@@ -104,13 +104,13 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
       expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
     })
 
-  it('adds only the element of the new mapping for a guest with a thousand mappings (planAttach)', () => {
+  it('adds only the element of the new mapping to a thousand existing ones (planAttach)', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
-  it('repairs changes that other callers made to an attached guest (planAttach)', () => {
+  it('repairs changes of an attached guest by other programs (planAttach)', () => {
     const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
     expect([robbed.remove, [...robbed.add]]).to.deep.equal([
       ['ports 6 . 20001'],
@@ -131,7 +131,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planAttach(one).remove).to.deep.equal(['ports 6 . 20002'])
   })
 
-  it('sets a firewall again only if the rules of the guest or the chains on the host have changed (planAttach)', () => {
+  it('sets a firewall again only if its rules or the chains on the host have changed (planAttach)', () => {
     const closed = { ...one, firewall }
     const index = indexOf(one)
     const set = index.planAttach(closed)
@@ -148,7 +148,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
-  it('removes all elements of a detached guest and no element of other guests (planDetach)', () => {
+  it('removes all elements of a detached guest, but no element of another guest (planDetach)', () => {
     const full = {
       ...one,
       firewall,
@@ -161,7 +161,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(change.dropFirewalls).to.deep.equal(['bt1'])
   })
 
-  it('keeps a guest’s counters until the guest is detached, even if its addresses change', () => {
+  it('keeps the counters of a guest until it is detached, even if its addresses change', () => {
     const index = indexOf(one)
     for (const ipv6Addresses of [['2001:db8::2', '2001:db8::3'], ['2001:db8::3'], []]) {
       const change = index.planAttach({ ...one, ipv6Addresses })
@@ -181,13 +181,13 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
     expect(index.planAll([])).to.deep.equal(noChange)
   })
 
-  it('does not remove elements of another guest that now has the address of the detached guest (planDetach)', () => {
+  it('keeps the elements of another guest that now has the address of the detached guest (planDetach)', () => {
     const mac = one.mac // MACs are derived from addresses, so the next owner has the same MAC
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
   })
 
-  it('plans only the elements that the tables lack or have in addition to those of the listed guests (planAll)', () => {
+  it('contains only missing and superfluous elements of the listed guests (planAll)', () => {
     const two = guest(2, '10.64.0.3', [[20002, 22]])
     const index = indexOf(one, two)
     expect(index.planAll([two, one])).to.deep.equal(noChange)
@@ -232,7 +232,7 @@ describe('ElementIndex, which plans changes of nft set elements,', () => {
         }),
       ))
 
-    it('plans the same changes as an index of freshly read tables', () =>
+    it('contains the same changes as a plan from freshly read tables', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()

@@ -21,7 +21,7 @@ const anyFlows = fc
   })
   .map(({ length, ...rest }): MappedFlows => ({ ...rest, hostPortEnd: rest.hostPort + length }))
 
-describe('joinNeighbours, which joins adjacent mapped ports to ranges,', () => {
+describe('the union of adjacent mapped ports into ranges', () => {
   for (const [name, all, joined] of [
     ['returns nothing for no mappings', [], []],
     ['joins adjacent ports in any order', [flows(3), flows(1), flows(2)], [flows(1, 3)]],

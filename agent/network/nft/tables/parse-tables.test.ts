@@ -60,7 +60,7 @@ const firewalls = `
 	}
 `
 
-describe('parseTables, which parses the output of nft list table,', () => {
+describe('the parser of the output of nft list table', () => {
   it('returns the elements of all sets and maps', () => {
     expect(Object.fromEntries(parseTables(bridge(two) + ip + inet('')).elements)).to.deep.equal({
       'guests "bt1" . 02:be:0a:40:00:02 . 10.64.0.2': '',
@@ -88,12 +88,12 @@ describe('parseTables, which parses the output of nft list table,', () => {
     })
   })
 
-  it("returns the same structure regardless of guests' elements and chains", () => {
+  it('returns a structure that does not depend on the elements and chains of guests', () => {
     expect(parseTables(bridge(two)).structure).to.equal(parseTables(bridge('')).structure)
     expect(parseTables(inet(firewalls)).structure).to.equal(parseTables(inet('')).structure)
   })
 
-  it('returns the structure of the tables, which excludes elements, counters and guests’ chains', () => {
+  it('returns a structure without elements, counters and chains of guests', () => {
     const { structure } = parseTables(bridge(two))
     expect(structure).to.contain('"bt0*"').and.contain('jump ipv4_from_guest').and.contain('ifname . ether_addr')
     expect(parseTables(bridge(two).replace('drop', 'accept')).structure).to.not.equal(structure)

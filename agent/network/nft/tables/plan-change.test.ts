@@ -5,7 +5,7 @@ import { countersOf, type ElementId } from './plan-guest.js'
 const first: ElementId = 'guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2'
 const second: ElementId = 'guests "bt2" . 02:be:00:00:00:02 . 10.64.0.2'
 
-describe('planChange, which plans an nft transaction,', () => {
+describe('the plan of an nft transaction', () => {
   const held = { noteOf: () => undefined, countedBy: () => 0 }
 
   it('removes elements before it adds new ones', () => {
@@ -26,7 +26,7 @@ describe('planChange, which plans an nft transaction,', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('adds a chain before the elements that jump to the chain, and removes the chain after these elements', () => {
+  it('adds a chain before the elements that jump to it, and removes it after them', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,
@@ -56,7 +56,7 @@ describe('planChange, which plans an nft transaction,', () => {
     ])
   })
 
-  it('creates lost counters again with the bytes that they had counted', () => {
+  it('creates lost counters again with their last number of bytes', () => {
     const ids = countersOf({ mac: '02:be:00:00:00:01', ipv4: '10.64.0.2' })
     const add = new Map(ids.map((id) => [id, '']))
     const countedBy = (id: ElementId): number => (id === ids[0] ? 1500 : 0)

@@ -4,7 +4,7 @@ import type { ElementId } from './plan-guest.js'
 import { findStaleFlows, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 import { listFilters, StaleFlowQueue } from './purge.js'
 
-describe('stale connections', () => {
+describe('the purge of stale connections', () => {
   const had = new Map<ElementId, string>([
     ['ports 6 . 20001', '10.64.0.2 . 22'],
     ['ports 17 . 20001', '10.64.0.2 . 53'],
@@ -19,29 +19,29 @@ describe('stale connections', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('are not found after a change that leaves all nft set elements the same', () => {
+  it('finds none after a change that leaves all nft set elements the same', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
 
-  it('include all flows of an address that belongs to no guest any more', () => {
+  it('includes all flows of an address that no longer belongs to a guest', () => {
     const remove: ElementId[] = ['guests "bt1" . 02:be:00:00:00:01 . 10.64.0.2', 'ports 6 . 20001']
     expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
   })
 
-  it('include the flows of a removed IPv6 address, but not the flows of link-local addresses', () => {
+  it('includes the flows of a removed IPv6 address, but not those of link-local addresses', () => {
     const of = (address: string): ElementId => `guests6 "bt1" . 02:be:00:00:00:01 . ${address}`
     const remove = [of('2001:db8::2'), of('::'), of('fe80::be:ff:fe00:1')]
     expect(find({ remove }).addresses).to.deep.equal(['2001:db8::2'])
   })
 
-  it('include the flows of a mapping whose target changed', () => {
+  it('includes the flows of a mapping whose target changed', () => {
     const found = find({ remove: ['ports 17 . 20001'], add: [['ports 17 . 20001', '10.64.0.3 . 53']] })
     expect(found.mappings).to.deep.equal([single('udp', 20001)])
     expect(found.newDatagrams).to.deep.equal([single('udp', 20001, '10.64.0.3')])
   })
 
-  it('include the flows of removed port ranges and of removed mappings on only one host address', () => {
+  it('includes the flows of removed port ranges and of removed mappings on only one host address', () => {
     const range = { hostPort: 3000, hostPortEnd: 3999, target: '10.64.0.2' }
     expect(
       find({
@@ -58,12 +58,12 @@ describe('stale connections', () => {
     ])
   })
 
-  it('include the flows of an added or removed public address', () => {
+  it('includes the flows of an added or removed public address', () => {
     expect(find({ remove: ['public_in 203.0.113.5'] }).publicAddresses).to.deep.equal(['203.0.113.5'])
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('include UDP flows to a mapped port if the flows are older than the mapping', () => {
+  it('includes UDP flows to a mapped port if they are older than the mapping', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -73,7 +73,7 @@ describe('stale connections', () => {
     expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
   })
 
-  it('of a mapping are purged only at host addresses with the IP version of the mapping’s target', () => {
+  it('concerns a mapping only at host addresses with the IP version of the mapping’s target', () => {
     const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
     const found = find({
       add: [
@@ -91,7 +91,7 @@ describe('stale connections', () => {
     ])
   })
 
-  it('are selected for the purge by the guest’s address as source or destination and, for a mapping, also by its ports', () => {
+  it('selects connections by the guest’s address as source or destination and, for a mapping, by its ports', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],
@@ -107,14 +107,14 @@ describe('stale connections', () => {
     ])
   })
 
-  it('of many new UDP mappings are purged by one request for all UDP flows to the host', () => {
+  it('covers many new UDP mappings by one request for all UDP flows to the host', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
     ])
   })
 
-  describe('that are not purged yet when a new mapping is created', () => {
+  describe('before the creation of a new mapping', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
       ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
@@ -129,19 +129,19 @@ describe('stale connections', () => {
       ['if the new mapping has another protocol', single('tcp', 3000, '10.64.0.3'), false],
       ['if the new mapping has another address family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
-      it(`${astray ? 'may lead' : 'do not lead'} clients to another guest ${name}`, () => {
+      it(`${astray ? 'has to be complete' : 'need not be complete'} ${name}`, () => {
         const queue = new StaleFlowQueue(() => [])
         queue.add({ ...none, mappings: [waiting] })
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
 
-    it('do not lead clients to another guest if the new mapping is on another host address', () => {
+    it('need not be complete if the new mapping is on another host address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('may lead clients to the guest of the new mapping, whatever its port, if their own guest lost its address', () => {
+    it('has to be complete for any port of the new mapping if a guest lost its address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
@@ -149,7 +149,7 @@ describe('stale connections', () => {
     })
   })
 
-  it('are purged by one request per range, even if the range has 40,000 elements', () => {
+  it('covers a range by one request, even if the range has 40,000 elements', () => {
     const ids = Array.from({ length: 40_000 }, (_, i): ElementId => `ports 17 . ${20_000 + i}`)
     const to = (address: string, first: number) =>
       new Map(ids.map((id, i): [ElementId, string] => [id, `${address} . ${first + i}`]))
@@ -166,12 +166,12 @@ describe('stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('at adjacent ports are purged as one range of ports, even if they result from several changes', () => {
+  it('covers adjacent ports as one range, even if they result from several changes', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })
 
-  it('are listed only once even if several changes concern them', () => {
+  it('lists a connection only once even if several changes concern it', () => {
     const mapping = single('udp', 20001)
     const one = { ...none, addresses: ['10.64.0.3'], mappings: [mapping], publicAddresses: ['203.0.113.5'] }
     const two = { ...none, addresses: ['10.64.0.4', '10.64.0.3'], mappings: [{ ...mapping }] }

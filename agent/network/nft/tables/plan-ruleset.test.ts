@@ -40,7 +40,7 @@ describe('the nft ruleset', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
-  it('matches the bridge, the subnet, guests or host addresses in every rule of a hook chain, so that other traffic is not affected', () => {
+  it('limits every rule of a hook chain to the bridge, the subnet, guests or host addresses, so that other traffic is not affected', () => {
     const hooked = commands.filter((line) =>
       /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )
@@ -61,7 +61,7 @@ describe('the nft ruleset', () => {
     }
   })
 
-  it('forwards no packets to destinations that the configuration closes, even if the firewall of a guest accepts them', () => {
+  it('forwards no packets to closed destinations, even if the firewall of a guest accepts them', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
     const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
     for (const [ip, suffix] of [
@@ -92,7 +92,7 @@ describe('the nft ruleset', () => {
     expect(commands.join('\n')).to.contain('"bx0*", "bx1*"').and.not.contain('"bx*"')
   })
 
-  it('has less than 18,000 characters, because guests are not part of the ruleset', () => {
+  it('has less than 18,000 characters, because it does not contain guests', () => {
     expect(commands.join('; ').length).to.be.lessThan(18_000)
   })
 })

@@ -55,7 +55,7 @@ describe('the note of a firewall (a chain whose name contains the hash of its ru
     told()
   })
 
-  it('is created once by noteFirewalls, and not already when the firewall is set', async () => {
+  it('is created by noteFirewalls (only once), not when the firewall is set', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
@@ -68,7 +68,7 @@ describe('the note of a firewall (a chain whose name contains the hash of its ru
     expect(told()).to.include(note!.replace('add', 'delete'))
   })
 
-  it('is not created for a firewall that was replaced or deleted before noteFirewalls runs', async () => {
+  it('is not created for a firewall that was replaced or deleted before', async () => {
     await attach(closed)
     await attach(guest)
     expect(told().filter((line) => line.includes('note_'))).to.deep.equal([])
