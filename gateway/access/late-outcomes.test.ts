@@ -27,7 +27,7 @@ describe('audit outcomes that wait for the store', () => {
     return new LateOutcomes(append, pino(destination), 3)
   }
 
-  it('are written in order and only once, even if flushes are requested concurrently', async () => {
+  it('are written in order and only once, even if several flushes are requested at once', async () => {
     const late = create()
     for (const outcome of [1, 2, 3]) late.add(outcome)
     await Promise.all([late.flush(), late.flush()])
@@ -47,7 +47,7 @@ describe('audit outcomes that wait for the store', () => {
     expect(logged).to.contain('cannot be written')
   })
 
-  it('are dropped, the oldest first, and logged if more of them wait than the limit permits', async () => {
+  it('are dropped and logged, the oldest first, if more of them wait than the limit permits', async () => {
     const late = create()
     for (const outcome of [1, 2, 3, 4, 5]) late.add(outcome)
     await late.flush()

@@ -101,7 +101,7 @@ describe('any sequence of changes of API keys', () => {
     )
   })
 
-  it('never increases the combined rights of all keys with restricted rights', () => {
+  it('can never increase the combined rights of all keys with restricted rights', () => {
     fc.assert(
       fc.property(
         fc.array(fieldsArbitrary, { minLength: 2, maxLength: 4 }),

@@ -12,7 +12,7 @@ describe('creating a key', () => {
   })
   const make = (fields: KeyFields) => planNewKey(fields, rightsOf(keysOf(limited), limited))
 
-  it('copies missing limits from the creator, and gives the key only those default scopes that the creator has', () =>
+  it('copies missing limits from the creator, and adds only default scopes that the creator has', () =>
     expect(make({})).to.deep.equal({
       scopes: ['container:read'],
       addresses: ['10.0.0.0/24'],
@@ -51,7 +51,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is rejected if a key tries to change itself, or if a key with restricted rights tries to change its creator', () => {
+  it('is rejected if the key is the caller’s own, or the creator of a caller with restricted rights', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -69,7 +69,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can add only rights that the caller has; a caller with restricted rights can add them only to keys that it created', () => {
+  it('can add only rights of the caller; a caller with restricted rights can add them only to its own keys', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -89,7 +89,7 @@ describe('changing a key', () => {
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
-  it('is rejected if no usable key with unlimited rights would be left, and so is deleting a key', () => {
+  it('is rejected if no usable key with unlimited rights would be left (also by a deletion)', () => {
     const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
     const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
     code(() => removal(alone, 1, 1))
@@ -111,7 +111,7 @@ describe('changing a key', () => {
 })
 
 describe('deleting a key', () => {
-  it('also deletes all keys that a limited key created, directly or indirectly', () => {
+  it('deletes also all keys that this key, with limited rights, created directly or indirectly', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -121,7 +121,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('keeps the keys that a deleted unlimited key created, and assigns them to the creator of the deleted key', () => {
+  it('keeps the keys that this key, with unlimited rights, created, and assigns them to its creator', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])
@@ -150,49 +150,44 @@ describe('the limit on the number of keys that a caller may create', () => {
   const full = 'key_limit_reached'
   for (const [what, callerId, created, expected] of [
     [
-      'is reached for a key that is bound to containers if this key and the keys that it created have created too many keys',
+      'is reached for a key bound to containers if it and its keys have created too many keys',
       3,
       createdBy(4, 9),
       full,
     ],
     [
-      'is reached for a key whose creator is a key bound to containers if both together have created too many keys',
+      'is reached for a key created by a key bound to containers if both have created too many keys',
       4,
       createdBy(3, 9),
       full,
     ],
     [
-      'is not reached for a key that is bound to containers even if its creator, which is not bound, has created many keys',
+      'is not reached for a key bound to containers because of many keys of its creator, if that is not bound',
       3,
       createdBy(2, 98),
       '',
     ],
+    ['is higher for a key not bound to containers than for a key bound to containers', 2, createdBy(2, 98), ''],
     [
-      'is not reached for an unbound key that has created more keys than a key bound to containers may create',
-      2,
-      createdBy(2, 98),
-      '',
-    ],
-    [
-      'is reached for a key with restricted rights that is not bound to containers if this key has created too many keys',
+      'is reached for a key with restricted rights, not bound to containers, if it has created too many keys',
       2,
       createdBy(2, 99),
       full,
     ],
     [
-      'is reached for a key with all rights if all keys with all rights together have created too many keys',
+      'is reached for a key with all rights if all such keys together have created too many keys',
       1,
       createdBy(1, 99),
       full,
     ],
     [
-      'is not reached for a key with all rights even if a key with restricted rights has created too many keys',
+      'is not reached for a key with all rights because of many keys of a key with restricted rights',
       1,
       createdBy(2, 99),
       '',
     ],
     [
-      'is not reached for an administrator even if a key with restricted rights has created too many keys',
+      'is not reached for an administrator because of many keys of a key with restricted rights',
       0,
       createdBy(2, 99),
       '',

@@ -18,12 +18,7 @@ describe('the handling of the session cookie', () => {
       true,
       'abc',
     ],
-    [
-      'finds no session cookie if only the cookie that identifies the device was sent',
-      'berth-device=abc',
-      false,
-      undefined,
-    ],
+    ['finds no session cookie if only the device cookie was sent', 'berth-device=abc', false, undefined],
   ] as const)
     it(what, () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)

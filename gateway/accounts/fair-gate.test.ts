@@ -55,7 +55,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
   })
 
-  it('does not let a known device wait for the checks of unknown devices that try the same account', async () => {
+  it('does not delay a known device by checks of unknown devices for the same account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('stranger')
@@ -80,7 +80,7 @@ describe('the queue of password checks', () => {
     expect((await endAll()).indexOf('rotation')).to.equal(16)
   })
 
-  it('rejects work of the account with the most waiting work when another account needs space in a full queue', async () => {
+  it('rejects work of the account with the most waiting work if another account needs space in a full queue', async () => {
     const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
     enter('owner')
@@ -89,7 +89,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['flood 1', 'owner', 'flood 2', 'flood 3'])
   })
 
-  it('accepts a login of the owner from a new address while many addresses guess the password', async () => {
+  it('accepts a login from the owner’s new address while many other addresses guess the password', async () => {
     const { answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('owner', { account: 'owner', source: 'home' })
@@ -97,7 +97,7 @@ describe('the queue of password checks', () => {
     expect([...answers]).to.deep.equal([['guess 1', 'refused']])
   })
 
-  describe('during a flood of logins with ever new names and addresses', () => {
+  describe('during a flood of logins with new names and addresses', () => {
     const flood = (enter: (name: string) => void, count: number): void => {
       for (let n = 1; n <= count; n++) enter(`stranger ${n}`)
     }
@@ -110,7 +110,7 @@ describe('the queue of password checks', () => {
       expect(began).to.deep.equal(['stranger 1', 'stranger 2', 'owner'])
     })
 
-    it('runs logins from known devices before logins from unknown devices, even if the logins from unknown devices arrived earlier', async () => {
+    it('runs logins from known devices before earlier logins from unknown devices', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 3)
       for (const name of ['ada', 'bob']) enter(name, { known: true })
@@ -124,7 +124,7 @@ describe('the queue of password checks', () => {
       expect((await endAll()).indexOf('stranger 2')).to.equal(5)
     })
 
-    it('rejects logins from unknown devices when the queue of these logins is full, but accepts logins from known devices', async () => {
+    it('rejects logins only from unknown devices once their queue is full', async () => {
       const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
       flood(enter, 3)
       const claim = { kind: 'login', account: 'new', source: 'new' } as const
@@ -150,7 +150,7 @@ describe('the queue of password checks', () => {
       expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
     })
 
-    it('accepts a login to an account that has no waiting logins while several logins to another account wait', async () => {
+    it('accepts a login to an account without waiting logins while several logins to another account wait', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
       expect(gate.refuses({ kind: 'login', account: 'new', source: 'new' })).to.equal(false)

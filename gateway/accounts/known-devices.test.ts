@@ -7,7 +7,7 @@ describe('known devices', () => {
   const devices = new KnownDevices(Buffer.alloc(32, 1))
   const cookie = devices.add(undefined, account(7))
 
-  it('are recognized only for the accounts that have logged in on them', () => {
+  it('are recognized only for accounts that have logged in on them', () => {
     expect(devices.find(cookie, account(7))).to.match(/^[A-Za-z0-9_-]{22}$/)
     expect(devices.find(cookie, account(8))).to.equal(undefined)
     const both = devices.add(cookie, account(8))
@@ -25,7 +25,7 @@ describe('known devices', () => {
     ['a cookie whose signature belongs to another device', `${'A'.repeat(22)}.${cookie.split('.')[1]}`],
     ['a very long cookie', `${cookie}${'.A'.repeat(10_000)}`],
   ] as const)
-    it(`are not recognized by ${what}`, () => {
+    it(`cannot be recognized from ${what}`, () => {
       expect(devices.find(made, account(7))).to.equal(undefined)
     })
 
@@ -34,7 +34,7 @@ describe('known devices', () => {
     expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(devices.find(cookie, account(7)))
   })
 
-  it('forget the account that was added first if more than eight accounts log in on one device', () => {
+  it('forget the oldest account if more than eight accounts log in on one device', () => {
     let many: string | undefined
     for (let id = 1; id <= 9; id++) many = devices.add(many, account(id))
     expect([1, 2, 9].map((id) => devices.find(many, account(id)) !== undefined)).to.deep.equal([false, true, true])

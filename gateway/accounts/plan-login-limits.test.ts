@@ -17,15 +17,15 @@ describe('login limits', () => {
 
   const stranger = { account: 'a', source: '192.0.2.1' }
   for (const [what, attempt, failures, names] of [
-    ['attempts from unknown devices per source address', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
+    ['attempts from unknown devices by source address', stranger, 0, ['pair:a:192.0.2.1', 'source:192.0.2.1']],
     [
-      'attempts from unknown devices per source address, even while the account is under attack',
+      'attempts from unknown devices by source address, even while the account is under attack',
       stranger,
       attackAt,
       ['pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
     [
-      'attempts from a known device separately for this device, even while the account is under attack',
+      'attempts from a known device separately, even while the account is under attack',
       { ...stranger, device: 'd:a' },
       attackAt,
       ['device:d:a'],
@@ -44,25 +44,25 @@ describe('login limits', () => {
 
   for (const [what, attempt, step, names] of [
     [
-      'attempts at second-factor codes from an unknown device per source address and per account',
+      'second-factor attempts from an unknown device by source address and account',
       stranger,
       'code',
       ['code-pair:a:192.0.2.1', 'source:192.0.2.1', 'codes:a'],
     ],
     [
-      'attempts at recovery codes from an unknown device separately from attempts at other codes',
+      'recovery-code attempts from an unknown device separately from other attempts',
       stranger,
       'recovery',
       ['recovery-pair:a:192.0.2.1', 'source:192.0.2.1'],
     ],
     [
-      'attempts at second-factor codes from a known device separately for this device',
+      'second-factor attempts from a known device separately',
       { ...stranger, device: 'd:a' },
       'code',
       ['code-device:d:a'],
     ],
     [
-      'attempts at recovery codes from a known device separately for this device',
+      'recovery-code attempts from a known device separately',
       { ...stranger, device: 'd:a' },
       'recovery',
       ['recovery-device:d:a'],

@@ -41,13 +41,13 @@ describe('the limits of consoles', () => {
     enter('key:1', 'a')
   })
 
-  it('allow a key and the keys that it created together at most five consoles of each guest', () => {
+  it('allow a key and its own keys together at most five consoles of each guest', () => {
     for (let n = 0; n < 5; n++) enter(`key:1/${n}`, 'a')
     refused('key:1/9', 'a')
     enter('key:2', 'a')
   })
 
-  it('allow ten consoles of a guest, some of which are reserved for callers without a console and for administrators', () => {
+  it('allow ten consoles of a guest, and keep some of them for new callers and for administrators', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     for (let n = 0; n < 3; n++) enter('key:2', 'a')
     refused('key:2', 'a')

@@ -39,7 +39,7 @@ describe('a frame of a client', () => {
       expect(readTerminalFrame(Buffer.from(text), false)).to.deep.equal(terminal)
     })
 
-  it('is input of the user if it is binary, and never causes an exception', () => {
+  it('is input from the user if it is binary, and never causes an exception', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.json(), (bytes, json) => {
         const data = Buffer.from(bytes)

@@ -77,14 +77,14 @@ describe('the plan of a drain', () => {
       'a active',
     ],
     [
-      'counts a container as moved after its task is done, even if the target host has not reported the container yet',
+      'counts a container as moved after its task is done, even if the target host has not reported it yet',
       [active('a')],
       { a: at(undefined, task('done')) },
       'a done',
     ],
     ['tries a failed move again', [active('a')], { a: at('host', task('failed', 'no space')) }, 'a waiting'],
     [
-      'gives a container up when the last attempt to move it has failed',
+      'gives up a container after the last failed attempt to move it',
       [active('a', { attempts: maxAttempts })],
       { a: at('host', task('failed', 'no space')) },
       'a failed',
@@ -119,7 +119,7 @@ describe('the plan of a drain', () => {
     expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { areAllOnline: false }))).to.equal('a waiting')
   })
 
-  it('adds containers that have appeared on the host, and moves those again that have come back', () => {
+  it('adds new containers of the host, and moves returned containers again', () => {
     const present = ['b', 'c'].map((name) => ({ uuid: name, name }))
     const given = drain([guest('a', { state: 'done' }), guest('b', { state: 'done', attempts: 3 })])
     const planned = plan(given, {}, { present })
@@ -144,12 +144,12 @@ describe('the plan of a drain', () => {
     expect(guests[0]).to.deep.include({ state: 'waiting', refusedBy: ['w', 'x'], toHostId: '' })
   })
 
-  it('does not begin another task while the last one has not ended', () => {
+  it('does not begin another task of a container before the end of the last one', () => {
     const given = drain([guest('a', { taskId: 'task-a' })])
     expect(states(plan(given, { a: at('host', task('running')) }))).to.equal('a waiting')
   })
 
-  it('gives up waiting containers at the deadline, and completes moves that have begun', () => {
+  it('gives up waiting containers at the deadline, and completes running moves', () => {
     const given = drain([active('a'), guest('b')], { deadlineMs: 100 })
     expect(states(plan(given, {}, { nowMs: 99 }))).to.equal('a active, b active')
     const late = plan(given, {})
@@ -171,14 +171,14 @@ describe('the plan of a drain', () => {
       expect(states(plan(drain([active('a'), guest('b')], { state }), {}))).to.equal('a active, b waiting')
   })
 
-  it('stores when a move that could not begin is tried again, and its reason', () => {
+  it('stores the reason and the next attempt of a move that could not begin', () => {
     const failed = failTask(drain([active('a')]), 'task-a', { message: 'busy', retryAtMs: 150 })
     expect(failed.guests[0]).to.include({ state: 'waiting', message: 'busy', retryAtMs: 150 })
     const final = failTask(drain([active('a')]), 'task-a', { message: 'a VM', retryAtMs: 150, kind: 'final' })
     expect(final.guests[0]).to.include({ state: 'failed', message: 'a VM' })
   })
 
-  it('does not count an attempt during which something else went on with the container', () => {
+  it('does not count an attempt that failed only because the container was busy', () => {
     const failed = failTask(drain([active('a', { attempts: maxAttempts })]), 'task-a', {
       message: 'moving already',
       retryAtMs: 150,
@@ -187,10 +187,10 @@ describe('the plan of a drain', () => {
     expect(failed.guests[0]).to.include({ state: 'waiting', attempts: maxAttempts - 1 })
   })
 
-  describe('in the opposite direction', () => {
+  describe('for the return of containers', () => {
     const back = (...guests: DrainedGuest[]): Drain => drain(guests, { direction: 'back' })
 
-    it('returns containers to the host', () => {
+    it('counts a container as done only if it has returned to the host', () => {
       expect(states(plan(back(active('a')), { a: at('other', task('done')) }))).to.equal('a failed')
       expect(states(plan(back(active('a')), { a: at('host', task('done')) }))).to.equal('a done')
     })
@@ -205,13 +205,13 @@ describe('the plan of a drain', () => {
       expect(states(plan(back(guest('a')), known, { areAllOnline: false }))).to.equal('a waiting')
     })
 
-    it('skips containers that somebody has moved to a third host', () => {
+    it('skips containers that an operator has moved to a third host', () => {
       expect(states(plan(back(guest('a', { toHostId: 'other' })), { a: at('third') }))).to.equal('a skipped')
       expect(states(plan(back(guest('a', { toHostId: 'other' })), { a: at('other') }))).to.equal('a active')
     })
   })
 
-  describe('that stops containers', () => {
+  describe('for stops instead of moves', () => {
     const stop = (guests: readonly DrainedGuest[], fields: Partial<Drain> = {}): Drain =>
       drain(guests, { mode: 'stop', ...fields })
     const stopped = at('host', { isStopped: true })
@@ -222,7 +222,7 @@ describe('the plan of a drain', () => {
       expect(states(planned)).to.equal('a done, b done, c done')
     })
 
-    it('skips a container that somebody has moved to another host', () => {
+    it('skips a container that an operator has moved to another host', () => {
       expect(states(plan(stop([guest('a')]), { a: at('other') }))).to.equal('a skipped')
     })
 
@@ -230,7 +230,7 @@ describe('the plan of a drain', () => {
       expect(states(plan(stop([guest('a')]), {}, { isHostOnline: false }))).to.equal('a waiting')
     })
 
-    it('starts only the containers again that it has stopped', () => {
+    it('starts only containers that it has stopped', () => {
       const done = stop([guest('a', { state: 'done' }), guest('b', { state: 'done', taskId: 'task-b' })])
       const back = planReturn(done)
       expect(states(plan(back, { a: stopped, b: { ...stopped, ...task('done') } }))).to.equal('a skipped, b active')
@@ -252,7 +252,7 @@ describe('the stored drains', () => {
   const hostsOf = (...drains: Drain[]): string[] =>
     Object.keys(forgetOldest(Object.fromEntries(drains.map((one) => [one.hostId, one]))))
 
-  it('are retained, the last ones first, up to a number of containers', () => {
+  it('are limited by their total number of containers, and the last drains are kept', () => {
     const half = mostRetained / 2
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half))).to.have.members(['a', 'b'])
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half + 1))).to.deep.equal(['b'])
@@ -277,7 +277,7 @@ describe('the commands for a drain', () => {
       expect(states(planCommand(drain(guests, { state }), command))).to.equal(after)
     })
 
-  it('let containers begin again that were skipped by a cancellation', () => {
+  it('resume containers that were skipped by a cancellation', () => {
     expect(states(planCommand(planCommand(drain(guests), 'cancel'), 'resume'))).to.equal('a done, b waiting, c waiting')
   })
 
@@ -293,7 +293,7 @@ describe('the commands for a drain', () => {
         .with.property('code', 'invalid_state')
     })
 
-  it('return only the containers that the drain has moved', () => {
+  it('return only containers that the drain has moved', () => {
     const back = planReturn(drain([guests[0]!, guests[1]!], { state: 'done', endedAtMs: 5 }))
     expect([states(back), back.direction, back.state, back.endedAtMs]).to.deep.equal([
       'a waiting, b skipped',
@@ -311,7 +311,7 @@ describe('the commands for a drain', () => {
       .with.property('code', 'drain_running')
   })
 
-  it('refuse a second drain until the first one has ended', () => {
+  it('refuse a second drain until the end of the first one', () => {
     for (const given of [
       drain(guests),
       drain(guests, { state: 'paused' }),

@@ -24,7 +24,7 @@ const change = (revision: number, guest = 'g', more: Partial<ChangeMark> = {}): 
   event(guest),
 ]
 
-describe('the events that a client lacks after it has received events of another gateway', () => {
+describe('the missing events of a client that comes from another gateway', () => {
   const position = new Map([
     [lane, at(5)],
     ['x/record', markAfter({ lane, revision: 2 }).at],
@@ -38,7 +38,7 @@ describe('the events that a client lacks after it has received events of another
       ['skip', 'skip', 'send'],
     ],
     [
-      'include the further events of a change of which the client has received only the first event',
+      'include further events of a change if the client has received only the first one',
       [
         [{ lane, revision: 5 }, event('g'), 0],
         [{ lane, revision: 5 }, event('g', 'guest.suspended'), 1],
@@ -61,22 +61,22 @@ describe('the events that a client lacks after it has received events of another
       ['skip', 'send', 'skip', 'send'],
     ],
     [
-      'include an event without a revision only after the first event with a revision that the client lacks',
+      'include an event without a revision only after the first missing event with a revision',
       [[undefined, event('g')], change(6), [undefined, event('g')]],
       ['skip', 'send', 'send'],
     ],
     [
-      'include no changes of connections to hosts while the client only knows the connections of another gateway',
+      'include no changes of connections to hosts if the client knows only those of another gateway',
       [change(6), [{ lane: 'x/online', revision: 0 }, event('', 'host.offline')]],
       ['send', 'skip'],
     ],
     [
-      'include older events of a guest that follow its removal, because the other gateway sent them in another order',
+      'include older events of a guest after its removal if the other gateway sent them in another order',
       [[{ lane: 'y/journal/e', revision: 1 }, event('g', 'guest.removed')], change(5, 'g'), change(5, 'h')],
       ['send', 'send', 'skip'],
     ],
     [
-      'cannot be sent if this gateway has missed changes that the client lacks',
+      'cannot be sent if this gateway has missed changes that the client lacks too',
       [change(6, 'g', { isGap: true })],
       ['gap'],
     ],
@@ -86,14 +86,14 @@ describe('the events that a client lacks after it has received events of another
       ['skip'],
     ],
     [
-      'cannot be sent if the agent has a new journal, whose beginning this gateway has missed',
+      'cannot be sent if this gateway has missed the beginning of a host’s new journal',
       [[{ lane: 'x/journal/f', revision: 1, isGap: true }]],
       ['gap'],
     ],
   ] as const satisfies readonly (readonly [string, readonly Entry[], readonly string[]])[])
     it(name, () => expect(verdicts(position, entries)).to.deep.equal(expected))
 
-  it('include changes of connections to hosts if the client already knows the connections of this gateway', () => {
+  it('include changes of connections to hosts if the client already knows those of this gateway', () => {
     const entries: Entry[] = [[{ lane: 'x/online', revision: 1 }, event('', 'host.online')]]
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.takeConnections(new Map(), ['x'])).to.deep.equal([])
@@ -102,7 +102,7 @@ describe('the events that a client lacks after it has received events of another
     expect(catchUp.judge(ring.add(content, markAt(mark!, 0)))).to.equal('send')
   })
 
-  it('are followed by the hosts whose connections at this gateway differ from those that the client knows', () => {
+  it('are followed by the hosts with a connection state that the client does not know', () => {
     const [on, off] = [1, 0].map((revision) => markAfter({ lane: '', revision }).at) as [number, number]
     const known = new Map([...position, ['x/online', on], ['y/online', off], ['z/online', on]])
     const latest = new Map([...position, ['x/online', off], ['y/online', on], ['z/online', on]])
@@ -113,7 +113,7 @@ describe('the events that a client lacks after it has received events of another
     expect([catchUp.isOver(latest), catchUp.idAfter(own)]).to.deep.equal([true, 'b.3~a.9'])
   })
 
-  it('are complete only when this gateway has seen all changes that the client has received', () => {
+  it('are complete only after this gateway has seen all changes that the client has received', () => {
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.isOver(new Map([...position, [lane, at(4)]]))).to.equal(false)
     expect(catchUp.isOver(new Map([...position, [lane, at(6)]]))).to.equal(true)
@@ -121,8 +121,8 @@ describe('the events that a client lacks after it has received events of another
   })
 })
 
-describe('positions (the last revision of each sequence of changes, called a lane)', () => {
-  it('are joined by taking the higher revision of each lane', () => {
+describe('the positions in event streams (last revision of each sequence of changes)', () => {
+  it('are joined by the higher revision of each sequence', () => {
     const joined = join(
       new Map([
         ['a', 1],

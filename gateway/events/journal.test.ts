@@ -39,7 +39,7 @@ describe('the journal of events', () => {
   }
   const former = () => new EventJournal({ path, log }).former
 
-  it('returns the events, and the last revision of each host, that a gateway process wrote before it was killed', () => {
+  it('contains the events and last revisions of each host from a killed gateway process', () => {
     const { ring, journal, add } = begin(7)
     add(event('one'))
     journal.update(ring, [host(4)])
@@ -51,7 +51,7 @@ describe('the journal of events', () => {
     expect(statSync(path).mode & 0o777).to.equal(0o600)
   })
 
-  it('returns the position of each event, and the position before the first event', () => {
+  it('contains the position of each event, and the position before the first event', () => {
     const { ring, journal, add } = begin()
     for (let n = 1; n <= 4; n++) add(event(String(n)), mark(n))
     add(undefined, mark(9))
@@ -60,14 +60,14 @@ describe('the journal of events', () => {
     expect(former()).to.deep.include({ first: 3, base: new Map([['a/journal/e', mark(2).at]]), entries })
   })
 
-  it('reports a gap for each host if an earlier version of Berth has written it without positions', () => {
+  it('reports a gap for each host if an earlier version of Berth wrote it without positions', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const lines = [{ boot, epoch: 'epoch', first: 1 }, { event: event('one') }, { host: host(4) }]
     const found = parseJournal(lines.map((line) => `${JSON.stringify(line)}\n`).join(''), boot)
     expect(found?.entries).to.deep.equal([{ event: event('one') }, { mark: { ...mark(4), isGap: true } }])
   })
 
-  it('forgets removed hosts, and writes an unchanged host only once', () => {
+  it('drops removed hosts, and writes an unchanged host only once', () => {
     const { ring, journal } = begin()
     journal.update(ring, [host(4), { ...host(1), id: 'b' }])
     const { size } = statSync(path)
@@ -77,7 +77,7 @@ describe('the journal of events', () => {
     expect([...former()!.hosts.keys()]).to.deep.equal(['a'])
   })
 
-  it('is rewritten with only the newest events when it is too large', () => {
+  it('is rewritten with only the newest events if it is too large', () => {
     const { ring, journal, add } = begin(1, 500)
     for (let n = 1; n <= 10; n++) add(event(String(n)))
     journal.update(ring, [host(4)])
@@ -87,7 +87,7 @@ describe('the journal of events', () => {
     expect(former()!.entries).to.have.length(4)
   })
 
-  it('is ignored if its last line is incomplete or if the machine was rebooted since it was written', () => {
+  it('is ignored if its last line is incomplete, or after a reboot of the machine', () => {
     begin().add(event('one'))
     const text = readFileSync(path, 'utf8')
     expect(parseJournal(text, 'another boot')).to.equal(undefined)
@@ -97,7 +97,7 @@ describe('the journal of events', () => {
     expect(former()).to.equal(undefined)
   })
 
-  it('is no longer written, without an error, if a write to it fails', () => {
+  it('is no longer written, without an error, after a failed write', () => {
     writeFileSync(join(directory, 'file'), '')
     const journal = new EventJournal({ path: join(directory, 'file/events'), log })
     const ring = new EventRing(start, { count: 3, bytes: 1e6 })

@@ -14,15 +14,15 @@ function hosts(state: HostView['state'], name = 'a'): HostView[] {
 
 const position = (online: boolean) => new Map([['a', { id: 'a', name: 'a', online, epoch: 'e', revision: 1 }]])
 
-describe('planHostNews, which lists the changes of hosts while no gateway ran,', () => {
+describe('the list of host changes while no gateway ran', () => {
   for (const [title, former, now, expected] of [
-    ['lists nothing if no host has changed', position(true), hosts('online'), []],
-    ['lists nothing for a host that has not joined', position(false), hosts('pending'), []],
-    ['lists a host that went offline', position(true), hosts('offline'), [['online', 'offline']]],
-    ['lists a host that came online', position(false), hosts('online'), [['offline', 'online']]],
-    ['lists a host that was added', new Map(), hosts('online'), [[undefined, 'online']]],
-    ['lists a host that was removed', position(true), [], [['online', undefined]]],
-    ['lists a host that was renamed', position(true), hosts('online', 'b'), [['online', 'online']]],
+    ['is empty if no host has changed', position(true), hosts('online'), []],
+    ['does not include a host that has not joined', position(false), hosts('pending'), []],
+    ['includes a host that went offline', position(true), hosts('offline'), [['online', 'offline']]],
+    ['includes a host that came online', position(false), hosts('online'), [['offline', 'online']]],
+    ['includes a host that was added', new Map(), hosts('online'), [[undefined, 'online']]],
+    ['includes a host that was removed', position(true), [], [['online', undefined]]],
+    ['includes a host that was renamed', position(true), hosts('online', 'b'), [['online', 'online']]],
   ] as const)
     it(title, () => {
       const states = planHostNews(former, now).map(({ before, after }) => [before?.state, after?.state])

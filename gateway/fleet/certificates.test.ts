@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { addSerial } from './certificates.js'
 
-describe('the serial numbers of certificates that are accepted from a host', () => {
+describe('the accepted serial numbers of a host’s certificates', () => {
   const many = Array.from({ length: 16 }, (_, n) => `s${n}`)
   for (const [name, have, inUse, expected] of [
     ['include the old and the new serial number after the first renewal', ['s0'], 's0', ['s0', 'new']],

@@ -26,12 +26,12 @@ async function show(after: number): Promise<string[]> {
   return added
 }
 
-describe('a guest whose host went offline during its creation', () => {
-  it('is added to the view with the operation that creates it', async () => {
+describe('a guest on a host that went offline during the creation', () => {
+  it('is added to the view with its creating operation', async () => {
     expect(await show(revision - 1)).to.deep.equal(['guest', 'operation'])
   })
 
-  it('does not replace a newer state that the host reports meanwhile', async () => {
+  it('does not replace a newer state from the host', async () => {
     expect(await show(revision)).to.deep.equal([])
   })
 })

@@ -1,18 +1,14 @@
 import { expect } from 'chai'
 import { planNewsAfter } from './host-position.js'
 
-describe('planNewsAfter, which returns the last revision of a host before the changes that are new to a restarted gateway,', () => {
+describe('the position of the known changes of a host at a gateway restart', () => {
   const now = { epoch: 'a', revision: 7 }
   for (const [title, former, expected] of [
-    ['returns no revision if the previous gateway process did not know the host', undefined, undefined],
-    ['returns the last revision that the previous gateway process knew', { epoch: 'a', revision: 5 }, 5],
+    ['is unknown if the previous gateway process did not know the host', undefined, undefined],
+    ['is the last revision that the previous gateway process knew', { epoch: 'a', revision: 5 }, 5],
+    ['is -1 (before all changes) if the host now has a different journal', { epoch: 'b', revision: 5 }, -1],
     [
-      'returns -1, which makes all changes new, if the host now has a different journal',
-      { epoch: 'b', revision: 5 },
-      -1,
-    ],
-    [
-      'returns -1, which makes all changes new, if the journal of the host was restored from an older copy',
+      'is -1 (before all changes) if the journal of the host was restored from an older copy',
       { epoch: 'a', revision: 8 },
       -1,
     ],

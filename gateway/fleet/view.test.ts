@@ -130,7 +130,7 @@ describe('the fleet view', () => {
     )
   })
 
-  it('changes the version number of its list of guests whenever this list changes', () => {
+  it('has a new version number of its guest list after each change of the list', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]

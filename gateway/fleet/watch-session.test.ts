@@ -42,7 +42,7 @@ describe('the complete state of an agent', () => {
     expect(state.snapshot.values('guest').map(({ name }) => name)).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('reuses the stored object of an unchanged guest, and contains a new object for a changed guest', async () => {
+  it('contains the same object as before for an unchanged guest, and a new object for a changed guest', async () => {
     const known = [guest(1, 'a'), guest(2, 'b')]
     const stored = new Map(known.map((one) => [Buffer.from(Guest.encode(one).finish()).toString('base64'), one]))
     const state = await answerTo([reset, batchOf([guest(1, 'a'), guest(2, 'new')]), synced], stored)
@@ -52,7 +52,7 @@ describe('the complete state of an agent', () => {
     expect(second).to.deep.equal(guest(2, 'new'))
   })
 
-  it('is refused if it contains a batch with invalid data', async () => {
+  it('is rejected if one of its batches has invalid data', async () => {
     const broken: WatchResponse = { revision: 0, event: { $case: 'guests', value: { guests: [Buffer.from([255])] } } }
     const outcome = await answerTo([reset, broken, synced], new Map()).catch(() => 'refused')
     expect(outcome).to.equal('refused')

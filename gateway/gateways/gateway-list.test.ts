@@ -24,16 +24,16 @@ describe('the list of gateways', () => {
     expect(one.gateways).to.deep.equal([{ ...first, invitedUntilMs: 0, joinedAtMs: 5, keyDigest: '' }])
   })
 
-  it('shows an invited gateway as joined after its token was used', () => {
+  it('shows an invited gateway as joined once its token was used', () => {
     expect(invited.gateways[1]).to.include({ name: 'two', invitedUntilMs: 100, joinedAtMs: 0 })
     expect(joined.gateways[1]).to.include({ name: 'two', invitedUntilMs: 0, joinedAtMs: 50, keyDigest: 'k' })
   })
 
-  it('contains a gateway once if the request to invite it is repeated', () => {
+  it('contains a gateway once if its invitation is requested twice', () => {
     expect(invite(invited, { id: 'gw-2', name: 'two', untilMs: 200 })).to.equal(invited)
   })
 
-  it('lets a token be used again only by the machine that has used it before', () => {
+  it('accepts a used token only from the machine that has used it', () => {
     expect(admit(joined, { ...request, nowMs: 60 })).to.equal(joined)
     expect(codeOf(() => admit(joined, { ...request, keyDigest: 'other' }))).to.equal('join_token_invalid')
   })
@@ -43,15 +43,15 @@ describe('the list of gateways', () => {
     expect(codeOf(() => admit(dropExpired(invited, 100), request))).to.equal('join_token_invalid')
   })
 
-  it('keeps gateways that have joined when it drops expired invitations', () => {
+  it('keeps joined gateways when it removes expired invitations', () => {
     expect(dropExpired(joined, 1000)).to.deep.equal(joined)
   })
 
-  it('refuses a name that another gateway has, without regard to case', () => {
+  it('refuses the name of another gateway, regardless of case', () => {
     expect(codeOf(() => invite(one, { id: 'gw-2', name: 'ONE', untilMs: 100 }))).to.equal('name_conflict')
   })
 
-  it('gives a gateway without a name the name of its machine, with a number if another gateway has this name', () => {
+  it('names a gateway without a name after its machine, with a number if the name is in use', () => {
     const list = invite(one, { id: 'gw-2', name: '', untilMs: 100 })
     expect(namesOf(admit(list, { ...request, machine: 'one' }))).to.deep.equal(['one', 'one-2'])
   })
@@ -62,13 +62,13 @@ describe('the list of gateways', () => {
     expect(codeOf(() => invite(full, { id: 'gw-2', name: '', untilMs: 100 }))).to.equal('too_many_gateways')
   })
 
-  it('does not contain a removed gateway again when that gateway starts', () => {
+  it('does not contain a removed gateway again after its start', () => {
     const removed = remove(joined, 'gw-2')
     expect(noteStart(removed, { ...first, id: 'gw-2' })).to.deep.equal(removed)
     expect(removed.removed).to.deep.equal(['gw-2'])
   })
 
-  it('does not remember a withdrawn invitation as a removed gateway', () => {
+  it('does not record a withdrawn invitation as a removed gateway', () => {
     expect(remove(invited, 'gw-2').removed).to.deep.equal([])
   })
 

@@ -25,7 +25,7 @@ describe('the encrypted answer to a joining gateway', () => {
     expect(codeOf(() => openAnswer(other.privateKey, answer))).to.equal('internal_error')
   })
 
-  it('cannot be decrypted if the sender’s public key in the answer was replaced', () => {
+  it('cannot be decrypted if the sender’s public key in it was replaced', () => {
     const changed = { ...answer, public_key: encodePublicKey(other.publicKey) }
     expect(codeOf(() => openAnswer(receiver.privateKey, changed))).to.equal('internal_error')
   })

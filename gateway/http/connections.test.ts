@@ -51,7 +51,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     expect((await request('/', false)).statusCode).to.equal(200)
   })
 
-  it('drains no longer than the given time if a connection stays unused', async () => {
+  it('drains no longer than the given time despite an unused connection', async () => {
     await request('/', agent)
     const [socket] = Object.values(agent.freeSockets).flat()
     await server.connections.drain(100)
@@ -60,7 +60,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     await waitFor(() => socket?.destroyed)
   })
 
-  it('waits for the answers to requests in progress, and announces the end of the connection in these answers', async () => {
+  it('waits for running requests, and announces the end of the connection in their answers', async () => {
     const slow = request('/slow', agent)
     await waitFor(() => waiting === 1)
     const closed = server.connections.close(60_000)
@@ -69,7 +69,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     await closed
   })
 
-  it('answers all pipelined requests of a client before it ends the connection', async () => {
+  it('answers all pipelined requests before the end of the connection', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let text = ''
     let isEnded = false
@@ -86,7 +86,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     expect(text.match(/Connection: close/g)).to.have.length(1)
   })
 
-  it('closes connections without a request long before the grace period ends', async () => {
+  it('closes connections without a request long before the end of the grace period', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let isClosed = false
     socket.on('close', () => (isClosed = true))

@@ -38,7 +38,7 @@ describe('the error for a missing field', () => {
       expect(messageOf(missing(field), body, query)).to.equal(`${field}: ${rule}, for example 64`)
     })
 
-  it('does not replace errors of fields that were sent', () => {
+  it('does not replace errors about fields that were sent', () => {
     const error = invalidField('name', 'name: is required')
     expect(explainMissing(error, { bodyBytes: Buffer.from('{"name":""}') }, '')).to.equal(error)
   })

@@ -184,7 +184,7 @@ describe('the normalization of request values', () => {
       for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
     })
 
-  it('reads the accepted spellings of required fields, but does not remove required fields that are empty', () => {
+  it('reads the accepted spellings of required fields, and keeps empty required fields', () => {
     const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), {
       creates: true,
     })
@@ -277,7 +277,7 @@ describe('the normalization of request values', () => {
       )
     })
 
-    it('returns a text that lists no entries only if an empty text was sent', () => {
+    it('returns a text without list entries only if an empty text was sent', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {

@@ -15,8 +15,8 @@ const write: Write = {
   target: '',
 }
 
-describe('a request with an Idempotency-Key', () => {
-  it('runs again when it is repeated if its answer was too long to be stored', async () => {
+describe('a repeated request with an Idempotency-Key', () => {
+  it('runs again if its answer was too long to be stored', async () => {
     const ends: string[] = []
     const end = (name: string) => () => Promise.resolve(void ends.push(name))
     const claim = { id: 'i', operationId: 'o' }

@@ -31,14 +31,14 @@ describe('the upgrade of a host', () => {
     ['ignores a report of another upgrade', upgrade(), report('failed', 'why', 'u2'), 'installing', ''],
     ['ignores a report after the upgrade has ended', upgrade({ step: 'done' }), report('failed', 'late'), 'done', ''],
     [
-      'shows the reason of the failure while the host returns to the earlier version',
+      'shows the reason of the failure during the return to the earlier version',
       upgrade({ step: 'rolling_back', message: 'why' }),
       report('installing'),
       'rolling_back',
       'why',
     ],
     [
-      'has failed once the host has returned to the earlier version',
+      'has failed after the return to the earlier version',
       upgrade({ step: 'rolling_back', message: 'why' }),
       report('failed', 'why; version 1 is installed again'),
       'failed',
@@ -49,7 +49,7 @@ describe('the upgrade of a host', () => {
       expect(reportedUpgrade(known, given)).to.include({ step, message })
     })
 
-  it('is not created by the report of a host if no upgrade was requested', () => {
+  it('is not started by a report of a host without a requested upgrade', () => {
     expect(reportedUpgrade(undefined, report('checking'))).to.equal(undefined)
   })
 
@@ -61,7 +61,7 @@ describe('the upgrade of a host', () => {
     ['done', 1000, false],
     ['failed', 1000, false],
   ] as const)
-    it(`is ${silent ? '' : 'not '}considered silent if its last report, of the step "${step}", is ${afterMinutes} minutes old`, () => {
+    it(`is ${silent ? '' : 'not '}considered silent ${afterMinutes} minutes after a report of the step "${step}"`, () => {
       expect(isSilent(upgrade({ step }), afterMinutes * minuteMs)).to.equal(silent)
     })
 })

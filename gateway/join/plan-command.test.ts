@@ -4,13 +4,13 @@ import { planCommand } from './plan-command.js'
 describe('the command for a new host', () => {
   const facts = { address: '[2001:db8::1]:8081', pin: 'sha256//YQ==', token: 'berth_jt_a.b.c' }
 
-  it('installs the agent with the script of the gateway, and pins the key of the gateway', () => {
+  it('installs the agent with the gateway’s script, and pins the gateway’s key', () => {
     expect(planCommand({ ...facts, hasPackages: true })).to.equal(
       "curl -fsSLk --pinnedpubkey 'sha256//YQ==' https://[2001:db8::1]:8081/install | sh -s -- berth_jt_a.b.c",
     )
   })
 
-  it('does not install an agent if the gateway offers no packages, and only joins an agent that is already installed', () => {
+  it('only joins an already installed agent if the gateway offers no packages', () => {
     expect(planCommand({ ...facts, hasPackages: false })).to.equal(
       'echo berth_jt_a.b.c | node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml',
     )

@@ -45,7 +45,7 @@ const steps = fc.oneof(
 
 const makeTable = () => new Table<Item, Name>({ fields, compare: (a, b) => a.id - b.id, counted: ['color'] })
 
-describe('a table that answers queries for sorted and filtered items', () => {
+describe('a table for queries of sorted and filtered items', () => {
   it('returns the same items as a search through all items after any sequence of changes', () =>
     fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 40 }), async (list) => {
@@ -99,7 +99,7 @@ describe('a table that answers queries for sorted and filtered items', () => {
     await checkAnswer(table, model, query)
   })
 
-  it('answers correctly even if items are added, removed and moved in each turn of the event loop while an answer is built', () =>
+  it('answers correctly even if items are added, removed and moved during the answer', () =>
     fc.assert(
       fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
         const lab = new MovingLab(400)
@@ -135,7 +135,7 @@ describe('a table that answers queries for sorted and filtered items', () => {
     await checkAnswer(table, model, { filters: [{ field: 'color', value: 'blue' }], sort: [] })
   })
 
-  it('answers correctly even if there are more different queries than it caches', async () => {
+  it('answers correctly even with more different queries than it can cache', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     for (let id = 0; id < 50; id++) {
       const item = { key: `k${id}`, id, color: 'red', size: id }
@@ -152,8 +152,8 @@ describe('a table that answers queries for sorted and filtered items', () => {
   })
 })
 
-describe('a sort that names a field repeatedly', () => {
-  it('uses the same cached result as a sort that names the field only once', async () => {
+describe('a sort with a repeated field', () => {
+  it('uses the same cached result as a sort with the field only once', async () => {
     const table = makeTable()
     table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
     const size = { field: 'size', descending: false } as const

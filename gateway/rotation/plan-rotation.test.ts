@@ -144,13 +144,13 @@ describe('the plan of a rotation of the CA', () => {
       .eql(['a', 'b'])
   })
 
-  it('can be canceled only while the new CA is being distributed', () => {
+  it('can be canceled only during the distribution of the new CA', () => {
     expect(planCancel(base, 9)).to.include({ state: 'canceled', endedAtMs: 9 })
     expect(codeOf(() => planCancel({ ...base, state: 'reissuing' }, 9))).to.equal('invalid_state')
     expect(codeOf(() => planCancel(null, 9))).to.equal('invalid_state')
   })
 
-  it('refuses a second rotation until the first one has ended', () => {
+  it('refuses a second rotation until the end of the first one', () => {
     expect(codeOf(() => refuseSecondRotation(base))).to.equal('rotation_running')
     expect(codeOf(() => refuseSecondRotation({ ...base, state: 'ended' }))).to.equal('ok')
   })

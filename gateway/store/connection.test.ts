@@ -10,8 +10,8 @@ async function answerAfter(turns: number): Promise<string> {
   return 'answer'
 }
 
-describe('a command with a time limit', () => {
-  it('accepts an answer that arrives late because the event loop was blocked', async () => {
+describe('a store command with a time limit', () => {
+  it('accepts an answer that is late only because the event loop was blocked', async () => {
     const begun = performance.now()
     expect(await withTimeout(100, answerAfter(20))).to.equal('answer')
     expect(performance.now() - begun).to.be.greaterThan(500)
@@ -23,7 +23,7 @@ describe('a command with a time limit', () => {
   })
 })
 
-describe('the refusal of a transaction by Redis', () => {
+describe('a transaction that Redis refused', () => {
   for (const [name, reply, code] of [
     [
       'the Redis master has become a replica',
@@ -32,7 +32,7 @@ describe('the refusal of a transaction by Redis', () => {
     ],
     ['the transaction contains a wrong command', "ERR wrong number of arguments for 'set' command", 'internal_error'],
   ] as const)
-    it(`becomes the error ${code} if ${name}`, () => {
+    it(`leads to the error ${code} if ${name}`, () => {
       const refusal = new Error(`EXECABORT Transaction discarded because of: ${reply}`)
       expect(toStoreError(refusal, 'write').code).to.equal(code)
     })

@@ -42,7 +42,7 @@ const cases: [string, Use, boolean, unknown][] = [
   ['an access to a property of the client', (client) => Promise.resolve(client.isReady), false, true],
 ]
 
-describe('detectWrites, which finds out whether store commands include a write,', () => {
+describe('the detection of writes in store commands', () => {
   for (const [name, use, hasWritten, result] of cases)
     it(`finds ${hasWritten ? 'a write' : 'no write'} in ${name}`, async () => {
       const writes = detectWrites(new FakeClient() as unknown as StoreClient)

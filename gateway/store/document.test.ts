@@ -40,25 +40,25 @@ describe('the gateway’s copy of a document in the store', () => {
     expect(heard).to.deep.equal(['five', 'six'])
   })
 
-  it('is not replaced by an older version whose answer arrives late', async () => {
+  it('is not replaced by an older version that arrives late', async () => {
     const { change } = await begin()
     expect(await change(4, 'four', 'reportChange')).to.equal('five')
   })
 
-  it('is replaced by the value of a new Redis master even if that value has a lower version number', async () => {
+  it('is replaced by the value of a new Redis master, even with a lower version number', async () => {
     const { change, heard } = await begin()
     expect(await change(4, 'four', 'reportUp')).to.equal('four')
     expect(await change(5, 'another five', 'reportChange')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'four', 'another five'])
   })
 
-  it('is replaced by the value of a new Redis master even if both values have the same version number', async () => {
+  it('is replaced by the value of a new Redis master, even with the same version number', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'another five', 'reportUp')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'another five'])
   })
 
-  it('notifies listeners only once of a new version, even if the gateway reconnects to the store', async () => {
+  it('notifies listeners only once of a new version, even after a new connection to the store', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
     expect(heard).to.deep.equal(['five'])

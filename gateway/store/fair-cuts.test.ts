@@ -6,12 +6,12 @@ import { planCuts, type Share } from './fair-cuts.js'
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 
-describe('planCuts, which selects the callers that lose entries when the store is full,', () => {
+describe('the choice of callers that lose entries when the store is full', () => {
   for (const [what, before, excess, cuts] of [
-    ['selects no caller if there is space', [['a', 5]], 0, []],
-    ['selects the only caller that has entries', [['a', 5]], 2, [['a', 2]]],
+    ['includes no caller if there is space', [['a', 5]], 0, []],
+    ['includes the only caller with entries', [['a', 5]], 2, [['a', 2]]],
     [
-      'selects only the caller with the most entries if this caller has far more than the others',
+      'includes only the caller with by far the most entries',
       [
         ['a', 100],
         ['b', 3],
@@ -20,7 +20,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
       [['a', 50]],
     ],
     [
-      'selects the callers with the most entries, so that these callers keep equally many entries each',
+      'includes the callers with the most entries, so that all of them keep equally many',
       [
         ['a', 10],
         ['b', 8],
@@ -33,7 +33,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
       ],
     ],
     [
-      'finds the creator whose keys together have the most entries, and selects the keys of this creator that have the most entries',
+      'includes the largest keys of the creator whose keys together have the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],
@@ -43,7 +43,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
       [['a/1', 3]],
     ],
     [
-      'selects all callers if all entries must be removed',
+      'includes all callers if all entries must be removed',
       [
         ['a', 2],
         ['b', 1],
@@ -57,7 +57,7 @@ describe('planCuts, which selects the callers that lose entries when the store i
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('takes entries only from callers that still have the most entries afterwards, or one less', () => {
+  it('leaves each caller that loses entries with at most one entry less than any other caller', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

@@ -3,7 +3,7 @@ import { planLease, type LeaseClaim, type LeaseGrant, type StoredLease } from '.
 
 const me: LeaseClaim = { holder: 'me', epoch: undefined, above: 0 }
 
-describe('planLease, which decides whether a gateway gets a lease, and with which epoch,', () => {
+describe('the decision about a lease and its epoch', () => {
   const cases: [string, StoredLease, LeaseClaim, LeaseGrant | undefined][] = [
     ['gives the first holder the epoch 1', { holder: null, counter: 0 }, me, { epoch: 1, counter: 1 }],
     ['gives the next holder a higher epoch', { holder: null, counter: 4 }, me, { epoch: 5, counter: 5 }],
@@ -15,7 +15,7 @@ describe('planLease, which decides whether a gateway gets a lease, and with whic
       { epoch: 4, counter: 9 },
     ],
     [
-      'raises an epoch counter that fell behind the epoch of the holder when the holder renews the lease',
+      'raises an epoch counter that is behind the epoch of the renewing holder',
       { holder: 'me', counter: 2 },
       { ...me, epoch: 4 },
       { epoch: 4, counter: 4 },
@@ -27,13 +27,13 @@ describe('planLease, which decides whether a gateway gets a lease, and with whic
       { epoch: 5, counter: 5 },
     ],
     [
-      'gives the holder a new epoch if the holder does not know its epoch because it got no answer',
+      'gives the holder a new epoch if it did not receive its epoch',
       { holder: 'me', counter: 5 },
       me,
       { epoch: 6, counter: 6 },
     ],
     [
-      'gives an epoch higher than the epoch that an agent named in its refusal of a lower one',
+      'gives a higher epoch than the one that an agent named in a refusal',
       { holder: 'me', counter: 2 },
       { holder: 'me', epoch: 2, above: 7 },
       { epoch: 8, counter: 8 },

@@ -5,40 +5,34 @@ const nowMs = 10_000
 /** Monotonic time of the connection to the store. Every other gateway has sent a message since then. */
 const long = 0
 
-describe('planAnswers, which decides whose answers make a write visible at all gateways,', () => {
+describe('the required answers of other gateways to a write', () => {
   for (const [name, { trusted = {}, others, connectedMs = long }, from, count, untilMs] of [
-    ['needs no answers if no other gateway exists', { others: 0 }, [], 0, nowMs],
+    ['are not needed if no other gateway exists', { others: 0 }, [], 0, nowMs],
+    ['are those of all known gateways', { trusted: { a: 10_100, b: 10_300 }, others: 2 }, ['a', 'b'], 0, 10_300],
+    ['do not include a gateway that has been silent for long', { trusted: { a: 9_999 }, others: 1 }, [], 0, nowMs],
     [
-      'needs the answers of all known gateways',
-      { trusted: { a: 10_100, b: 10_300 }, others: 2 },
-      ['a', 'b'],
-      0,
-      10_300,
-    ],
-    ['needs no answer of a gateway that has been silent for long', { trusted: { a: 9_999 }, others: 1 }, [], 0, nowMs],
-    [
-      'needs the answer of a gateway that may not have noticed yet that its connection was closed',
+      'include a gateway that may not have noticed the end of its connection',
       { trusted: { a: 10_100 }, others: 0 },
       ['a'],
       0,
       10_100,
     ],
     [
-      'needs as many answers as there are other gateways, known or not, soon after this gateway has connected',
+      'are as many as there are other gateways, known or not, soon after a connection to the store',
       { trusted: { a: 10_100 }, others: 2, connectedMs: nowMs - 100 },
       ['a'],
       2,
       nowMs - 100 + distrustMs,
     ],
     [
-      'needs no further answers, even soon after this gateway has connected, if it knows all other gateways',
+      'are not more than those of all other gateways if all are known, even soon after a connection',
       { trusted: { a: 10_100 }, others: 1, connectedMs: nowMs - 100 },
       ['a'],
       0,
       10_100,
     ],
     [
-      'needs no answer of an unknown client of the store that has sent no message for some time',
+      'do not include an unknown client of the store that has been silent for some time',
       { others: 3, connectedMs: nowMs - distrustMs },
       [],
       0,
@@ -51,7 +45,7 @@ describe('planAnswers, which decides whose answers make a write visible at all g
     })
 })
 
-describe('isVisible, which checks whether enough gateways have answered,', () => {
+describe('the visibility of a write at all gateways', () => {
   it('requires an answer of each named gateway, and at least the given number of answers', () => {
     const needed = { from: ['a'], count: 2, untilMs: 0 }
     const verdicts = [['a'], ['b', 'c'], ['a', 'b']].map((ids) => isVisible(needed, new Set(ids)))

@@ -4,7 +4,7 @@ import { parseReplication } from './replication.js'
 const slave = (index: number, state: string, offset: number): string =>
   `slave${index}:ip=127.0.0.1,port=7002,state=${state},offset=${offset},lag=0`
 
-describe('parseReplication, which reads the number of connected Redis replicas and their lag,', () => {
+describe('the parser of the number and lag of Redis replicas', () => {
   const cases: [string, string[], object][] = [
     [
       'returns 0 replicas and a lag of 0 for a server without replicas',

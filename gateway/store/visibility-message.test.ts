@@ -6,7 +6,7 @@ const answer = { kind: 'answer', from: 'a', round: 3, to: 'b' }
 const without = (message: object, field: string): object =>
   Object.fromEntries(Object.entries(message).filter(([name]) => name !== field))
 
-describe('parseMessage, which reads the messages of other gateways,', () => {
+describe('the parser of messages from other gateways', () => {
   for (const message of [{ kind: 'serving', from: 'a' }, { kind: 'leaving', from: 'a' }, question, answer])
     it(`accepts the message “${message.kind}”`, () => {
       expect(parseMessage(JSON.stringify(message))).to.deep.equal(message)

@@ -35,7 +35,7 @@ class TestGateway {
 
 const question = (round = 1, shown: readonly object[] = []) => ({ kind: 'question', from: 'other', round, shown })
 
-describe('a gateway that exchanges messages with other gateways', () => {
+describe('the exchange of messages with other gateways', () => {
   let gateway: TestGateway
   let rejections: unknown[]
   const note = (reason: unknown): unknown => rejections.push(reason)
@@ -50,7 +50,7 @@ describe('a gateway that exchanges messages with other gateways', () => {
     expect(rejections).to.deep.equal([])
   })
 
-  it('answers the question whether its changes are applied only after they are applied', async () => {
+  it('confirms changes only after this gateway has applied them', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question(7))
@@ -61,7 +61,7 @@ describe('a gateway that exchanges messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([7])
   })
 
-  it('continues to run if the connection is lost while the gateway prepares an answer', async () => {
+  it('survives a lost connection during the preparation of an answer', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question())
@@ -77,7 +77,7 @@ describe('a gateway that exchanges messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([])
   })
 
-  it('returns rejected promises from `serve` and `leave`, and does not throw, while it has no connection', async () => {
+  it('returns rejected promises from `serve` and `leave` while it has no connection', async () => {
     gateway.isConnected = false
     for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])
       expect(await send().catch(String)).to.equal('Error: no connection')
@@ -94,7 +94,7 @@ describe('a gateway that exchanges messages with other gateways', () => {
     ])
   })
 
-  it('forgets a gateway that has been silent, and logs this once', async () => {
+  it('forgets a silent gateway, and logs this once', async () => {
     gateway.receive({ kind: 'serving', from: 'killed' })
     await delay(distrustMs + 10)
     gateway.receive({ kind: 'serving', from: 'other' })

@@ -24,53 +24,48 @@ describe('the limit on the number of sub-users that a caller may create', () => 
   const full = 'account_limit_reached'
   for (const [what, all, by, code] of [
     [
-      'a caller that is bound to containers and has created one sub-user fewer than it may',
+      'a caller bound to containers with one sub-user fewer than it may create',
       accounts(limit.bound - 1, ofCustomer),
       boundTo('key:3'),
       '',
     ],
     [
-      'a caller that is bound to containers and has created as many sub-users as it may',
+      'a caller bound to containers with as many sub-users as it may create',
       accounts(limit.bound, ofCustomer),
       boundTo('key:3'),
       full,
     ],
     [
-      'a caller that is bound to containers even if another caller bound to containers has reached its limit',
+      'a caller bound to containers because another such caller has reached its limit',
       accounts(limit.bound, ofCustomer),
       boundTo('key:4'),
       '',
     ],
     [
-      'a caller that is bound to containers even if its creator has created many sub-users',
+      'a caller bound to containers because its creator has created many sub-users',
       accounts(5000, { root: 'key:2' }),
       boundTo('key:3'),
       '',
     ],
     [
-      'a key that has restricted rights, is not bound to containers and has created 5000 sub-users',
+      'a key with restricted rights, not bound to containers, that has 5000 sub-users',
       accounts(5000, { root: 'key:2' }),
       billing,
       '',
     ],
     [
-      'a key that has restricted rights, is not bound to containers and has created as many sub-users as it may',
+      'a key with restricted rights, not bound to containers, that has as many sub-users as it may create',
       accounts(limit.others, { root: 'key:2' }),
       billing,
       full,
     ],
     [
-      'an administrator even if a caller that is bound to containers has reached the limit of such callers',
+      'an administrator because a caller bound to containers has reached its limit',
       accounts(limit.others, ofCustomer),
       admin,
       '',
     ],
-    [
-      'an administrator if all administrators together have created as many sub-users as they may',
-      accounts(limit.others),
-      admin,
-      full,
-    ],
+    ['an administrator if all administrators together have reached their limit', accounts(limit.others), admin, full],
   ] as [string, SubUserAccount[], Principal, string][])
     it(`${code === '' ? 'is not reached for' : 'is reached for'} ${what}`, () =>
       expect(refusal(all, by)).to.equal(code))

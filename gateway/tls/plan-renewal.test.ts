@@ -14,7 +14,7 @@ describe('the renewal of a certificate', () => {
     expect(isRenewalDue(life, { ...noAttempts, nextMs: after + 1 }, after)).to.equal(false)
   })
 
-  it('pauses for 1, 2, 4 … 24 hours after repeated failures, and for 1 hour again if another certificate fails', () => {
+  it('waits 1, 2, 4 … 24 hours after repeated failures, and again 1 hour for another certificate', () => {
     let state = noAttempts
     const pauses = [...Array<undefined>(7)].map(() => {
       state = afterFailure(state, failure, 0)
@@ -27,7 +27,7 @@ describe('the renewal of a certificate', () => {
     })
   })
 
-  it('waits as long as the certificate authority requires, but never less than the usual pause after a failure', () => {
+  it('waits as long as the certificate authority requires, but at least the usual pause', () => {
     const next = (retryAfterSeconds: number) => afterFailure(noAttempts, { ...failure, retryAfterSeconds }, 0).nextMs
     expect([next(60), next(3 * 3600)]).to.deep.equal([hourMs, 3 * hourMs])
   })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { detectHost, parseTarget } from './target.js'
 
-describe('the target of a certificate', () => {
+describe('a certificate', () => {
   for (const [text, expected] of [
     ['panel.example', 'panel.example'],
     [' Panel.EXAMPLE. ', 'panel.example'],
@@ -25,7 +25,7 @@ describe('the target of a certificate', () => {
     ['', undefined],
     [`${'a.'.repeat(130)}b`, undefined],
   ] as const)
-    it(`${expected === undefined ? 'cannot' : 'can'} be ${JSON.stringify(text.slice(0, 40))}`, () => {
+    it(`${expected === undefined ? 'cannot' : 'can'} be requested for ${JSON.stringify(text.slice(0, 40))}`, () => {
       if (expected === undefined) expect(() => parseTarget(text)).to.throw(/^target: /)
       else expect(parseTarget(text)).to.equal(expected)
     })
@@ -35,9 +35,10 @@ describe('the target of a certificate', () => {
     ['[2001:db8::7]:443', '2001:db8::7'],
     ['198.51.100.7', '198.51.100.7'],
   ] as const)
-    it(`is ${expected} by default if the Host header is ${header}`, () => expect(detectHost(header)).to.equal(expected))
+    it(`is requested for ${expected} by default if the Host header is ${header}`, () =>
+      expect(detectHost(header)).to.equal(expected))
 
-  it('is neither a loopback address nor an invalid host by default', () => {
+  it('is never requested for a loopback address or an invalid host by default', () => {
     for (const header of [undefined, '', 'localhost:8080', '127.0.0.1', '[::1]:80', 'a b', 'x\0y'])
       expect(detectHost(header), String(header))
         .to.match(/^(\d+\.\d+\.\d+\.\d+)?$/)

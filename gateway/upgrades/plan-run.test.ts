@@ -64,7 +64,7 @@ describe('the upgrade of the fleet', () => {
       'running',
     ],
     [
-      'upgrades the next host when the upgrade of another host has ended',
+      'upgrades the next host after the end of another upgrade',
       run([host('a', 'done'), host('b', 'upgrading'), host('c', 'upgrading'), host('d')]),
       { b: reported('r-b-1', 'done'), c: reported('r-c-1', 'installing') },
       'a done, b done, c upgrading, d upgrading',
@@ -78,7 +78,7 @@ describe('the upgrade of the fleet', () => {
       'stopped',
     ],
     [
-      'records the results of hosts that continue while it is stopped',
+      'records the results of hosts that were still upgrading when it stopped',
       run([host('a', 'done'), host('b', 'failed'), host('c', 'upgrading'), host('d')], { state: 'stopped' }),
       { c: reported('r-c-1', 'done') },
       'a done, b failed, c done, d waiting',
@@ -106,7 +106,7 @@ describe('the upgrade of the fleet', () => {
       'running',
     ],
     [
-      'has nothing to do on a host that already has the requested version',
+      'does nothing on a host that already has the requested version',
       run([host('a'), host('b')]),
       { a: facts({ version: '2' }) },
       'a done, b waiting',
@@ -120,7 +120,7 @@ describe('the upgrade of the fleet', () => {
       'stopped',
     ],
     [
-      'counts as failed for a host that was removed during its upgrade',
+      'counts a host that was removed during its upgrade as failed',
       run([host('a', 'upgrading'), host('b')]),
       { a: undefined },
       'a failed, b waiting',
@@ -141,7 +141,7 @@ describe('the upgrade of the fleet', () => {
       'running',
     ],
     [
-      'rolls back a host whose upgrade has just succeeded, but not a host that has undone its failed upgrade by itself',
+      'rolls back a host after a successful upgrade, but not after an upgrade that undid itself',
       run([host('a', 'upgrading'), host('b', 'upgrading')], { action: 'rollback', parallel: 1 }),
       { a: reported('r-a-1', 'done'), b: reported('r-b-1', 'failed', 'why') },
       'a upgrading, b skipped',
@@ -168,7 +168,7 @@ describe('the upgrade of the fleet', () => {
     expect([ended.state, ended.endedAtMs, plan(ended)]).to.deep.equal(['done', 9, ended])
   })
 
-  it('upgrades no further host once the gateway itself has another version than at the start', () => {
+  it('upgrades no further host if the version of the gateway has changed since the start', () => {
     const planned = plan(run([host('a', 'done'), host('b'), host('c', 'upgrading')]), {}, '3')
     expect(states(planned)).to.equal('a done, b skipped, c upgrading')
     expect(planned.hosts[1]!.message).to.equal('the gateway was changed to version 3 meanwhile')
@@ -190,7 +190,7 @@ describe('the upgrade of the fleet', () => {
   })
 })
 
-describe('the control of fleet upgrades', () => {
+describe('the commands for a fleet upgrade', () => {
   const hosts = [host('a', 'done'), host('b', 'failed', { message: 'why' }), host('c'), host('d', 'upgrading')]
   for (const [command, before, after, state] of [
     ['pause', 'running', 'a done, b failed, c waiting, d upgrading', 'paused'],
@@ -199,7 +199,7 @@ describe('the control of fleet upgrades', () => {
     ['cancel', 'running', 'a done, b failed, c skipped, d upgrading', 'canceled'],
     ['rollback', 'stopped', 'a waiting, b skipped, c skipped, d upgrading', 'running'],
   ] as const)
-    it(`accepts the command "${command}" for an upgrade that is ${before}`, () => {
+    it(`include "${command}" for an upgrade that is ${before}`, () => {
       const planned = planCommand(run(hosts, { state: before }), command)
       expect([states(planned), planned.state]).to.deep.equal([after, state])
     })
@@ -217,13 +217,13 @@ describe('the control of fleet upgrades', () => {
     ['rollback', 'that is a rollback itself', run(hosts, { action: 'rollback' })],
     ['pause', 'that does not exist', null],
   ] as const)
-    it(`refuses the command "${command}" for an upgrade ${name}`, () => {
+    it(`do not include "${command}" for an upgrade ${name}`, () => {
       expect(() => planCommand(given, command satisfies RunCommand))
         .to.throw()
         .with.property('code', 'invalid_state')
     })
 
-  it('refuses a second upgrade until the first upgrade has ended', () => {
+  it('do not start a second upgrade before the end of the first one', () => {
     for (const given of [run(hosts), run(hosts, { state: 'paused' }), run(hosts, { state: 'canceled' })])
       expect(() => refuseSecondRun(given))
         .to.throw()

@@ -5,14 +5,14 @@ const hourMs = 3_600_000
 const nowMs = 1_800_000_000_000
 const gib = 1024 ** 3
 
-describe('the history of a host in few points', () => {
+describe('the summary of a host’s history', () => {
   const minutes = (values: readonly number[]): Series => ({
     startMs: nowMs - values.length * 60_000,
     stepMs: 60_000,
     values,
   })
 
-  it('averages known values, and has null where no value is known', () => {
+  it('averages known values, and contains null where no value is known', () => {
     const points = planSparkline(minutes([...Array<number>(30).fill(NaN), ...Array<number>(15).fill(10), 40]), nowMs)
     expect(points).to.have.length(sparkline.points)
     expect(points.slice(0, -2).every((point) => point === null)).to.equal(true)
@@ -34,7 +34,7 @@ describe('the day on which a disk will be full', () => {
   })
   const growing = hours(10 * 24 + 1, (hour) => (100 + hour / 24) * gib)
   for (const [name, series, totalGib, days] of [
-    ['follows from steady growth', growing, 160.5, 50],
+    ['is predicted from steady growth', growing, 160.5, 50],
     ['is today if the disk is full', growing, 100, 0],
     ['is unknown if the usage does not grow', hours(240, () => gib), 160, null],
     ['is unknown if the usage shrinks', hours(240, (hour) => (300 - hour) * gib), 400, null],

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { NameLookup } from './name-lookup.js'
 
-describe('name lookups', () => {
+describe('a name lookup', () => {
   let server: Socket
   let queries: number
   let answers: boolean
@@ -30,7 +30,7 @@ describe('name lookups', () => {
     answers = true
   })
 
-  it('share one query if they are concurrent, and reuse its answer', async () => {
+  it('serves concurrent requests with one query, and caches the answer', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 10, servers })
     const all = await Promise.all(Array.from({ length: 100 }, () => names.resolve('one.example')))
     expect(all.every((found) => found.join() === '192.0.2.7')).to.equal(true)
@@ -38,7 +38,7 @@ describe('name lookups', () => {
     expect(queries, 'A and AAAA').to.equal(2)
   })
 
-  it('use the hosts file before DNS', async () => {
+  it('uses the hosts file before DNS', async () => {
     const hostsFile = join(directory, 'hosts')
     await writeFile(hostsFile, '192.0.2.8 a A.example # b\n2001:db8::8\ta.example\n')
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers, hostsFile })
@@ -47,7 +47,7 @@ describe('name lookups', () => {
     expect(await names.resolve('b')).to.deep.equal(['192.0.2.7'])
   })
 
-  it('return nothing if no answer arrives in time, and send no new query for the same name soon afterwards', async () => {
+  it('returns nothing if no answer arrives in time, and then sends no new query for this name for a while', async () => {
     answers = false
     const names = new NameLookup({ timeoutMs: 200, keepMs: 60_000, keep: 10, servers })
     expect(await names.resolve('one.example')).to.deep.equal([])
@@ -56,7 +56,7 @@ describe('name lookups', () => {
     expect(queries).to.equal(asked)
   })
 
-  it('forget the answers for the oldest names if more answers are cached than the limit permits', async () => {
+  it('drops the answers for the oldest names if the cache is full', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 2, servers })
     for (const name of ['a.example', 'b.example', 'c.example', 'c.example', 'a.example']) await names.resolve(name)
     expect(queries / 2).to.equal(4)

@@ -10,7 +10,7 @@ const facts: ShownAddress = {
 }
 const named = { host: 'node1.example.com' }
 
-describe('the check of the address that customers see', () => {
+describe('the check of a host’s address for customers', () => {
   for (const [name, given, state, code] of [
     ['accepts a public IPv4 address of the host', {}, 'ok', ''],
     ['accepts a public IPv6 address of the host', { host: '2001:db8::7' }, 'ok', ''],
@@ -27,25 +27,20 @@ describe('the check of the address that customers see', () => {
     ['fails for the address of another host', { host: '203.0.113.8' }, 'failed', 'public_address_elsewhere'],
     ['fails for an address that belongs to no host', { host: '203.0.113.99' }, 'failed', 'public_address_elsewhere'],
     [
-      'is skipped for a public address if the host only has private addresses',
+      'is skipped for a public address if the host has only private addresses',
       { host: '203.0.113.99', hostAddresses: ['10.0.0.7'] },
       'skipped',
       'public_address_unverified',
     ],
     ['is skipped if the agent reports no addresses', { hostAddresses: [] }, 'skipped', 'public_address_unverified'],
     [
-      'fails for the address of another host even if the host of the guest only has private addresses',
+      'fails for another host’s address even if the host of the guest has only private addresses',
       { host: '203.0.113.8', hostAddresses: ['10.0.0.7'] },
       'failed',
       'public_address_elsewhere',
     ],
     ['accepts an address of the guest itself', { own: '203.0.113.50', host: '' }, 'ok', ''],
-    [
-      'fails for a mapping that exists only at a loopback address',
-      { own: '127.0.0.1' },
-      'failed',
-      'public_address_loopback',
-    ],
+    ['fails for a mapping at a loopback address', { own: '127.0.0.1' }, 'failed', 'public_address_loopback'],
   ] as const)
     it(name, () => expect(planAddressStep({ ...facts, ...given })).to.deep.equal({ state, code }))
 })

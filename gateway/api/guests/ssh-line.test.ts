@@ -37,7 +37,7 @@ describe('the SSH command of a guest', () => {
       'ssh -p 20022 root@203.0.113.8',
     ],
     [
-      'is empty if the mapping exists only at a loopback address',
+      'is empty if the mapping is at a loopback address',
       { ...mapped, portMappings: [mapping({ hostIp: '127.0.0.1' })] },
       'node1',
       '',

@@ -52,7 +52,7 @@ describe('a sub-user’s change of a port mapping', () => {
       { containerPort: 90 },
     ],
     [
-      'may contain empty host fields, which change nothing',
+      'may contain empty host fields without a change',
       { ...everyField, host_ip: '', host_port: 0, host_port_end: 0 },
       { containerPort: 80, protocol: 'tcp', description: 'web' },
       { containerPort: 80 },

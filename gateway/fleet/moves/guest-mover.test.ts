@@ -18,8 +18,8 @@ function moverOf(move: StoredMove): GuestMover {
   return new GuestMover(options as unknown as GuestMoverOptions)
 }
 
-describe('the gateway, which begins moves,', function () {
-  it('does not ask the source to begin a move again after the move was decided', async () => {
+describe('the start of a move by the gateway', function () {
+  it('is not repeated at the source after the decision about the move', async () => {
     const decided = { ownerId: 'b', generation: 1 }
     const mover = moverOf({ id: 'm', uuid, fromHostId: 'a', toHostId: 'b', beganAtMs: Date.now(), decided })
     const repeated = {

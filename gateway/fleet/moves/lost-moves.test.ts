@@ -31,26 +31,26 @@ describe('moves that the store has lost', () => {
       .find([...view.states()], moves, nowMs)
       .map(({ hostId, generation, moveId }) => `${hostId} ${generation} ${moveId}`)
 
-  it('are found after the guest has had no owner for two minutes', () => {
+  it('are found after a guest has had no owner for two minutes', () => {
     expect(find(0)).to.deep.equal([])
     expect(find(119_999)).to.deep.equal([])
     expect(find(120_000)).to.deep.equal(['a 1 m'])
   })
 
-  it('do not include a move that the store still contains', () => {
+  it('do not include a move that is still in the store', () => {
     expect(find(0, [stored])).to.deep.equal([])
     expect(find(500_000, [stored])).to.deep.equal([])
     expect(find(500_001)).to.deep.equal([])
   })
 
-  it('are not assumed for a guest that another host owns, even if the fleet view does not show the guest on that host', () => {
+  it('are not assumed for a guest with an owner, even if the fleet view does not show it there', () => {
     show('b', 'owner')
     expect(view.findState('b')!.conflicts.size).to.equal(1)
     find(0)
     expect(find(500_000)).to.deep.equal([])
   })
 
-  it('are not found while a host that may own the guest is offline', () => {
+  it('are not found while a possible owner of the guest is offline', () => {
     view.setOnline(view.findState('b')!, false)
     find(0)
     expect(find(500_000)).to.deep.equal([])

@@ -83,20 +83,20 @@ function recordOf(id: string) {
   return { id, version: 1, name: id, address: `${id}:1`, draining: false, serials: [], ...times }
 }
 
-describe('the gateway, which decides about moves and notifies the owners of guests,', function () {
+describe('the decision of a gateway about a move', function () {
   let lab: Lab
   beforeEach(() => (lab = new Lab()))
   afterEach(() => lab.stop())
 
   const isForgotten = () => waitFor(() => lab.moves.length === 0, { what: 'the move is forgotten' })
 
-  it('notifies the host that owns the guest first, and then the other host', async () => {
+  it('is sent to the owner of the guest first, and then to the other host', async () => {
     lab.moves = [switched]
     await isForgotten()
     expect(lab.told).to.deep.equal(['b 1 true', 'a 1 false'])
   })
 
-  it('sends a decision to hosts only after replicas of the store have confirmed it', async () => {
+  it('is sent to hosts only after replicas of the store have confirmed it', async () => {
     lab.confirm = async () => {
       throw new BerthError('unavailable', 'store_unavailable', 'no replica confirmed')
     }
@@ -107,14 +107,14 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     await isForgotten()
   })
 
-  it('sends no decision to hosts if the store has lost this decision', async () => {
+  it('is not sent to hosts if the store has lost it', async () => {
     lab.confirm = async () => false
     lab.moves = [switched]
     await lab.reads(2)
     expect(lab.told).to.deep.equal([])
   })
 
-  it('does not tell the source to delete its copy while the target, as the new owner, does not answer', async () => {
+  it('does not delete the source’s copy while the target, as the new owner, does not answer', async () => {
     lab.answer = async (hostId) => {
       if (hostId === 'b') throw new BerthError('timeout', 'agent_timeout', 'no answer')
     }
@@ -146,7 +146,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
       expect(lab.told.filter((one) => one.startsWith('a'))).to.deep.equal(['a 2 true'])
     })
 
-  it('ends a move whose source was removed from the fleet', async () => {
+  it('ends a move if the source was removed from the fleet', async () => {
     lab.removed.add('a')
     lab.decide = async () => {
       lab.moves = [{ ...move, decided: { ownerId: 'a', generation: 1 } }]
@@ -157,7 +157,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.told).to.deep.equal(['b 1 false'])
   })
 
-  it('makes a pause before each new attempt if the store does not accept a decision', async () => {
+  it('is retried after a pause if the store does not accept it', async () => {
     lab.show('handed_over')
     lab.moves = [move]
     await waitFor(() => lab.decisions.length > 0, { what: 'a first decision' })
@@ -165,7 +165,7 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     expect(lab.moves).to.deep.equal([move])
   })
 
-  it('decides about other moves while the host of one move does not answer', async () => {
+  it('does not wait for the host of another move that does not answer', async () => {
     let answer = (): void => undefined
     lab.answer = () => new Promise((resolve) => (answer = resolve))
     lab.show('handed_over')
@@ -175,19 +175,19 @@ describe('the gateway, which decides about moves and notifies the owners of gues
     answer()
   })
 
-  it('tells every host except the owner to delete its copy of the guest if the store has lost the target of the move', async () => {
+  it('tells every host except the owner to delete its copy if the store has lost the target of the move', async () => {
     lab.moves = [{ ...move, toHostId: '', decided: { ownerId: 'a', generation: 3 } }]
     await isForgotten()
     expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])
   })
 
-  it('stops an old copy of a guest that another host owns', async () => {
+  it('stops an old copy of a guest with another owner', async () => {
     lab.view.findState('c')!.outdated.set(uuid, 3)
     await waitFor(() => lab.told.length > 0, { what: 'a message to the host' })
     expect(lab.told[0]).to.equal('c 3 false')
   })
 
-  it('ignores a late report that the copy on the source host of a move is outdated', async () => {
+  it('ignores a late report of an outdated copy on the source host', async () => {
     lab.confirm = async () => false
     lab.view.findState('a')!.outdated.set(uuid, 1)
     lab.moves = [switched]

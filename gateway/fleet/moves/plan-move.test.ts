@@ -29,7 +29,7 @@ describe('the next step of a move', () => {
     ],
     ['is to cancel the move if its operation has failed', move, { operation: 'failed' }, 'cancel'],
     [
-      'is to cancel the move if the order to the source was lost',
+      'is to cancel the move if the source never received its order',
       move,
       { operation: undefined, nowMs: 120_001 },
       'cancel',
@@ -41,12 +41,12 @@ describe('the next step of a move', () => {
       { ...offline, operation: undefined, isSourceRemoved: true },
       'cancel',
     ],
-    ['is to notify the hosts of the owner once the owner was changed', switched, {}, 'announce'],
+    ['is to notify the hosts of the new owner after the change of the owner', switched, {}, 'announce'],
   ] as const)
     it(name, () => expect(planMoveStep(stored, { ...facts, ...change })).to.equal(step))
 })
 
-describe('the next step of a move after the owner of the guest was notified of the decision', () => {
+describe('the next step of a move after its owner was notified', () => {
   for (const [name, stored, hasOwner, change, step] of [
     ['is to tell the source to delete its copy if the target has the guest', switched, true, {}, 'tell'],
     [
@@ -73,7 +73,7 @@ describe('the next step of a move after the owner of the guest was notified of t
       'forget',
     ],
     [
-      'is to tell the target to delete its copy if the move was canceled, even if the source no longer reports the guest',
+      'is to tell the target to delete its copy after a cancellation, even if the source no longer reports the guest',
       canceled,
       false,
       { source: undefined },

@@ -81,18 +81,18 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(await codeOf(() => placeNew('new', 'a'))).to.equal('resource_exhausted')
   })
 
-  it('counts the resources of a guest once, not in addition to its reservation, after the host has reported the guest', () => {
+  it('counts a guest only once, without its reservation, after the host has reported it', () => {
     stored.set('o', on('a', 'u'))
     show('a', 'u')
     expect(placeNew('new', 'a')).to.equal('a')
   })
 
-  it('uses the host that is reserved for the same operation', () => {
+  it('uses the host with a reservation for the same operation', () => {
     stored.set('new', on('b')).set('o', on('b'))
     expect(placeNew()).to.equal('b')
   })
 
-  it('places a guest on another host if the reserved host refused the guest, and on no host if all hosts refused it', () => {
+  it('places a guest on another host if the reserved host refused it, and on no host if all hosts refused it', () => {
     stored.set('new', on('b'))
     const refused = new Set(['b'])
     const place = (): string | undefined =>
@@ -113,24 +113,24 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect([...stored.keys()]).to.deep.equal(['o1', 'o2'])
   })
 
-  it('accepts a host as the target of a move if its resources suffice for the guest in addition to the reservations', async () => {
+  it('accepts a host as the target of a move if it has enough unreserved resources', async () => {
     stored.set('o', on('b'))
     expect(await moveTo('b')).to.equal('b')
     expect(stored.get('m')).to.include({ hostId: 'b', uuid: 'u' })
   })
 
-  it('refuses to move a guest to a host whose free resources are all reserved', async () => {
+  it('refuses to move a guest to a host without unreserved resources', async () => {
     stored.set('o', on('b')).set('p', on('b'))
     expect(await moveTo('b')).to.equal('resource_exhausted')
     expect(await codeOf(() => placement.findTarget({ hostId: 'a', guest }))).to.equal('resource_exhausted')
   })
 
-  it('plans a move without reserving anything', async () => {
+  it('plans a move without a reservation', async () => {
     expect(await placement.findTarget({ hostId: 'a', guest })).to.equal('b')
     expect(stored.size).to.equal(0)
   })
 
-  it('removes reservations that have expired', async () => {
+  it('removes expired reservations', async () => {
     stored.set('o', { ...on('a'), untilMs: 1 }).set('p', on('a'))
     await placement.clean()
     expect([...stored.keys()]).to.deep.equal(['p'])

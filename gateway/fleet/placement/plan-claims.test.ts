@@ -29,14 +29,14 @@ describe('the registration of guests that the host "a" reports', () => {
       ['u1'],
     ],
     [
-      'rejects a guest whose name is in use by another guest, even if the names differ in case',
+      'rejects a guest with the name of another guest, even in different case',
       [claim('u1', 1, 'WEB')],
       [{ ...claim('u2', 2, 'web'), hostId: 'a' }],
       [],
       ['u1'],
     ],
     [
-      'rejects a guest whose id is in use by another guest',
+      'rejects a guest with the id of another guest',
       [claim('u1', 2)],
       [{ ...claim('u2', 2), hostId: 'b' }],
       [],
@@ -65,10 +65,10 @@ describe('the registration of guests that the host "a" reports', () => {
 
   const known = held([{ ...claim('u1', 1), generation: 2, hostId: 'b' }])
   for (const [name, change, expected] of [
-    ['stops a copy of a lower generation than the owner in the store', { generation: 1 }, 2],
+    ['stops a copy with a lower generation than the registered owner’s', { generation: 1 }, 2],
     ['stops a copy from before the first move of the guest', {}, 2],
-    ['does not stop a copy that its host does not start by itself', { generation: 1, isOwner: false }, undefined],
-    ['does not stop a copy of the same generation as the owner in the store', { generation: 2 }, undefined],
+    ['does not stop a copy without automatic start on its host', { generation: 1, isOwner: false }, undefined],
+    ['does not stop a copy with the generation of the registered owner', { generation: 2 }, undefined],
   ] as const)
     it(name, () => {
       const { refused } = planClaims('a', [{ ...claim('u1', 1), ...change }], known)

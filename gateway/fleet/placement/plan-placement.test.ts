@@ -87,7 +87,7 @@ describe('the placement of a new guest', () => {
       'a',
     ],
     [
-      'selects the host that the request names, even if another host has less load',
+      'selects the requested host, even if another host has less load',
       spec(),
       [candidate('a', {}, { ramMb: 900 }), candidate('b')],
       'a',
@@ -156,21 +156,15 @@ describe('the placement of a new guest', () => {
       undefined,
       'unsupported',
     ],
-    ['rejects a request that names a host that does not exist', spec(), [candidate('a')], 'b', 'not_found'],
+    ['rejects a request for a host that does not exist', spec(), [candidate('a')], 'b', 'not_found'],
     [
-      'rejects a request that names an offline host',
+      'rejects a request for an offline host',
       spec(),
       [candidate('a', { state: 'offline' }), candidate('b')],
       'a',
       'host_offline',
     ],
-    [
-      'rejects a request that names a draining host',
-      spec(),
-      [candidate('a', { draining: true })],
-      'a',
-      'invalid_state',
-    ],
+    ['rejects a request for a draining host', spec(), [candidate('a', { draining: true })], 'a', 'invalid_state'],
     ['rejects all guests if there are no hosts', spec(), [], undefined, 'host_offline'],
     [
       'rejects all guests if no host has joined yet',
@@ -203,7 +197,7 @@ describe('the placement of a new guest', () => {
     expect(planPlacement(spec(), candidates, ratios, 'd')).to.deep.equal(['d'])
   })
 
-  it('prefers hosts with KVM acceleration for virtual machines, and hosts without it for LXC containers', () => {
+  it('prefers hosts with KVM acceleration for virtual machines, and others for LXC containers', () => {
     const can = (kvmAcceleration: string) => ({ description: describe_({ kvm: true, kvmAcceleration }) })
     const candidates = [
       candidate('a', can('tcg')),

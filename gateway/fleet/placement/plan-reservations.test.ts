@@ -30,11 +30,11 @@ function plan(requests: readonly ReservationRequest[], stored: Partial<StoredRes
   return { results, ...rest }
 }
 
-describe('the plan of reservations that are requested together', () => {
+describe('the plan for several requested reservations', () => {
   for (const [name, requests, stored, results] of [
     ['gives ids in the order of the requests', [request(1), request(2)], {}, ['u1 10', 'u2 11']],
     [
-      'lets a request fail if no host has resources for it, but not the requests before it',
+      'rejects a request if no host has resources for it, but not the requests before it',
       [request(1), request(2), request(3)],
       {},
       ['u1 10', 'u2 11', 'resource_exhausted'],
@@ -46,26 +46,21 @@ describe('the plan of reservations that are requested together', () => {
       ['u1 10', 'resource_exhausted'],
     ],
     [
-      'gives a name only to the first of two requests, and the next id to the request after both',
+      'gives a name only to the first of two requests, and gives the next id to the following request',
       [request(1, { name: 'web' }), request(2, { name: 'WEB' }), request(3)],
       {},
       ['u1 10', 'name_conflict', 'u3 11'],
     ],
-    [
-      'refuses a name that the store contains',
-      [request(1, { name: 'Web' })],
-      { names: new Set(['web']) },
-      ['name_conflict'],
-    ],
+    ['refuses a name from the store', [request(1, { name: 'Web' })], { names: new Set(['web']) }, ['name_conflict']],
     ['refuses the name of a guest in the fleet view', [request(1, { name: 'shown' })], {}, ['name_conflict']],
     [
-      'returns the reservation of an earlier attempt, although this reservation already uses the name',
+      'returns the reservation of an earlier attempt, although its name is already in use',
       [request(0, { name: 'old', uuid: 'other' })],
       { earlier: new Map([['o0', earlier]]), names: new Set(['old']) },
       ['again u0 3'],
     ],
     [
-      'returns the same reservation for two simultaneous attempts of one request',
+      'returns the same reservation to two simultaneous attempts of one request',
       [request(1), request(1, { uuid: 'other' })],
       {},
       ['u1 10', 'again u1 10'],

@@ -19,50 +19,40 @@ describe('the plan of reserved resources', () => {
     ['counts a reservation for a guest without a uuid', room(), true, 'unchanged'],
     ['counts a reservation for a guest that the host has not reported', room({ uuid: 'coming' }), true, 'unchanged'],
     [
-      'does not count a reservation for a guest that the host has reported, and makes the reservation end soon',
+      'does not count a reservation for a reported guest, and lets it end soon',
       room({ uuid: 'shown' }),
       false,
       room({ uuid: 'shown', untilMs: soonMs }),
     ],
-    [
-      'does not change a reservation that already ends soon',
-      room({ uuid: 'shown', untilMs: soonMs }),
-      false,
-      'unchanged',
-    ],
+    ['keeps the end of a reservation that ends soon', room({ uuid: 'shown', untilMs: soonMs }), false, 'unchanged'],
     [
       'counts a reservation that ends soon if this gateway does not know the guest yet',
       room({ uuid: 'coming', untilMs: soonMs }),
       true,
       'unchanged',
     ],
+    ['counts a reservation for a guest on another host', room({ hostId: 'b', uuid: 'shown' }), true, 'unchanged'],
     [
-      'counts a reservation for a guest that only another host has reported',
-      room({ hostId: 'b', uuid: 'shown' }),
-      true,
-      'unchanged',
-    ],
-    [
-      'shortens a reservation from a gateway whose clock is days ahead, and counts the reservation until then',
+      'shortens and counts a reservation from a gateway with a clock that is days ahead',
       room({ untilMs: nowMs + 3 * dayMs }),
       true,
       room({ untilMs: nowMs + roomLifetimeMs }),
     ],
     [
-      'shortens the reservation of a move to the time that moves may take',
+      'shortens the reservation of a move to the longest time of a move',
       room({ untilMs: nowMs + 3 * dayMs, lifetimeMs: dayMs }),
       true,
       room({ untilMs: nowMs + dayMs, lifetimeMs: dayMs }),
     ],
     [
-      'does not shorten the reservation of a move that ends in less time than moves may take',
+      'keeps the reservation of a move that ends within the longest time of a move',
       room({ untilMs: nowMs + dayMs, lifetimeMs: dayMs }),
       true,
       'unchanged',
     ],
-    ['removes a reservation that has expired', room({ untilMs: nowMs }), false, undefined],
+    ['removes an expired reservation', room({ untilMs: nowMs }), false, undefined],
     [
-      'removes a reservation for a reported guest when the reservation ends',
+      'removes a reservation for a reported guest at its end',
       room({ uuid: 'shown', untilMs: nowMs }),
       false,
       undefined,
@@ -80,7 +70,7 @@ describe('the plan of reserved resources', () => {
     expect([...changes]).to.deep.equal([])
   })
 
-  it('never prolongs a reservation whose guest is reported', () => {
+  it('never prolongs a reservation for a reported guest', () => {
     expect(planSettled(room({ untilMs: nowMs + 1 }), nowMs).untilMs).to.equal(nowMs + 1)
     expect(planSettled(room(), nowMs).untilMs).to.equal(soonMs)
   })

@@ -99,7 +99,7 @@ describe('the plan of a new container', () => {
       'nat_port_mappings.0.host_port_end',
     ],
     [
-      'a host port that is within the range of another mapping',
+      'a host port within the range of another mapping',
       {
         nat_port_mappings: [
           { container_port: 80, host_port: 25_005, host_ip: '192.0.2.1' },
@@ -110,13 +110,13 @@ describe('the plan of a new container', () => {
       'nat_port_mappings',
     ],
     [
-      'the same IPv4 address twice',
+      'an IPv4 address that is listed twice',
       { public_ipv4s: ['192.0.2.1', '192.0.2.2', '192.0.2.1'] },
       'invalid_field',
       'public_ipv4s.2',
     ],
     [
-      'the same IPv6 address twice in different spellings',
+      'an IPv6 address that is listed twice in different spellings',
       { ipv6_addresses: ['2001:db8::1', '2001:DB8:0::1'] },
       'invalid_field',
       'ipv6_addresses.1',

@@ -84,7 +84,7 @@ describe('the plan of a new container', () => {
       ],
     ],
     [
-      'one mapping to each extra port, except to extra ports that are also mapped explicitly',
+      'one mapping to each extra port, except to explicitly mapped ones',
       {
         extra_ports: [80, 443, 22, 80, 8080],
         nat_port_mappings: [{ container_port: 8080, host_port: 25080 }],
@@ -102,7 +102,7 @@ describe('the plan of a new container', () => {
       [[22, 0, 'tcp']],
     ],
     [
-      'a mapping over TCP to an extra port that is mapped explicitly over UDP',
+      'a mapping over TCP to an extra port even if it is mapped explicitly over UDP',
       { extra_ports: [53], nat_port_mappings: [{ container_port: 53, protocol: 'udp' }] },
       [
         [22, 0, 'tcp'],
