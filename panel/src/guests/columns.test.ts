@@ -3,16 +3,16 @@ import { columnNames, defaultColumns, gridOf, parseColumns } from './columns.ts'
 
 describe('the columns of the guest list', () => {
   for (const [name, stored, expected] of [
-    ['are the default ones if nothing is stored', null, undefined],
+    ['are the default columns if nothing is stored', null, undefined],
     ['are in the order of the list', 'expires,status', ['status', 'expires']],
-    ['ignore unknown names', 'gone,status', ['status']],
-    ['are the default ones if no stored name is known', 'gone', undefined],
-    ['may be none', '', []],
+    ['do not include unknown names', 'gone,status', ['status']],
+    ['are the default columns if no stored name is known', 'gone', undefined],
+    ['can be none', '', []],
   ] as const)
     it(name, () => expect(parseColumns(stored)).to.deep.equal(expected))
 
-  it('are more on wide screens', () =>
+  it('include more default columns on wide screens', () =>
     expect(defaultColumns(1920).length).to.be.greaterThan(defaultColumns(1280).length))
-  it('each have a place in the grid, next to checkbox, name and buttons', () =>
+  it('each have their own place in the grid, next to checkbox, name and buttons', () =>
     expect(gridOf(columnNames).match(/minmax\([^)]*\)|\S+/g)).to.have.length(columnNames.length + 3))
 })

@@ -87,13 +87,13 @@ describe('the guest list', () => {
     expect(names('expires_at').at(-1)).to.equal('never')
   })
 
-  it('shows which guests a bulk action changes', () => {
+  it('shows which guests a bulk action would change', () => {
     const { changed, unchanged } = planBulk(all, 'start')
     expect([changed.length, unchanged.length]).to.deep.equal([1, 2])
     expect(planBulk(all, 'stop').changed).to.have.length(2)
   })
 
-  it('extends only guests that expire, and takes snapshots only where they are allowed', () => {
+  it('offers an extension only for guests with an expiry, and snapshots only where they are allowed', () => {
     const guests = [guest({ expires_at: '2026-12-01 00:00:00', snapshot_limit: 0 }), guest({ snapshot_limit: 3 })]
     expect(planBulk(guests, 'extend').changed).to.deep.equal([guests[0]])
     expect(planBulk(guests, 'snapshot').changed).to.deep.equal([guests[1]])

@@ -7,7 +7,7 @@ const guest = (id: number, name = `g${id}`) => ({ id, uuid: `u${id}`, name }) as
 const task = (id: number, status = 'pending') => ({ task_id: `t${id}`, status }) as Task
 const told = (type: string, data: object) => parseChange(JSON.stringify({ type, data }))
 
-describe('lists that events update', () => {
+describe('the lists in the panel after an event', () => {
   for (const [what, changes, names] of [
     ['keep all guests if there is no event', [], ['g1', 'g3']],
     ['replace a changed guest', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
@@ -15,7 +15,7 @@ describe('lists that events update', () => {
     ['remove a deleted guest', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
     ['ignore the deletion of an unknown guest', [told('guest.removed', { id: 9, uuid: 'u9' })], ['g1', 'g3']],
     [
-      'omit a guest that was added, changed and deleted',
+      'do not include a guest that was added, changed and deleted',
       [
         told('guest.created', guest(2)),
         told('guest.updated', guest(2, 'x')),
@@ -24,7 +24,7 @@ describe('lists that events update', () => {
       ['g1', 'g3'],
     ],
     [
-      'show a guest that was deleted and added again',
+      'include a guest that was deleted and added again',
       [told('guest.removed', { id: 1, uuid: 'u1' }), told('guest.created', guest(1, 'back'))],
       ['back', 'g3'],
     ],
@@ -34,7 +34,7 @@ describe('lists that events update', () => {
       expect(rows.map(({ name }) => name)).to.deep.equal(names)
     })
 
-  it('keep only a limited number of tasks, the newest first', () => {
+  it('keep only a limited number of tasks, the newest ones first', () => {
     const rows = Array.from({ length: keptTasks }, (_, at) => task(keptTasks - at))
     const after = applyToTasks(rows, [
       told('task.running', task(keptTasks, 'running')),

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseChange } from './changes.ts'
 
-describe('parseChange, which finds the data that an event changes,', () => {
+describe('the data that an event changes', () => {
   for (const [type, data, topics, guest] of [
     ['guest.updated', { id: 7 }, ['guests'], 7],
     ['guest.created', { id: 7 }, ['guests', 'hosts'], 7],
@@ -19,7 +19,7 @@ describe('parseChange, which finds the data that an event changes,', () => {
     ['usage.host', { host_id: 'a' }, ['host-usage'], 0],
     ['alert.raised', { id: 'x', container_id: 7 }, ['alerts'], 7],
   ] as const)
-    it(`finds the affected data for the event ${type} ${JSON.stringify(data)}`, () => {
+    it(`is found for the event ${type} ${JSON.stringify(data)}`, () => {
       const change = parseChange(JSON.stringify({ type, data }))
       expect(change).to.deep.equal({ type, data, topics, guest })
     })

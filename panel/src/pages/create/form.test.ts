@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { curlLine, emptyForm, planRequest } from './form.ts'
 
 describe('the request of the form for a new guest', () => {
-  it('contains only completed fields and leaves the others to the gateway', () => {
+  it('contains only completed fields, so that the gateway chooses the others', () => {
     const plain = planRequest({ ...emptyForm, name: ' web1 ', image: 'debian-12' })
     expect(plain).to.deep.equal({
       name: 'web1',

@@ -4,25 +4,29 @@ import { caCommandsOf } from './ca-rotation.ts'
 
 const offline = { host_id: 'h', name: 'h', status: 'offline', excluded: false, reason: 'offline' } as const
 
-describe('the commands for the certificate authority', () => {
+describe('the commands for the rotation of the certificate authority', () => {
   for (const [name, rotation, commands] of [
-    ['begin if there was no rotation', { state: 'none' }, ['begin']],
-    ['begin again after the end', { state: 'ended', missing_hosts: [offline] }, ['begin']],
-    ['cancel or finish while the new one is distributed', { state: 'distributing' }, ['cancel', 'finish']],
-    ['finish when it is ready', { state: 'ready' }, ['finish']],
-    ['nothing while it ends', { state: 'ending', finishing: true }, []],
+    ['are "begin" before the first rotation', { state: 'none' }, ['begin']],
+    ['are "begin" after a rotation', { state: 'ended', missing_hosts: [offline] }, ['begin']],
     [
-      'finish without hosts that are offline',
+      'are "cancel" and "finish" during the distribution of the new CA',
+      { state: 'distributing' },
+      ['cancel', 'finish'],
+    ],
+    ['include "finish" when the rotation is ready', { state: 'ready' }, ['finish']],
+    ['do not exist while a rotation ends', { state: 'ending', finishing: true }, []],
+    [
+      'include an end without hosts that are offline',
       { state: 'reissuing', missing_hosts: [offline] },
       ['finish', 'finishWithout'],
     ],
     [
-      'do not offer this for hosts in progress',
+      'do not include an end without hosts that are still in progress',
       { state: 'reissuing', missing_hosts: [{ ...offline, reason: 'in_progress' }] },
       ['finish'],
     ],
     [
-      'do not offer this for excluded hosts',
+      'do not include an end without hosts that are already excluded',
       { state: 'ready', finishing: true, missing_hosts: [{ ...offline, excluded: true }] },
       [],
     ],

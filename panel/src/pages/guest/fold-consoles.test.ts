@@ -18,7 +18,7 @@ describe('the timeline of a guest', () => {
       [entry('console.close', 'bob'), entry('console.open', 'ada'), entry('console.open', 'bob')],
       [0, 1],
     ],
-    ['shows refused consoles', [entry('console.close'), entry('console.open', 'ada', 'failure')], [0, 1]],
+    ['shows rejected requests for consoles', [entry('console.close'), entry('console.open', 'ada', 'failure')], [0, 1]],
     ['shows all other entries', [entry('container.start'), entry('container.stop')], [0, 1]],
   ] as const)
     it(name, () => expect(foldConsoles(entries)).to.deep.equal(kept.map((at) => entries[at])))

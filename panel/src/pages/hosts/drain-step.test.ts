@@ -11,7 +11,7 @@ describe('the commands that the panel offers for a drain', () => {
     ['done', 'away', ['done'], ['bring_back']],
     ['done', 'back', ['done'], []],
   ] as const)
-    it(`are ${commands.join(' and ') || 'none'} for a drain with the direction ${direction} and the state ${state}, whose guests have the states ${guests.join(' and ')}`, () => {
+    it(`are ${commands.join(' and ') || 'none'} for direction ${direction}, state ${state} and guests with the states ${guests.join(', ')}`, () => {
       const containers = guests.map((guest) => ({ state: guest }))
       expect(drainCommandsOf({ state, direction, containers } as unknown as Drain)).to.deep.equal(commands)
     })

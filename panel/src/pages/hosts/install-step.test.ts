@@ -41,7 +41,7 @@ describe("the step of a host's installation", () => {
   ] as const)
     it(what, () => expect(installStepOf(now, earlier)).to.equal(step))
 
-  it('is shown until the gateway has reached the agent of the host for the first time', () => {
+  it('is shown until the gateway has reached the agent for the first time', () => {
     expect(isBeingInstalled(host('pending'))).to.equal(true)
     expect(isBeingInstalled(host('offline', 'waiting'))).to.equal(true)
     expect(isBeingInstalled(host('online', 'waiting'))).to.equal(false)

@@ -48,55 +48,59 @@ const planned = (facts: Partial<FleetFacts>) =>
   ])
 const range = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1)
 
-describe('what needs attention', () => {
+describe('the list of things that need attention', () => {
   const offline = { status: 'offline', last_seen: '2026-11-27 11:48:00' } as const
   const full = { ports: { used: 100, total: 100 } }
   for (const [name, facts, expected] of [
-    ['is nothing in a calm fleet', {}, []],
+    ['is empty in a calm fleet', {}, []],
     [
-      'is nothing while nothing is known',
+      'is empty before any data has arrived',
       { hosts: undefined, guests: undefined, usages: undefined, failed: undefined, alerted: undefined },
       [],
     ],
     [
-      'includes an offline host',
+      'contains an offline host',
       { hosts: [host(1, offline)] },
       [['hostOffline', 'node1', '2026-11-27 11:48:00', 7, '#/hosts/h-1']],
     ],
     [
-      'sums up many offline hosts',
+      'combines many offline hosts into one entry',
       { hosts: range(100).map((at) => host(at, offline)) },
       [['hostsOffline', 100, 700, '#/hosts']],
     ],
     [
-      'names a guest with an error',
+      'contains a guest with an error',
       { guests: [guest({ status: 'error' })] },
       [['guestError', 1, 'web', '#/containers/1']],
     ],
     [
-      'names each guest with failed backups once',
+      'contains each guest with failed backups once',
       { failed: [task({ action: 'backup-create' }), task({ action: 'backup-create' })] },
       [['backupFailed', 1, 'web', '#/tasks?status=failed']],
     ],
     [
-      'counts other failed tasks',
+      'contains the number of other failed tasks',
       { failed: [task({}), task({ container_name: 'db' })] },
       [['tasksFailed', 2, 'web', 'db', '#/tasks?status=failed']],
     ],
-    ['ignores tasks that failed more than a day ago', { failed: [task({ created_at: '2026-11-26 11:59:59' })] }, []],
+    [
+      'does not contain tasks that failed more than a day ago',
+      { failed: [task({ created_at: '2026-11-26 11:59:59' })] },
+      [],
+    ],
     [
       'predicts that a disk will be full',
       { usages: [usage(1, { disk_full_in_days: 3 })] },
       [['diskFull', 'node1', 3, 'node1', '#/hosts/h-1']],
     ],
-    ['does not mention a disk that lasts long', { usages: [usage(1, { disk_full_in_days: 41 })] }, []],
+    ['does not contain a disk that will not be full soon', { usages: [usage(1, { disk_full_in_days: 41 })] }, []],
     [
-      'includes a disk that is almost full',
+      'contains a disk that is almost full',
       { usages: [usage(1, { disk_used_gb: 95 })] },
       [['diskUsed', 'node1', '95%', 'node1', '#/hosts/h-1']],
     ],
     [
-      'includes pools that are full or almost full',
+      'contains pools that are full or almost full',
       { usages: [usage(1, { ...full, public_ipv4: { used: 19, total: 20 } })] },
       [
         ['portsNone', 'node1', 0, 100, 'node1', '#/routing'],
@@ -104,12 +108,12 @@ describe('what needs attention', () => {
       ],
     ],
     [
-      'groups hosts with the same problem',
+      'combines hosts with the same problem',
       { usages: range(5).map((at) => usage(at, full)) },
       [['poolsLow', 5, 'node1', 'node2', 'node3', 'node4', 'node5', '#/routing']],
     ],
     [
-      'counts expired and suspended guests',
+      'contains the number of expired and suspended guests',
       { guests: [guest({ expires_at: '2026-11-27 11:00:00' }), guest({ policy: 'suspended' })] },
       [
         ['expired', 1, '#/containers?flag=expired'],

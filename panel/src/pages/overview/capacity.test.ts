@@ -24,12 +24,16 @@ describe('the capacity of a fleet', () => {
     ['is unknown without hosts', [], { used: undefined, usedPercent: undefined, total: 0, committed: 0 }],
     ['weights hosts by their size', [host('a'), host('b', { cpu_usage_pct: 0, cpu_cores: 30 })], { usedPercent: 12.5 }],
     ['ignores hosts of unknown usage', [host('a'), host('b', away)], { usedPercent: 50, used: 5, total: 20 }],
-    ['counts what is committed on all hosts', [host('a'), host('b', away)], { committed: 40, committedPercent: 200 }],
+    [
+      'adds up the allocated resources of all hosts',
+      [host('a'), host('b', away)],
+      { committed: 40, committedPercent: 200 },
+    ],
     ['is unknown if all hosts are offline', [host('a', away)], { usedPercent: undefined, used: undefined, total: 10 }],
   ] as const)
     it(name, () => expect(sumCapacity(hosts, 'cpu')).to.include(expected))
 
-  it('lists the hosts with the highest load of any resource first, and those of unknown load last', () => {
+  it('lists the hosts with the highest load of any resource first, and hosts with unknown load last', () => {
     const hosts = [host('away', away), host('calm', { cpu_usage_pct: 1 }), host('full', { disk_used_gb: 99 })]
     expect(byLoad(hosts).map(({ host_id: id }) => id)).to.deep.equal(['full', 'calm', 'away'])
   })
