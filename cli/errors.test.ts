@@ -3,7 +3,7 @@ import { parseRefusal } from './client/refusal.js'
 import { closeError } from './commands/plan-console.js'
 import { exitCodeOf, RefusedError } from './errors.js'
 
-describe('the exit codes', () => {
+describe('the exit code of the command line', () => {
   for (const [status, code] of [
     [400, 2],
     [401, 4],
@@ -18,7 +18,7 @@ describe('the exit codes', () => {
     [503, 6],
     [504, 6],
   ] as const)
-    it(`are ${code} for ${status}`, () => expect(exitCodeOf(status)).to.equal(code))
+    it(`is ${code} if the API answers ${status}`, () => expect(exitCodeOf(status)).to.equal(code))
 
   for (const [closeCode, code] of [
     [1000, undefined],
@@ -28,19 +28,19 @@ describe('the exit codes', () => {
     [4409, 5],
     [4408, 1],
   ] as const)
-    it(`are ${code ?? 0} for a console that ends with ${closeCode}`, () =>
+    it(`is ${code ?? 0} if a console is closed with the code ${closeCode}`, () =>
       expect(closeError(closeCode, 'idle')?.exitCode).to.equal(code))
 })
 
-describe('an error of the gateway', () => {
-  it('names the task that continues', () => {
+describe('an error message of the command line', () => {
+  it('contains the command that shows the task if the task continues', () => {
     const text = '{"message": "the host did not answer", "code": "agent_timeout", "details": {"task_id": "t1"}}'
     const { message, hint } = new RefusedError(504, parseRefusal(504, text))
     expect(message).to.equal('the host did not answer (agent_timeout)')
     expect(hint).to.contain('berth task get t1')
   })
 
-  it('may come from a proxy', () => {
+  it('names only the HTTP status if a proxy sent the answer', () => {
     expect(parseRefusal(502, '<html>')).to.deep.equal({ message: 'the server refused the request', code: 'http_502' })
     expect(parseRefusal(502, 'null').code).to.equal('http_502')
   })

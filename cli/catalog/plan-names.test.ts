@@ -8,7 +8,7 @@ const collections = collectionsOf([
   '/webhooks/{id}/deliveries/{id}/redeliver',
 ])
 
-describe('the names of commands', () => {
+describe('the name of a command', () => {
   for (const [method, path, operationId, command] of [
     ['GET', '/containers', 'listContainers', 'guest list'],
     ['POST', '/containers', 'createContainer', 'guest create'],
@@ -28,7 +28,7 @@ describe('the names of commands', () => {
     ['GET', '/version', 'getVersion', 'gateway version'],
     ['PUT', '/containers/{id}/resource-limit', 'updateResourceLimit', 'guest resize'],
   ] as const)
-    it(`of ${method} ${path} is ${command}`, () => {
+    it(`is "${command}" for ${method} ${path}`, () => {
       const { noun, verb } = planName({ method, path, operationId }, collections)
       expect(`${noun} ${verb}`).to.equal(command)
     })

@@ -8,11 +8,15 @@ const context = {
 
 describe('the texts of commands', () => {
   for (const [name, text, converted] of [
-    ['say guest', 'A container. Containers of LXC containers stay', 'A guest. Guests of LXC containers stay'],
-    ['say customer', 'Sub-users and the sub-user', 'Customers and the customer'],
-    ['name commands', 'see `GET /templates?page=1`', 'see `berth template list`'],
-    ['name flags', 'with `template_id`', 'with `--image`'],
-    ['leave other fields', 'with `containers` and `GET /nothing`', 'with `containers` and `GET /nothing`'],
+    [
+      'say "guest" instead of "container"',
+      'A container. Containers of LXC containers stay',
+      'A guest. Guests of LXC containers stay',
+    ],
+    ['say "customer" instead of "sub-user"', 'Sub-users and the sub-user', 'Customers and the customer'],
+    ['name commands instead of API paths', 'see `GET /templates?page=1`', 'see `berth template list`'],
+    ['name flags instead of API fields', 'with `template_id`', 'with `--image`'],
+    ['keep the names of other fields', 'with `containers` and `GET /nothing`', 'with `containers` and `GET /nothing`'],
   ] as const)
     it(name, () => expect(wordingOf(text, context)).to.equal(converted))
 })

@@ -10,7 +10,7 @@ describe('the parser of event streams', () => {
 
   it('finds the events of a complete text', () => expect(new EventParser().push(text)).to.deep.equal(events))
 
-  it('finds them in any parts', () => {
+  it('finds the same events if the text arrives character by character', () => {
     const parser = new EventParser()
     expect([...text].flatMap((character) => parser.push(character))).to.deep.equal(events)
   })

@@ -1,15 +1,15 @@
 import { expect } from 'chai'
 import { parseSshCommand, sshArguments } from './ssh.js'
 
-describe('the call of ssh', () => {
+describe('the ssh command of the command line', () => {
   for (const [line, place] of [
     ['ssh -p 20001 root@192.0.2.1', { host: '192.0.2.1', port: '20001' }],
     ['ssh root@2001:db8::7', { host: '2001:db8::7', port: '22' }],
     ['', undefined],
   ] as const)
-    it(`reads the place from "${line}"`, () => expect(parseSshCommand(line)).to.deep.equal(place))
+    it(`is derived from "${line}"`, () => expect(parseSshCommand(line)).to.deep.equal(place))
 
-  it('cannot take the address as an option', () =>
+  it('treats a leading dash in the address as part of the address', () =>
     expect(sshArguments({ host: '-oProxyCommand=x', port: '22', user: 'root' }, ['id'])).to.deep.equal([
       '-p',
       '22',

@@ -8,7 +8,7 @@ describe('the URL of a gateway', () => {
     ['http://[::1]:8080', 'http://[::1]:8080'],
     ['https://example.com/berth/', 'https://example.com/berth'],
   ] as const)
-    it(`is ${url} for ${text}`, () => expect(parseUrl(text)).to.equal(url))
+    it(`is ${url} if the user enters ${text}`, () => expect(parseUrl(text)).to.equal(url))
 
   for (const text of [
     'panel.example.com',
@@ -25,6 +25,6 @@ describe('the URL of a gateway', () => {
     ['listen: "[::]:9000"', 'http://[::1]:9000'],
     ['listen: 192.0.2.1:80', 'http://192.0.2.1:80'],
   ] as const)
-    it(`of this machine is ${url} with ${config ?? 'no configuration'}`, async () =>
+    it(`is ${url} for the gateway of this machine with ${config ?? 'no configuration'}`, async () =>
       expect(await localUrl(config)).to.equal(url))
 })

@@ -47,7 +47,7 @@ const plan = (flags: Record<string, string[] | boolean>, input: Partial<Input> =
   planRequest(operation, { arguments: ['a/b', 'web1'], flags: new Map(Object.entries(flags)), ...input }, context)
 
 describe('the request of a command', () => {
-  it('contains its arguments in path and body, and flags in query and body', () => {
+  it('contains the arguments in path and body, and the flags in query and body', () => {
     expect(plan({ force: true, start: false })).to.deep.equal({
       method: 'POST',
       path: '/containers/a%2Fb/test',
@@ -78,7 +78,7 @@ describe('the request of a command', () => {
     it(`accepts ${name}`, () =>
       expect(plan(flags as never).body).to.deep.equal({ name: 'web1', ...(fields as object) }))
 
-  it('takes a body from a file, and lets flags and arguments replace its fields', () => {
+  it('contains the body from a file, with fields replaced by flags and arguments', () => {
     expect(plan({ vcpu: ['2'] }, { arguments: ['a'], body: '@body.json' }).body).to.deep.equal({
       name: 'file',
       vcpu: 2,

@@ -12,7 +12,7 @@ const found = (text: string): string | undefined => {
   return 'found' in match ? match.found.name : undefined
 }
 
-describe('the search for names', () => {
+describe('the search for a guest by name', () => {
   for (const [text, name] of [
     ['web1', 'web1'],
     ['102', 'web2'],
@@ -25,9 +25,9 @@ describe('the search for names', () => {
     ['bbb', undefined],
     ['web', undefined],
   ] as const)
-    it(`finds ${name ?? 'nothing'} for ${text}`, () => expect(found(text)).to.equal(name))
+    it(`finds ${name ?? 'nothing'} for "${text}"`, () => expect(found(text)).to.equal(name))
 
-  it('rejects an ambiguous beginning', () =>
+  it('rejects the beginning of several names as ambiguous', () =>
     expect(matchName('aaaa1111', [candidates[0]!, { ...candidates[0]!, id: '9', name: 'twin' }])).to.deep.equal({
       similar: ['web1', 'twin'],
       isAmbiguous: true,

@@ -17,24 +17,24 @@ const print = (value: unknown, more: Partial<OutputOptions> = {}, message = ''):
   formatResult(value, message, { ...options, ...more })
 
 describe('the output of commands', () => {
-  it('aligns tables, also with wide characters', async () =>
+  it('aligns the columns of tables, even with wide characters', async () =>
     expect(await print(rows)).to.equal(
       ['ID  NAME  STATUS   TAGS', '1   web1  running  a,b', '22  数据  stopped  -', ''].join('\n'),
     ))
 
-  it('cuts the widest columns, and then leaves out columns', () => {
+  it('shortens the widest columns first, and then omits columns', () => {
     expect(fitWidths([2, 30, 10], 30)).to.deep.equal([2, 14, 10])
     expect(fitWidths([20, 20, 20], 16)).to.deep.equal([6, 6])
     expect(fitWidths([20, 20], undefined)).to.deep.equal([20, 20])
   })
 
-  it('replaces characters that control the terminal', async () =>
+  it('replaces control characters of the terminal in tables', async () =>
     expect(await print([{ id: 1, name: 'a\u001b[2J\u009b\u202eb' }])).to.contain('a\ufffd[2J\ufffd\ufffdb'))
 
-  it('escapes them in JSON', async () =>
+  it('escapes control characters of the terminal in JSON', async () =>
     expect(await print({ name: '\u009b' }, { form: 'json' })).to.equal('{\n  "name": "\\u009b"\n}\n'))
 
-  it('quotes cells of CSV', async () =>
+  it('quotes the cells of CSV', async () =>
     expect(await print([{ a: 'x,"y"', b: null, c: [1] }], { form: 'csv' })).to.equal('a,b,c\r\n"x,""y""",,[1]\r\n'))
 
   it('prints objects field by field, with tables for their lists', async () =>
@@ -42,7 +42,7 @@ describe('the output of commands', () => {
       /^quota {13}3\nschedule\.enabled {2}yes\n\nrows:\nID {2}NAME/,
     ))
 
-  it('selects columns also of JSON', async () =>
+  it('contains only the selected columns in JSON too', async () =>
     expect(JSON.parse(await print(rows, { form: 'json', columns: 'name' }))).to.deep.equal([
       { name: 'web1' },
       { name: '数据' },
