@@ -5,9 +5,9 @@ const size = { cpuCores: 4, ramTotalMb: 1000, diskTotalGb: 100 }
 const ratios = { cpu: 1, ram: 2, disk: 1.5 }
 const full = { vcpuMilli: 4000, ramMb: 2000, diskGb: 150 }
 
-describe('findExceeded, which finds a resource of which more is allocated than its overcommitment ratio permits,', () => {
+describe('the search for a resource with more allocations than its overcommitment ratio permits', () => {
   for (const [name, allocated, host, limits, found] of [
-    ['finds nothing if every resource is allocated exactly to its ratio', full, size, ratios, undefined],
+    ['finds nothing if all allocations are exactly at the ratio', full, size, ratios, undefined],
     ['finds that too many processors are allocated', { ...full, vcpuMilli: 4001 }, size, ratios, 'cpu'],
     ['finds that too much RAM is allocated', { ...full, ramMb: 2001 }, size, ratios, 'ram'],
     ['finds that too much disk space is allocated', { ...full, diskGb: 151 }, size, ratios, 'disk'],

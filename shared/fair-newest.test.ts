@@ -1,12 +1,12 @@
 import { expect } from 'chai'
 import { fairlyNewest } from './fair-newest.js'
 
-describe('the fair selection of the newest entries of a shared list', () => {
+describe('the fair selection of the newest entries of a list with several owners', () => {
   for (const [what, list, most, kept] of [
     ['keeps all entries if there is space for them', 'a1 b1', 2, 'a1 b1'],
     ['drops the oldest entries if all entries have the same owner', 'a3 a2 a1', 2, 'a3 a2'],
     [
-      'keeps the only entry of one owner and drops the oldest entries of an owner with many entries',
+      'keeps the only entry of one owner, and drops the oldest entries of an owner with many',
       'a4 a3 a2 a1 b1',
       3,
       'a4 a3 b1',

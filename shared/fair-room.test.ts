@@ -9,21 +9,16 @@ const held = (text: string): Holding[] =>
     return Array.from({ length: Number(count) }, () => ({ share, unlimited: share === 'admin' }))
   })
 
-describe('the shared capacity for consoles', () => {
+describe('the shared number of consoles', () => {
   for (const [what, before, share, full] of [
     ['accepts the first console', '', 'a', undefined],
-    ['refuses a caller that already has as many consoles as one caller may have', 'a5', 'a', 'share'],
+    ['refuses a caller with as many consoles as one caller may have', 'a5', 'a', 'share'],
     ['accepts a second caller when the first caller has reached its limit', 'a5', 'b', undefined],
     ['does not give the reserve to a caller that already has a console', 'a5 b3', 'b', 'room'],
-    ['keeps half of the reserve for callers that have no console yet', 'a5 b3', 'c', undefined],
+    ['keeps half of the reserve for callers without a console', 'a5 b3', 'c', undefined],
     ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],
-    [
-      'reserves no additional capacity for unlimited callers once they use as much as the reserve',
-      'admin5 a4',
-      'a',
-      undefined,
-    ],
+    ['keeps no further reserve once unlimited callers use as much as the reserve', 'admin5 a4', 'a', undefined],
     ['refuses an unlimited caller when the capacity is used up', 'admin10', 'admin', 'room'],
   ] as const)
     it(what, () => {

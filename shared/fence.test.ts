@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { fromServiceError, toServiceError } from './grpc-errors.js'
 import { formatFence, judgeEpoch, parseFence, StaleEpochError, staleEpoch } from './fence.js'
 
-describe('a fence, which consists of the name of a lease and an epoch,', () => {
+describe('a fence (name of a lease and an epoch)', () => {
   it('is the same after it was formatted and parsed', () => {
     const fence = { work: 'fleet-upgrade-worker', epoch: 12_345 }
     expect(parseFence(formatFence(fence))).to.deep.equal(fence)
@@ -33,7 +33,7 @@ describe('a fence, which consists of the name of a lease and an epoch,', () => {
     it(`with epoch ${epoch} is ${verdict} if the highest epoch so far is ${highest}`, () =>
       expect(judgeEpoch(highest, epoch)).to.equal(verdict))
 
-  it('that is stale is refused with an error that tells the gateway the highest epoch so far', () => {
+  it('is refused with an error that contains the highest epoch so far if it is stale', () => {
     const error = fromServiceError(toServiceError(staleEpoch({ work: 'drain', epoch: 3 }, 7)), {
       step: 's',
       left: true,
@@ -43,7 +43,7 @@ describe('a fence, which consists of the name of a lease and an epoch,', () => {
   })
 
   for (const digits of [12, 13, 15, 16])
-    it(`can be parsed if its epoch is one above the highest epoch in a refusal, here a number of ${digits} digits`, () => {
+    it(`can be parsed if its epoch of ${digits} digits is one above the highest epoch`, () => {
       const refused = staleEpoch({ work: 'drain', epoch: 3 }, 10 ** digits - 1)
       const error = fromServiceError(toServiceError(refused), { step: 's', left: true })
       const fence = { work: 'drain', epoch: (error as StaleEpochError).highest + 1 }

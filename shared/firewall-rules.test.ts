@@ -22,17 +22,13 @@ describe('firewall rules', () => {
     ['a single port', { port: '80' }, { port: '80' }],
     ['a list of ports with blanks', { port: ' 443, 80 ' }, { port: '80,443' }],
     ['a range of ports', { port: '1000-2000' }, { port: '1000-2000' }],
-    [
-      'a list of ports and overlapping ranges, which are merged',
-      { port: '90,80-100,95-110,22,22' },
-      { port: '22,80-110' },
-    ],
-    ['neighbouring ports, which stay separate', { port: '80,81' }, { port: '80,81' }],
+    ['a list of ports and overlapping ranges (merged)', { port: '90,80-100,95-110,22,22' }, { port: '22,80-110' }],
+    ['neighbouring ports (kept separate)', { port: '80,81' }, { port: '80,81' }],
     ['a range of one port', { protocol: 'udp', port: '53-53' }, { port: '53' }],
     ['an address', { network: 'ipv4', sourceIp: ' 192.0.2.1 ' }, { sourceIp: '192.0.2.1' }],
-    ['a CIDR with host bits, which are cleared', { sourceIp: '10.1.2.3/8' }, { sourceIp: '10.0.0.0/8' }],
+    ['a CIDR with host bits (cleared)', { sourceIp: '10.1.2.3/8' }, { sourceIp: '10.0.0.0/8' }],
     ['a range of addresses', { sourceIp: '2001:DB8::1-2001:db8::F' }, { sourceIp: '2001:db8::1-2001:db8::f' }],
-    ['fields that contain only blanks, which count as empty', { sourceIp: ' ', port: ' ' }, { sourceIp: '', port: '' }],
+    ['fields with only blanks (treated as empty)', { sourceIp: ' ', port: ' ' }, { sourceIp: '', port: '' }],
     [
       'the protocol icmp',
       { protocol: 'icmp', direction: 'out', action: 'DROP', network: 'ipv6' },
@@ -78,7 +74,7 @@ describe('firewall rules', () => {
     expect(failedField(check({ rules: Array(201).fill(rule) }))).to.equal('rules')
   })
 
-  it('contain no characters that could end an nft statement, and stay unchanged when they are checked again', () => {
+  it('contain no characters that could end an nft statement, and stay unchanged in a second check', () => {
     const safe = /^[0-9a-f.:,/-]*$/
     const text = fc.string({ unit: fc.constantFrom(...'0123456789abcdef.:-/, ;{}\n"$') })
     fc.assert(

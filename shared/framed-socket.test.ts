@@ -55,7 +55,7 @@ describe('a framed connection', () => {
       expect(heard).to.deep.equal([])
     })
 
-  it('sends keep-alive frames, and ends if the peer sends no keep-alive frames', async () => {
+  it('sends keep-alive frames, and ends without keep-alive frames from the peer', async () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
@@ -63,7 +63,7 @@ describe('a framed connection', () => {
     expect(signs).to.equal(2)
   })
 
-  it('ends within the time limit even if the peer has closed its side and the last bytes from the peer are still unread', async () => {
+  it('ends within the time limit even if the closed peer’s last bytes are unread', async () => {
     framed.pause()
     other.write(frameOf(Buffer.from('late')))
     other.end()
@@ -71,7 +71,7 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined)
   })
 
-  it('ends within the time limit even if the peer does not close its side of the connection', async () => {
+  it('ends within the time limit even if the peer does not close its side', async () => {
     other.pause() // the peer does not notice the end
     const signs = setInterval(() => other.write(frameOf(Buffer.alloc(0))), 20)
     framed.end() // the next call replaces the default limit by a shorter one
@@ -79,7 +79,7 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
-  it('does not end because of missing keep-alive frames while its reader has paused it', async () => {
+  it('does not end because of missing keep-alive frames while its reader pauses', async () => {
     const startedMs = performance.now()
     framed.pause()
     await waitFor(() => performance.now() - startedMs > 300)

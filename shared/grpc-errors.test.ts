@@ -20,7 +20,7 @@ describe('an error that crosses gRPC', () => {
     [new BerthError('exhausted', 'resource_exhausted', 'no port left'), status.RESOURCE_EXHAUSTED],
     [new BerthError('unavailable', 'pool_busy', 'again later'), status.UNAVAILABLE],
   ] as const)
-    it(`with the code ${error.code} arrives unchanged`, () => {
+    it(`with the code ${error.code} is received unchanged`, () => {
       const sent = toServiceError(error)
       expect(sent.code).to.equal(code)
       const got = fromServiceError(sent, { step: 'step', left: true })
@@ -32,7 +32,7 @@ describe('an error that crosses gRPC', () => {
       ])
     })
 
-  it('reveals only the failed step and that the change was rolled back', () => {
+  it('contains only the failed step and that the change was rolled back', () => {
     const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([
@@ -41,7 +41,7 @@ describe('an error that crosses gRPC', () => {
     ])
   })
 
-  it('reveals no details of an internal error', () => {
+  it('contains no details of an internal error', () => {
     const sent = toStatus(new Error('secret path /etc/shadow'))
     expect([sent.code, sent.details]).to.deep.equal([status.INTERNAL, 'internal error'])
   })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { failedField } from '../test/support/failed-field.js'
 import { checkSshPassword, hostNamesOf } from './guest-rules.js'
 
-describe('hostNamesOf, which derives the host name and the FQDN from the name of a guest,', () => {
+describe('the host name and the FQDN of a guest name', () => {
   for (const [name, hostname, fqdn] of [
     ['web', 'web'],
     ['Web_1', 'web-1'],
@@ -17,7 +17,7 @@ describe('hostNamesOf, which derives the host name and the FQDN from the name of
     ['web.', 'web'],
     ['a-.example.com', 'a', 'a.example.com'],
   ] as const)
-    it(`turns ${name} into the host name ${hostname}${fqdn ? ` and the FQDN ${fqdn}` : ' without an FQDN'}`, () =>
+    it(`are ${hostname}${fqdn ? ` and ${fqdn}` : ' without an FQDN'} for ${name}`, () =>
       expect(hostNamesOf(name)).to.deep.equal({ hostname, ...(fqdn ? { fqdn } : {}) }))
 })
 

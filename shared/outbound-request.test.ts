@@ -76,24 +76,24 @@ describe('outbound requests', function () {
 
   describe('with a misbehaving server', () => {
     for (const [what, bytes, outcome] of [
-      ['report an answer that is not HTTP', 'SSH-2.0-x\r\n', 'HPE_INVALID_CONSTANT'],
-      ['report a missing answer', '', 'ECONNRESET'],
+      ['fail for an answer that is not HTTP', 'SSH-2.0-x\r\n', 'HPE_INVALID_CONSTANT'],
+      ['fail for a missing answer', '', 'ECONNRESET'],
       ['report incomplete headers', 'HTTP/1.1 200 OK\r\nServ', 'ECONNRESET'],
-      ['report headers without an end', `${head().slice(0, -2)}X: ${'x'.repeat(40_000)}`, 'HPE_HEADER_OVERFLOW'],
-      ['report a header with a zero byte', head('X: a\0b'), 'HPE_INVALID_HEADER_TOKEN'],
+      ['fail for headers without an end', `${head().slice(0, -2)}X: ${'x'.repeat(40_000)}`, 'HPE_HEADER_OVERFLOW'],
+      ['fail for a header with a zero byte', head('X: a\0b'), 'HPE_INVALID_HEADER_TOKEN'],
       [
-        'report two different values of Content-Length',
+        'fail for two different values of Content-Length',
         head('Content-Length: 1', 'Content-Length: 2'),
         'HPE_UNEXPECTED_CONTENT_LENGTH',
       ],
       [
-        'report Content-Length in a chunked answer',
+        'fail for a Content-Length in a chunked answer',
         head('Content-Length: 1', 'Transfer-Encoding: chunked'),
         'HPE_INVALID_TRANSFER_ENCODING',
       ],
-      ['report a chunk without a size', `${head('Transfer-Encoding: chunked')}zz\r\n`, 'HPE_INVALID_CHUNK_SIZE'],
+      ['fail for a chunk without a size', `${head('Transfer-Encoding: chunked')}zz\r\n`, 'HPE_INVALID_CHUNK_SIZE'],
       [
-        'report an upgrade to another protocol',
+        'fail for an upgrade to another protocol',
         'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
         'answer_missing',
       ],
@@ -124,7 +124,7 @@ describe('outbound requests', function () {
       expect(await readText(body, 10)).to.equal('ok')
     })
 
-    it('report the reason for each address if none is reachable', async () => {
+    it('contain the reason for each address in their error if none is reachable', async () => {
       const nobody: LookupFunction = (_name, _options, done) =>
         done(null, [
           { address: '127.0.0.1', family: 4 },
@@ -191,7 +191,7 @@ describe('outbound requests', function () {
       })
     const hungUp = (): Promise<boolean> => waitFor(() => sockets[0]?.destroyed, { what: 'hung up' })
 
-    it('end with the reason of the abort while they wait for a connection, before the answer, or during the answer', async () => {
+    it('end with the reason of the abort before, during and after the wait for a connection', async () => {
       open({ maxConnections: 1 })
       const url = await silent(head('Content-Length: 9') + 'half')
       const first = await client.send(url, { signal: stop.signal })
@@ -243,7 +243,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('are not refused by the name lookup if the URL itself contains the address, which the check of the URL must refuse', async () => {
+    it('are not refused by the name lookup, but by the check of the URL, if the URL contains the address', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })

@@ -16,7 +16,7 @@ const portsOf = ({ hostPort, hostPortEnd, containerPort, containerPortEnd }: Wan
   [containerPort, containerPortEnd],
 ]
 
-describe('checkPortMapping and changePortMapping, which check new and changed mappings,', () => {
+describe('the rules for new and changed port mappings', () => {
   for (const [name, change, ports, length] of [
     [
       'a single port',
@@ -55,7 +55,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
       10,
     ],
     [
-      'a range of which the last host port is sent, but not the last container port',
+      'a range with a last host port, but no last container port',
       { hostPortEnd: 2231 },
       [
         [2222, 2231],
@@ -64,7 +64,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
       10,
     ],
     [
-      'a range of which the last container port is sent, but not the last host port',
+      'a range with a last container port, but no last host port',
       { containerPortEnd: 31 },
       [
         [2222, 2231],
@@ -73,7 +73,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
       10,
     ],
     [
-      'a range whose host ports Berth chooses',
+      'a range with automatically chosen host ports',
       { hostPort: 0, containerPortEnd: 31 },
       [
         [0, 0],
@@ -82,7 +82,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
       10,
     ],
     [
-      'a range whose container ports equal the host ports',
+      'a range with equal host and container ports',
       { hostPortEnd: 2231, containerPort: 0 },
       [
         [2222, 2231],
@@ -133,7 +133,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
     ],
     ['a range that ends before it begins', { hostPortEnd: 2221 }, 'host_port_end'],
     ['a range that would end above port 65535', { hostPort: 65_535, containerPortEnd: 23 }, 'host_port_end'],
-    ['a range that has a last port but no first port', { hostPort: 0, hostPortEnd: 5 }, 'host_port'],
+    ['a range with a last port but no first port', { hostPort: 0, hostPortEnd: 5 }, 'host_port'],
     ['a name instead of a host address', { hostIp: 'localhost' }, 'host_ip'],
     ['a CIDR instead of a host address', { hostIp: '10.0.0.0/8' }, 'host_ip'],
     ['a description of two lines', { description: 'a\nb' }, 'description'],
@@ -154,7 +154,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
       ],
     ],
     [
-      'the host ports of a range, which keeps its length',
+      'the host ports of a range, and keep its length',
       range,
       { hostPort: 3000 },
       [
@@ -163,7 +163,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
       ],
     ],
     [
-      'the container ports of a range, which keeps its length',
+      'the container ports of a range, and keep its length',
       range,
       { containerPort: 100 },
       [
@@ -199,7 +199,7 @@ describe('checkPortMapping and changePortMapping, which check new and changed ma
       ],
     ],
     [
-      'the first host port and the first container port of a range, which keeps its length',
+      'both first ports of a range, and keep its length',
       range,
       { hostPort: 80, containerPort: 180 },
       [

@@ -15,13 +15,13 @@ describe('sealing (the encryption of stored secrets)', () => {
     )
   })
 
-  it('encrypts the same text differently each time, and the result does not contain the text', () => {
+  it('encrypts the same text differently each time, and does not reveal the text', () => {
     const [a, b] = [seal(key, 'geheim123'), seal(key, 'geheim123')]
     expect(a).not.to.equal(b)
     expect(Buffer.from(a, 'base64url').toString('latin1')).not.to.contain('geheim123')
   })
 
-  it('refuses to decrypt with another key or context, or after any byte was changed', () => {
+  it('does not decrypt with another key or context, or after any byte was changed', () => {
     const sealed = seal(key, 'text', 'a')
     const bytes = Buffer.from(sealed, 'base64url')
     expect(() => open(randomBytes(32), sealed, 'a')).to.throw('a stored secret cannot be decrypted')

@@ -23,7 +23,7 @@ const outcomeOf = (key: string): string => {
   }
 }
 
-describe('parseSshPublicKey, which checks an SSH key,', () => {
+describe('the check of an SSH public key', () => {
   const { path: directory, wipe } = scratchDirectory(`btest-ssh-key-${process.pid}`)
   after(wipe)
 
@@ -48,7 +48,7 @@ describe('parseSshPublicKey, which checks an SSH key,', () => {
     ['rsa-2048', '-t', 'rsa', '-b', '2048'],
     ['rsa-3072', '-t', 'rsa', '-b', '3072'],
   ] as const)
-    it(`accepts an ${name} key of ssh-keygen, and refuses damaged copies of the key, as OpenSSH does`, () => {
+    it(`accepts an ${name} key of ssh-keygen, and refuses damaged copies of it, as OpenSSH does`, () => {
       const key = generate(name, ...options)
       expect(parseSshPublicKey(`  ${key}\n`)).to.equal(key)
       expect(parseSshPublicKey(key.replaceAll(' ', ' \t '))).to.equal(key)
@@ -84,7 +84,7 @@ describe('parseSshPublicKey, which checks an SSH key,', () => {
     for (const key of keys('')) expect(outcomeOf(key)).to.contain('application')
   })
 
-  it('refuses ECDSA keys whose point is not on the curve or whose curve differs from the type', () => {
+  it('refuses ECDSA keys with a point outside the curve or a curve of another type', () => {
     const blob = blobOf(generate('curve', '-t', 'ecdsa', '-b', '256'))
     const moved = Buffer.concat([blob.subarray(0, -1), Buffer.of(blob.at(-1)! ^ 1)])
     const point = blob.subarray(-65)

@@ -17,9 +17,9 @@ function lab() {
   }
 }
 
-describe('the steady clock, which checks jumps of the wall clock,', () => {
+describe('the steady clock (protection against jumps of the wall clock)', () => {
   for (const days of [40, -40, 25, 3650])
-    it(`ignores a jump of the wall clock by ${days} days if the clock jumps back after 50 s`, () => {
+    it(`ignores a jump of the wall clock by ${days} days that is reversed after 50 s`, () => {
       const { clock, pass, jump, since } = lab()
       pass(10 * minuteMs)
       jump(days * dayMs)
@@ -63,12 +63,7 @@ describe('the steady clock, which checks jumps of the wall clock,', () => {
   })
 
   for (const [name, bootId, jumpMs, settled] of [
-    [
-      'trusts the wall clock at once if it did not jump since an earlier process trusted it during the same boot',
-      'boot-1',
-      0,
-      true,
-    ],
+    ['trusts the wall clock at once if it has not jumped since an earlier process trusted it', 'boot-1', 0, true],
     ['does not trust the wall clock at first if the earlier process ran before a reboot', 'boot-2', 0, false],
     ['does not trust the wall clock at first if it jumped between the two processes', 'boot-1', 40 * dayMs, false],
   ] as const)

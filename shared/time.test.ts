@@ -72,13 +72,13 @@ describe('the time format of the API', () => {
         .with.property('field', 'expires_at')
     })
 
-  it('reads "" and the zero dates of databases as “never”, and shows “never” as ""', () => {
+  it('reads "" and the zero dates of databases as “never”, and writes “never” as ""', () => {
     for (const never of ['', '0', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00T00:00'])
       expect(berlin.parseField('expires_at', never), never).to.equal(0)
     expect(berlin.format(0)).to.equal('')
   })
 
-  it('shows any time after the year 9999 as the end of that year, and can read this text', () => {
+  it('writes any time after the year 9999 as the end of that year, and can read this text', () => {
     for (const zone of ['UTC', 'Pacific/Kiritimati', 'Pacific/Pago_Pago'].map(createTimeFormat)) {
       const last = '9999-12-31 23:59:59'
       expect(zone.format(zone.parse(last) ?? 0)).to.equal(last)
@@ -88,14 +88,14 @@ describe('the time format of the API', () => {
     }
   })
 
-  it('limits times to the range that it can show', () => {
+  it('limits times to the range that it can write', () => {
     const times = [0, 1, at('9999-12-31T23:59:59+14:00'), at('9999-12-31T23:59:59-11:00'), 1.5e12]
     expect(times.map(clampTime)).to.deep.equal(times)
     expect([-1, NaN].map(clampTime)).to.deep.equal([0, 0])
     expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
-  it('can read each text that it shows, and then shows the same text again, in all kinds of time zones', () => {
+  it('can read each text that it writes, and writes the same text again, in many time zones', () => {
     const zones = ['Asia/Kathmandu', 'America/St_Johns', 'Pacific/Apia', 'Australia/Lord_Howe', 'UTC'].map(
       createTimeFormat,
     )

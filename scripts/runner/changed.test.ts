@@ -26,7 +26,7 @@ describe('the tests that a change affects', () => {
     it(`are ${name}`, () => expect(affectedTests(changed, tests, graph)).to.deep.equal(affected))
 })
 
-describe('fileFinder, which finds the repository files that a program names,', () => {
+describe('the search for repository files that a program names', () => {
   const tracked = ['agent/main.ts', 'scripts/up', 'test/support/network/packets.py', 'panel/a.svelte']
   const find = fileFinder(tracked)
 

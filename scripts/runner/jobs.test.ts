@@ -51,7 +51,7 @@ describe('the plan of the test processes', () => {
     ])
   })
 
-  it('starts files that occupy two lanes of the test runner first, even before files that take longer', () => {
+  it('starts files that occupy two lanes first, even before files that take longer', () => {
     const [long, crowd] = ['test/host/boot.test.ts', 'test/host/hostile-guest.test.ts']
     expect(labels([long, crowd], [[long, 500]])).to.deep.equal([[crowd], [long]])
   })
@@ -66,10 +66,10 @@ describe('the plan of the test processes', () => {
     expect(labels(files)).to.deep.equal([['test/browser (1)'], ['test/browser/f.test.ts']])
   })
 
-  it('puts all test files that lie next to the code of one top-level folder, such as agent, into one process', () =>
+  it('puts all test files next to the code of a top-level folder, such as agent, into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
-  it('repeats each test file of a failed process in a process of its own, but repeats no test files that lie next to the code', () => {
+  it('repeats each test file of a failed process in its own process, except test files next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(
       (file) => planChains([file, file.replace('/a.', '/b.')], new Map())[0]?.jobs[0] as Job,
     )

@@ -34,7 +34,7 @@ describe('lanes of the test runner', () => {
       ['a b', 'c'],
     ],
     [
-      'prefer a chain of CPU-bound jobs while fewer such chains run than configured',
+      'prefer a chain of CPU-bound jobs while fewer of them run than configured',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'compute')],
       { count: 2, computing: 1 },
       ['a c', 'b'],
@@ -52,13 +52,13 @@ describe('lanes of the test runner', () => {
       ['a b', 'c'],
     ],
     [
-      'stay free until two of them are available for a chain of jobs that needs two lanes and is next',
+      'stay free until the next chain of jobs has the two lanes that it needs',
       [chain('a', 'host'), chain('b', 'host', 2), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a', 'b', 'c'],
     ],
     [
-      'run a chain of jobs that needs more lanes than exist as soon as no other chain runs',
+      'run a chain of jobs that needs more lanes than exist once no other chain runs',
       [chain('a', 'host', 2), chain('b', 'host')],
       { count: 1, computing: 0 },
       ['a', 'b'],

@@ -3,8 +3,8 @@ import { Coalescer } from './coalescer.js'
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-describe('a coalescer, which combines the requests during a run into one more run,', () => {
-  it('never overlaps runs, and runs once more for all requests made during a run', async () => {
+describe('a coalescer of requests', () => {
+  it('never runs twice at once, and runs once more for all requests during a run', async () => {
     let [runs, atOnce] = [0, 0]
     const coalescer = new Coalescer(async () => {
       expect(++atOnce).to.equal(1)
@@ -31,7 +31,7 @@ describe('a coalescer, which combines the requests during a run into one more ru
     await coalescer.settled()
   })
 
-  it('runs its function again if this function requests a run while it runs', async () => {
+  it('runs again if its own function requests a run', async () => {
     let runs = 0
     const coalescer: Coalescer = new Coalescer(async () => {
       if (++runs < 3) void coalescer.run()

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { eachLimited } from './each-limited.js'
 
-describe('eachLimited, which runs a function on all items of a list,', () => {
+describe('a function that runs on each item of a list with a concurrency limit', () => {
   const items = [0, 1, 2, 3, 4, 5, 6]
 
   for (const [limit, most] of [
@@ -9,7 +9,7 @@ describe('eachLimited, which runs a function on all items of a list,', () => {
     [3, 3],
     [20, 7],
   ] as const)
-    it(`starts the items in order, at most ${limit} at once`, async () => {
+    it(`starts with the items in order, at most ${limit} at once`, async () => {
       const done: number[] = []
       let [running, highest] = [0, 0]
       await eachLimited(items, { limit }, async (item) => {

@@ -3,7 +3,7 @@ import { KeyedCondition } from './keyed-condition.js'
 
 const long = 60_000
 
-describe('a keyed condition', () => {
+describe('a wait for a condition and a notification of its key', () => {
   const watched = (condition: KeyedCondition, key: string, isOver: () => boolean, timeoutMs = long) => {
     const wait = { isOver: false, ended: Promise.resolve() }
     wait.ended = condition.wait(key, timeoutMs, isOver).then(() => void (wait.isOver = true))
@@ -11,11 +11,11 @@ describe('a keyed condition', () => {
   }
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-  it('does not wait if the condition is already true', async () => {
+  it('ends at once if the condition is already true', async () => {
     await new KeyedCondition().wait('a', long, () => true)
   })
 
-  it('ends a wait only after its condition has become true and its key was notified', async () => {
+  it('ends only after the condition has become true and the key was notified', async () => {
     const condition = new KeyedCondition()
     let value = 0
     const one = watched(condition, 'a', () => value >= 1)
@@ -32,7 +32,7 @@ describe('a keyed condition', () => {
     await two.ended
   })
 
-  it('ends a wait after its timeout, and ends all waits when releaseAll() is called', async () => {
+  it('ends after its timeout, or when releaseAll() is called', async () => {
     const condition = new KeyedCondition()
     await condition.wait('a', 1, () => false)
     const waits = ['a', 'b'].map((key) => watched(condition, key, () => false))

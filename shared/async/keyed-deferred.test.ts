@@ -1,10 +1,10 @@
 import { expect } from 'chai'
 import { KeyedDeferred } from './keyed-deferred.js'
 
-describe('a keyed deferred', () => {
+describe('a deferred promise per key', () => {
   const messageOf = (error: Error): string => error.message
 
-  it('settles only the promises of the given key, and each promise only once', async () => {
+  it('is settled only once, and only for the given key', async () => {
     const deferred = new KeyedDeferred<number>()
     const waits = ['a', 'a', 'b', 'c', 'd'].map((key) => deferred.wait(key).catch(messageOf))
     deferred.resolve('a', 1)

@@ -24,7 +24,7 @@ describe('a mutex', () => {
     expect(log).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
   })
 
-  it('is unlocked after all calls have ended, even if a called function throws synchronously', async () => {
+  it('is unlocked after the end of all calls, even if a function throws synchronously', async () => {
     const mutex = new Mutex()
     const failed = mutex
       .run(() => {

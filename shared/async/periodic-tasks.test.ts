@@ -30,7 +30,7 @@ describe('periodic tasks', () => {
     expect(rounds).to.deep.equal(ended)
   })
 
-  it('are closed only after the run in progress has ended', async () => {
+  it('are closed only after the end of the current run', async () => {
     let finish = (): void => undefined
     let isFinished = false
     const gate = new Promise<void>((resolve) => (finish = resolve))

@@ -10,8 +10,8 @@ function* steps(count: number): Generator<void, number> {
   return count
 }
 
-describe('inSlices, which runs long jobs in short slices,', () => {
-  it('lets timers run while it works on several long jobs', async () => {
+describe('the execution of long jobs in short slices', () => {
+  it('lets timers run between the slices of several long jobs', async () => {
     let done = false
     const work = Promise.all(Array.from({ length: 10 }, () => inSlices(steps(40)))).then((counts) => {
       done = true

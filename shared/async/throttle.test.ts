@@ -32,7 +32,7 @@ describe('a throttle', () => {
     expect(count.runs).to.equal(1)
   })
 
-  it('runs at the first request with the option "leading", and at the end of the interval once more for the other requests', async () => {
+  it('runs at the first request with the option "leading", and once more at the end of the interval', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -49,7 +49,7 @@ describe('a throttle', () => {
     throttle.close()
   })
 
-  it('never overlaps runs: if a request is made during a run, the next run begins after the end of this run', async () => {
+  it('never runs twice at once: after a request during a run, the next run begins after the end of this run', async () => {
     let [runs, atOnce] = [0, 0]
     let end = (): void => undefined
     const throttle = new Throttle(
@@ -70,7 +70,7 @@ describe('a throttle', () => {
     end()
   })
 
-  it('returns from settled() when the run in progress has ended, or at once if nothing runs', async () => {
+  it('returns from settled() at the end of the current run, or at once if nothing runs', async () => {
     let end = (): void => undefined
     let ended = false
     const work = (): Promise<void> => new Promise<void>((resolve) => (end = resolve)).then(() => void (ended = true))

@@ -22,7 +22,7 @@ const outcomeOf = (sent: string, os?: 'windows'): string => {
   }
 }
 
-describe('parseUserData, which checks cloud-init user data,', () => {
+describe('the check of cloud-init user data', () => {
   for (const [name, sent, type] of [
     ['a cloud-config', config, 'text/cloud-config'],
     ['an empty cloud-config', '#cloud-config\n', 'text/cloud-config'],
@@ -111,7 +111,7 @@ describe('parseUserData, which checks cloud-init user data,', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`does not change ${name} any further when its own result is parsed again`, () =>
+    it(`does not change ${name} any further in a second run`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 
