@@ -110,7 +110,7 @@ describe('a guest that scans the ports of another machine', function () {
     expect(host.guest(uuid)).to.include({ status: 'running', policyBlocked: false })
   })
 
-  it('keeps running until the planned end of the grace period even if the agent is killed before', async () => {
+  it('keeps running until the planned end of the grace period even if the agent is killed', async () => {
     const { stopAtMs } = alert()!
     const init = await pidOf(uuid)
     host.disconnect()
@@ -121,7 +121,7 @@ describe('a guest that scans the ports of another machine', function () {
     expect(await pidOf(uuid), 'the alert continues').to.equal(init)
   })
 
-  it('is disconnected and stopped after the grace period, even if the agent is killed during the stop', async () => {
+  it('is disconnected and stopped after the grace period, even if the agent is killed meanwhile', async () => {
     const { stopAtMs } = alert()!
     await reach('stopped', 60_000)
     host.disconnect()
@@ -149,7 +149,7 @@ describe('a guest that scans the ports of another machine', function () {
     await reach('lifted', 10_000)
   })
 
-  it('is not stopped again for a scan from before the suspension was lifted', async () => {
+  it('is not stopped again for an earlier scan after the end of the suspension', async () => {
     const seen = alert()!.count
     const client = host.agent.security()
     for (let looks = 0; looks < 3; looks++) {

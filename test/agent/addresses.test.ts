@@ -12,7 +12,7 @@ import { deadlineOf } from '../support/promised-time.js'
 
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
 
-describe('on a host with real guests,', function () {
+describe('addresses on a host with real guests', function () {
   const host = new AddressedHost(guestKinds)
 
   before(async () => {
@@ -30,10 +30,10 @@ describe('on a host with real guests,', function () {
     return [...publicIpv4s, ...ipv6Addresses]
   }
 
-  describe('a pool of 8 addresses', () => {
+  describe('from a pool of 8 addresses', () => {
     let holders: string[]
 
-    it('gives one address each to 8 of 40 concurrent requests, and leaves no trace of the 32 others', async () => {
+    it('are assigned to 8 of 40 concurrent requests, and leave no trace of the 32 others', async () => {
       const results = await Promise.all(Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })))
       holders = results.filter((result) => result.includes('-'))
       expect(holders).to.have.length(8)
@@ -46,7 +46,7 @@ describe('on a host with real guests,', function () {
       for (const address of pool) expect(shown()).to.contain(`${address}/32`)
     })
 
-    it('makes an address available again once its guest is deleted, and then the host no longer has this address', async () => {
+    it('are available again, and no longer on the host, after the deletion of the guest', async () => {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')
@@ -63,14 +63,14 @@ describe('on a host with real guests,', function () {
       ['more addresses than the pool has', { ipv4Count: 9 }, 'resource_exhausted'],
       ['an IPv6 address outside the prefixes', { ipv6Addresses: ['2001:db8:8::1'] }, 'invalid_field'],
     ] as const)
-      it(`rejects a request for ${name}`, async () => {
+      it(`are refused to a request for ${name}`, async () => {
         expect(await host.create({ ...spec, start: false } as Partial<GuestSpec>)).to.equal(code)
         expect(host.watched.guests()).to.deep.equal([])
       })
   })
 
   for (const kind of guestKinds)
-    describe(`a guest of kind ${kind.name}`, () => {
+    describe(`of a guest of kind ${kind.name}`, () => {
       let uuid: string
 
       before(async () => {
@@ -80,13 +80,13 @@ describe('on a host with real guests,', function () {
 
       after(() => host.power('delete', uuid))
 
-      it('is reachable at its public IPv4 address, and uses it as source address', async () => {
+      it('are reachable and the source addresses of the guest (public IPv4)', async () => {
         const [address = ''] = (await host.guest(uuid)).publicIpv4s
         expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside}`)
         expect(host.ask(uuid, 'tcp', outside, '8081')).to.equal(`outside ${address}`)
       })
 
-      it('is reachable at its IPv6 address from the start, and uses it as source address', async () => {
+      it('are reachable from the start and the source addresses of the guest (IPv6)', async () => {
         const { ipv6Addresses, ipv6 } = await host.guest(uuid)
         expect(ipv6Addresses).to.deep.equal([ipv6])
         expect(ipv6.startsWith('2001:db8:7:1:')).to.equal(true)
@@ -100,7 +100,7 @@ describe('on a host with real guests,', function () {
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })
       }
 
-      it('gets more addresses while it runs, keeps them after a restart, and uses one as source address', async () => {
+      it('can be added while the guest runs, and one of them is its source address even after a restart', async () => {
         const { ipv6: first } = await host.guest(uuid)
         const leaves = async (): Promise<string> => host.ask(uuid, 'tcp', outside6, '8081')
         const value = { count: 3, addresses: [`${guestPrefix}99`] }
@@ -117,7 +117,7 @@ describe('on a host with real guests,', function () {
         expect(await leaves()).to.be.oneOf(ways)
       })
 
-      it('gets back addresses and routes that another program deleted, within 5 s, even if the agent was killed before', async () => {
+      it('are restored with their routes within 5 s after another program deleted them, even if the agent was killed', async () => {
         const { publicIpv4s, ipv6 } = await host.guest(uuid)
         for (const kill of [false, true]) {
           if (kill) {
@@ -133,7 +133,7 @@ describe('on a host with real guests,', function () {
         }
       })
 
-      describe('when another program changes the bridge', () => {
+      describe('after a change of the bridge by another program', () => {
         let closed: string
         /** Addresses of the guest `uuid`, and addresses of the guest `closed`. */
         let addresses: [string[], string[]]
@@ -157,7 +157,7 @@ describe('on a host with real guests,', function () {
           ['the bridge was set down', ['set', bridge, 'down']],
           ['all guests were detached from the bridge', undefined],
         ] as const)
-          it(`is reachable again within 5 s after ${what}, unless its firewall is closed`, async () => {
+          it(`are reachable again within 5 s after ${what}, unless the guest’s firewall is closed`, async () => {
             if (change) sh('ip', 'link', ...change)
             else for (const one of [uuid, closed]) sh('ip', 'link', 'set', await host.deviceOf(one), 'nomaster')
             await waitFor(() => addresses[0].every((address) => host.isReached(address)), {
@@ -175,7 +175,7 @@ describe('on a host with real guests,', function () {
           })
       })
 
-      it('prevents the removal of its addresses from the pool', async () => {
+      it('cannot be removed from the pool', async () => {
         const refusal = await host.setRouting({ ipv4Pool: { items: [] } }).catch((error: ServiceError) => error)
         expect((refusal as ServiceError).metadata.get('berth-code')).to.deep.equal(['address_in_use'])
         expect((await host.readRouting()).ipv4Pool).to.have.length(8)

@@ -2,8 +2,8 @@ import { expect } from 'chai'
 import { createGuest, createRequest, plainSpec } from '../support/host/agent-calls.js'
 import { AgentProcess } from '../support/host/agent-process.js'
 
-describe('a request to create a guest', function () {
-  it('is rejected if the disk of the guest is larger than the pool', async () => {
+describe('the creation of a guest', function () {
+  it('is rejected if its disk is larger than the pool', async () => {
     const agent = await AgentProcess.create('d')
     try {
       await agent.start()

@@ -28,7 +28,7 @@ describe('kernel settings of the host', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('are restored once the last agent that needs them is purged', async () => {
+  it('are restored at the purge of the last agent that needs them', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -42,7 +42,7 @@ describe('kernel settings of the host', () => {
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('are not restored if another program has changed them since the agent set them', async () => {
+  it('are not restored if another program has changed them meanwhile', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -52,7 +52,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(path)).to.equal(300)
   })
 
-  it('are recorded for an uplink only when the agent changes them, not when the agent starts', async () => {
+  it('are recorded for an uplink at their first change, not at the start of the agent', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)

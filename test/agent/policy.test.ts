@@ -53,7 +53,7 @@ while True:
     except OSError:
         pass`
 
-describe('an agent that enforces the limits of a guest', function () {
+describe('the enforcement of a guest’s limits', function () {
   let host: SettingsHost
   let uuid: string
   let instance: Instance
@@ -94,7 +94,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await expectUse(10)
   })
 
-  it('stops the guest when its quota is used up, and blocks the guest until the count of its traffic is reset', async () => {
+  it('stops and blocks the guest after its quota is used up, until its traffic count is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === 'stopped')
@@ -110,7 +110,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('forwards no more packets of the guest when the quota is used up, even if the guest stops slowly', async () => {
+  it('stops forwarding packets after the quota is used up, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     process.kill(await initPid(), 'SIGSTOP') // a stopped init does not handle the signal to halt
@@ -125,7 +125,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles the guest when the quota is used up, if the action of the quota is “throttle”, until the quota is raised', async () => {
+  it('throttles the guest after its quota is used up, if the action is “throttle”, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -137,7 +137,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await expectMore(await flow('up'), 100)
   })
 
-  it('applies rates to the running guest, keeps them after restarts of guest and agent, and removes them on request', async () => {
+  it('applies rates to the running guest, keeps them after restarts, and removes them on request', async () => {
     await setRates(30, 20)
     await expectRates('live', 30, 20)
     await host.power('restart', uuid)
@@ -157,7 +157,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(qdiscs()).to.match(/^qdisc noqueue/)
   })
 
-  it('stops and blocks the guest at its expiry date, and unblocks the guest when this date is moved or removed', async () => {
+  it('stops and blocks the guest at its expiry date, and unblocks it after an extension', async () => {
     await setExpiry(Date.now() + 5000)
     expect(guest().policyBlocked).to.equal(false)
     const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
@@ -170,7 +170,7 @@ describe('an agent that enforces the limits of a guest', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('lets a suspended guest in the mode "network" run without a network, even after a reboot while no agent runs', async () => {
+  it('lets a suspended guest run without a network in the mode "network", even after a reboot without an agent', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })
@@ -196,7 +196,7 @@ describe('an agent that enforces the limits of a guest', function () {
     )
   })
 
-  it('completes a suspension during which it was killed, and starts the guest again when the suspension ends', async () => {
+  it('completes an interrupted suspension after a kill, and starts the guest again at the end of the suspension', async () => {
     await suspend('stop')
     await host.agent.kill() // killed after the suspension is in the journal and before it takes effect
     await reconnect()
@@ -212,7 +212,7 @@ describe('an agent that enforces the limits of a guest', function () {
     await exchangePackets(5)
   })
 
-  it('resets the count of traffic once per month, even if the clock jumps back and forth', async () => {
+  it('resets the traffic count once per month, even if the clock jumps back and forth', async () => {
     const nextMonth = { FAKETIME: `+${daysToNextMonth()}d` }
     await exchangePackets(10)
     await waitFor(async () => (await use())[1] >= 10 * sentBytes)

@@ -30,7 +30,7 @@ describe('port mappings of a guest', function () {
   after(() => host?.destroy())
   afterEach(() => Promise.all([running, stopped].map((uuid) => host.removeMappings(uuid))))
 
-  it('can be added, changed and removed, and clients that watch guests get the same state as the caller', async () => {
+  it('can be added, changed and removed, and watching clients get the same state as the caller', async () => {
     const one = await host.addMapping(stopped, { containerPort: 80, description: 'web' })
     const [web] = one.portMappings
     expect(web!.hostPort).to.be.within(20000, 29999)
@@ -53,7 +53,7 @@ describe('port mappings of a guest', function () {
     expect(first.portMappings).to.have.length(1)
   })
 
-  it('can be port ranges, whose host ports no other mapping of the same protocol can use', async () => {
+  it('can be port ranges, and no other mapping of the same protocol can use their host ports', async () => {
     const range = { containerPort: 21000, containerPortEnd: 21999, hostPort: 21000, hostPortEnd: 21999 }
     const { portMappings } = await host.addMapping(running, range)
     expect(portMappings).to.deep.equal([wireMapping(range)])
@@ -61,7 +61,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(host.addMapping(stopped, { ...range, protocol: 'udp' }))).to.equal('accepted')
   })
 
-  it('are limited to a total number of ports per guest, which counts TCP and UDP together', async () => {
+  it('are limited to a total number of TCP and UDP ports per guest', async () => {
     const range = { containerPort: 20000, containerPortEnd: 20999 }
     const { portMappings: mappings } = await host.addMapping(running, range)
     expect(await codeOf(host.addMapping(running, { ...range, protocol: 'udp' }))).to.equal('resource_exhausted')
@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('are removed once each, even by concurrent requests for the same mapping; a request with an outdated revision removes none', async () => {
+  it('are removed once by concurrent requests, and are kept by a request with an outdated revision', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -134,7 +134,7 @@ describe('port mappings of a guest', function () {
     expect(codes.filter((code) => code === 'port_conflict')).to.have.lengthOf(19)
   })
 
-  it('can be added at host ports that a search for free ports returned', async () => {
+  it('can be added at host ports from a search for free ports', async () => {
     const find = (hostIp: string, count: number) =>
       call(host.client.findFreePorts.bind(host.client), { protocol: 'tcp', hostIp, count })
     const { ports } = await find('', 5)
@@ -143,7 +143,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(find('', 0))).to.equal('invalid_field')
   })
 
-  it('forward connections as soon as the request to add them is answered, and until the request to remove them is answered', async () => {
+  it('forward connections from the answer to their creation until the answer to their removal', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     try {
       const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })

@@ -13,7 +13,7 @@ const tag = 'st'
 const day = 86_400_000
 
 /** Uses a separate agent with BusyBox guests. port-mappings.test.ts tests port mappings. */
-describe('among the settings of a guest,', function () {
+describe('the settings of a guest', function () {
   let host: SettingsHost
   /** UUID of a running guest. The other guest, `stopped`, never ran. */
   let running: string
@@ -26,7 +26,7 @@ describe('among the settings of a guest,', function () {
   })
   after(() => host?.destroy())
 
-  describe('the firewall', () => {
+  describe('for the firewall', () => {
     const set = async (uuid: string, firewall: Firewall, ifRevision = 0): Promise<Firewall> =>
       (await host.setFirewall(uuid, firewall, ifRevision)).firewall
     const rule = (fields: Partial<FirewallRule>): FirewallRule =>
@@ -34,7 +34,7 @@ describe('among the settings of a guest,', function () {
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
     afterEach(() => set(running, off))
 
-    it('is disabled at first, and its rules are stored in normalized form with ids that stay the same', async () => {
+    it('are disabled at first, and contain normalized rules with constant ids', async () => {
       expect(await host.firewall(stopped)).to.deep.equal(off)
       const wanted = {
         enabled: true,
@@ -51,7 +51,7 @@ describe('among the settings of a guest,', function () {
       expect(again.rules.slice(0, 2)).to.deep.equal(stored.rules)
     })
 
-    it('stays unchanged if the new rules are invalid or the revision is outdated', async () => {
+    it('stay unchanged if the new rules are invalid or the revision is outdated', async () => {
       const stored = await set(stopped, {
         enabled: true,
         defaultAction: 'DROP',
@@ -63,7 +63,7 @@ describe('among the settings of a guest,', function () {
       expect(await host.firewall(stopped)).to.deep.equal(stored)
     })
 
-    it('is in force when the answer to its change arrives', async () => {
+    it('are in force when the answer to their change arrives', async () => {
       const echo = host.answerInside(`x${tag}-1`, 8082)
       const address = host.guest(running).ipv4
       try {
@@ -78,7 +78,7 @@ describe('among the settings of a guest,', function () {
     })
   })
 
-  describe('the limits', () => {
+  describe('for the limits', () => {
     it('apply at once to a running guest, and omitted fields stay unchanged', async () => {
       const before = host.guest(running).limits!
       const { limits, revision } = await host.setLimits(running, { ramMb: 128, networkDownMbps: 50 })
@@ -98,7 +98,7 @@ describe('among the settings of a guest,', function () {
       expect(host.guest(running).limits).to.deep.equal(before)
     })
 
-    it('stay in force on a host that became too small for them, and other limits can be changed', async () => {
+    it('stay in force on a host that became too small, but can be changed', async () => {
       const { vcpuMilli, ramMb } = host.guest(stopped).limits!
       const tooLarge = { vcpuMilli: 250_000, ramMb: 4_000_000 }
       await rewriteLimits(stopped, tooLarge)
@@ -110,7 +110,7 @@ describe('among the settings of a guest,', function () {
       await host.setLimits(stopped, { vcpuMilli })
     })
 
-    it('apply to a stopped guest when it starts', async () => {
+    it('apply to a stopped guest at its next start', async () => {
       await host.setLimits(stopped, { ramMb: 96, networkDownMbps: 20 })
       expect(await host.power('start', stopped)).to.equal('done')
       expect(memoryLimit(2)).to.equal(96 * 1024 ** 2)
@@ -138,7 +138,7 @@ describe('among the settings of a guest,', function () {
     }
   })
 
-  describe('the quota and the expiry', () => {
+  describe('for the quota and the expiry', () => {
     it('block and stop an expired guest until its expiry is extended', async () => {
       await host.setExpiry(running, Date.now() - 1000)
       const blocked = await waitFor(() => {
@@ -165,7 +165,7 @@ describe('among the settings of a guest,', function () {
     })
   })
 
-  it('all settings stay the same when the agent is killed and started again', async () => {
+  it('stay the same if the agent is killed and started again', async () => {
     await host.addMapping(running, { containerPort: 22, hostPort: 27022 })
     const firewall = { enabled: true, defaultAction: 'DROP', rules: [] }
     const { revision } = await host.setFirewall(running, firewall)

@@ -55,7 +55,7 @@ describe('the swap of a host', function () {
     await agent.ready()
   }
 
-  it('stays in use when the agent is killed and started again', async () => {
+  it('stays in use if the agent is killed and started again', async () => {
     await done(await order('create', 64))
     await agent.kill()
     expect(swapsBelow(agent.directory)).to.have.length(1)
@@ -64,7 +64,7 @@ describe('the swap of a host', function () {
     expect(await read()).to.include({ enabled: true, fileBytes: 64 * mib })
   })
 
-  it('is in use at every moment of a resize during which the agent is killed, and gets its new size', async () => {
+  it('gets its new size, and is always in use, if the agent is killed during a resize', async () => {
     let longestMs = 60
     for (let round = 0; round < rounds; round++) {
       const sizeMb = round % 2 === 0 ? 96 : 64
@@ -84,7 +84,7 @@ describe('the swap of a host', function () {
     }
   })
 
-  it('is activated by the starting agent if the boot did not activate the swap, unless it is disabled', async () => {
+  it('is activated by the starting agent if the boot did not activate it, unless it is disabled', async () => {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)
@@ -96,7 +96,7 @@ describe('the swap of a host', function () {
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
-  it('is reported by the gRPC service that also returns the usage history of the host', async () => {
+  it('is reported by the same gRPC service as the usage history of the host', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
       range: 'year',

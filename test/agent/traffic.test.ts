@@ -8,7 +8,7 @@ import { at, config, time, TrafficHost } from '../support/network/traffic-host.j
 
 const gb = 1e9
 
-describe('the part of the agent that counts traffic', () => {
+describe('the traffic accounting of an agent', () => {
   let host: TrafficHost
   beforeEach(() => (host = new TrafficHost()))
   afterEach(() => host.destroy())
@@ -104,7 +104,7 @@ describe('the part of the agent that counts traffic', () => {
     ])
   })
 
-  it('resets the count every month as usual after a clock that was years ahead was corrected', async () => {
+  it('resets the count every month after the correction of a clock that was years ahead', async () => {
     const uuid = host.guest(1)
     const seen: [string, number][] = []
     for (const day of ['2031-01-01', '2026-11-21', '2026-12-01', '2027-01-01']) {
@@ -122,7 +122,7 @@ describe('the part of the agent that counts traffic', () => {
     ])
   })
 
-  it('counts the bytes that a guest received while it ran, but not the bytes that others send to a stopped guest', async () => {
+  it('counts the received bytes of a running guest, but not the bytes that others send to a stopped guest', async () => {
     const uuid = host.guest(1)
     await host.keeper.look()
     host.receive(uuid, 1000)
@@ -155,7 +155,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('counts for the current month again once the count was reset, after the clock had been a month ahead', async () => {
+  it('continues with the current month after a reset if the clock had been a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()
@@ -168,7 +168,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('counts only bytes that are transferred after a reset, even if the counters for earlier bytes were not read yet', async () => {
+  it('counts only bytes after a reset, even if the earlier bytes were not read yet', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()
@@ -197,7 +197,7 @@ describe('the part of the agent that counts traffic', () => {
     expect([host.used(uuid), host.policy(uuid).overQuota]).to.deep.equal([[0, 0], false])
   })
 
-  it('resets the count on the reset day of the guest, and reports the date of the next reset', async () => {
+  it('resets the count on the reset day of the guest, and reports the next reset', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, resetDay: 25 } })
     host.receive(uuid, 10)
     await host.keeper.look()
@@ -210,7 +210,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('cuts off the network of a guest whose quota is used up, stops the guest only once, and prevents its start', async () => {
+  it('disconnects a guest with a used-up quota, stops it only once, and prevents its start', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()
@@ -233,7 +233,7 @@ describe('the part of the agent that counts traffic', () => {
     ],
     ['the start of a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
   ] as const)
-    it(`unblocks a guest after ${name}, but does not start the guest`, async () => {
+    it(`unblocks a guest after ${name}, but does not start it`, async () => {
       const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
       host.receive(uuid, gb)
       await host.keeper.look()
@@ -259,7 +259,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.stopped).to.deep.equal([])
   })
 
-  it('only records that a quota is used up if the quota has no action', async () => {
+  it('only records a used-up quota if the quota has no action', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, mode: 'split', outGb: 1, action: 'none' } })
     host.receive(uuid, 5 * gb, gb)
     await host.keeper.look()
@@ -269,7 +269,7 @@ describe('the part of the agent that counts traffic', () => {
     expect(host.stopped, 'now it has one').to.deep.equal([uuid])
   })
 
-  it('stops an expired guest on time, even if counters cannot be read', async () => {
+  it('stops an expired guest on time even if counters cannot be read', async () => {
     const uuid = host.guest(1, { expiresAtMs: at('2026-11-21 12:00:10') })
     host.countersFail = true
     host.nowMs = at('2026-11-21 12:00:09')
@@ -288,7 +288,7 @@ describe('the part of the agent that counts traffic', () => {
     expect([host.store.get(uuid).wanted, host.stopped]).to.deep.equal(['stopped', [uuid]])
   })
 
-  it('stops an expired guest only after its running operation has ended', async () => {
+  it('stops an expired guest only after the end of its running operation', async () => {
     const uuid = host.guest(1, { expiresAtMs: 1 })
     host.busy = true
     await host.keeper.look()

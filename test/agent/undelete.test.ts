@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 const hourMs = 3_600_000
 
 /** Tests deletions that can be undone, with a separate agent that is killed between the steps. */
-describe('an agent that retains deleted guests', () => {
+describe('the retained guests of an agent after their deletion', () => {
   let host: SettingsHost
   before(async () => {
     const config = { traffic: { interval_seconds: 1 }, lxc: { stop_timeout_seconds: 2 } }
@@ -27,7 +27,7 @@ describe('an agent that retains deleted guests', () => {
   }
   const statusOf = (uuid: string): string => host.guest(uuid)?.status ?? 'gone'
 
-  it('starts a guest again whose deletion is undone, after the agent was killed while it stopped the guest', async () => {
+  it('start again after an undo, even if the agent was killed while it stopped them', async () => {
     const uuid = await host.create(1, 'returns', { start: true })
     await waitFor(() => statusOf(uuid) === 'running')
     const operationId = await remove(uuid, hourMs)
@@ -42,7 +42,7 @@ describe('an agent that retains deleted guests', () => {
     expect(host.guest(uuid).deletion).to.equal(undefined)
   })
 
-  it('removes a guest when its time has passed, although the agent was killed meanwhile', async () => {
+  it('are removed at the end of the retention, even if the agent was killed meanwhile', async () => {
     const uuid = await host.create(2, 'leaves', { start: true })
     await host.done(await remove(uuid, 1000))
     await host.restart()

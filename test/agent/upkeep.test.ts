@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 
 const dayMs = 86_400_000
 
-describe('an agent that cleans up its journal', function () {
+describe('the clean-up of the journal', function () {
   let pki: TestPki
   before(async () => {
     pki = await createTestPki()
@@ -20,7 +20,7 @@ describe('an agent that cleans up its journal', function () {
     return LabAgent.start({ identityDir, config: { operations } })
   }
 
-  it('removes ended operations, and forgets the ids of removed operations, after the configured time', async () => {
+  it('removes ended operations, and later the ids of removed operations, after the configured time', async () => {
     const agent = await startAgent({ keep_days: 2 })
     try {
       await agent.stop()
@@ -37,7 +37,7 @@ describe('an agent that cleans up its journal', function () {
     }
   })
 
-  it('keeps at most the configured numbers of ended operations and of ids of removed operations', async () => {
+  it('keeps at most the configured numbers of ended operations and of removed ids', async () => {
     const agent = await startAgent({ keep: 100, remember: 1000 })
     try {
       await agent.stop()
