@@ -13,7 +13,7 @@ describe('API keys over HTTP', () => {
   })
   after(() => gateway.close())
 
-  it('are created with a secret that is shown once and is missing in the list', async () => {
+  it('are created with a secret that is shown once and missing in the list', async () => {
     const body = {
       name: 'billing',
       ip_whitelist: '10.0.0.0/8\n2001:DB8::1',
@@ -129,7 +129,7 @@ describe('API keys over HTTP', () => {
       expect((await keys.find((await keys.make({ expires_at: expires })).id)).expires_at).to.equal(ms)
     })
 
-  it('cannot be changed or deleted if the id is unknown: the answer is 404, even for ids that are not numbers', async () => {
+  it('cannot be changed or deleted with an unknown id: the answer is 404, even for text', async () => {
     for (const id of ['999999', '0', '-1', 'abc', '1e3', '99999999999999999999', '%00'])
       for (const method of ['PATCH', 'DELETE'] as const)
         expect(
@@ -138,7 +138,7 @@ describe('API keys over HTTP', () => {
         ).to.deep.equal([404, 'not_found'])
   })
 
-  it('are rejected from the next request on once they are disabled, expired or deleted', async () => {
+  it('are rejected from the next request on after a change that disables, expires or deletes them', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     expect(await keys.admits(key)).to.equal(200)
     await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
@@ -154,7 +154,7 @@ describe('API keys over HTTP', () => {
     expect(await keys.find(id)).to.equal(undefined)
   })
 
-  it('expire at their expiry date, although nothing changes their record in the store', async () => {
+  it('expire at their expiry date, even without a change of their record in the store', async () => {
     const at = new Date(Date.now() + 4000).toISOString()
     const { key } = await keys.make({ scopes: ['apikey:read'], expires_at: at })
     expect(await keys.admits(key)).to.equal(200)
@@ -220,7 +220,7 @@ describe('API keys over HTTP', () => {
       expect(await ask(headers), JSON.stringify(headers).slice(0, 80)).to.equal(401)
   })
 
-  it('are refused with the same answer whether they are unknown, malformed or missing', async () => {
+  it('are refused with the same answer if they are unknown, malformed or missing', async () => {
     const { id, key } = await keys.make({})
     await gateway.request('DELETE', `/api-keys/${id}`)
     const answers = await Promise.all(

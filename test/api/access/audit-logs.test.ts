@@ -16,7 +16,7 @@ interface Row {
   request_id: string
 }
 
-describe('audit log over HTTP', () => {
+describe('the audit log over HTTP', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -36,7 +36,7 @@ describe('audit log over HTTP', () => {
     await work().finally(() => (gateway.fleet.agentFailure = undefined))
   }
 
-  it('lists every change as soon as it is answered, newest first, with caller, action, target and outcome', async () => {
+  it('lists every change at once, newest first, with caller, action, target and outcome', async () => {
     const made = await gateway.request('POST', '/api-keys', {
       body: { name: 'billing', scopes: ['swap:read'] },
     })
@@ -90,7 +90,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('contains no reads, and no requests that are rejected because of their key or body', async () => {
+  it('contains no reads, and no requests that were rejected because of their key or body', async () => {
     const before = await read()
     await gateway.request('GET', '/api-keys')
     await gateway.request('POST', '/api-keys', { body: {} })
@@ -137,7 +137,7 @@ describe('audit log over HTTP', () => {
       expect((await gateway.request('GET', `/audit-logs${bad}`)).body.code, bad).to.equal('invalid_field')
   })
 
-  it('shows only entries about its own containers to a key that is bound to containers', async () => {
+  it('shows a key bound to containers only entries about these containers', async () => {
     const [mine, other] = [
       await gateway.fleet.addGuest({ name: 'mine' }),
       await gateway.fleet.addGuest({ name: 'other' }),
@@ -150,7 +150,7 @@ describe('audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
-  it('shows only the code of a failure, not the message, to a key that is bound to containers', async () => {
+  it('shows a key bound to containers only the code of a failure, not its message', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'failing' })
     const failure = new BerthError('conflict', 'invalid_state', 'blocked by other')
     await failingWith(failure, () => gateway.request('POST', '/containers/failing/stop'))
@@ -174,7 +174,7 @@ describe('audit log over HTTP', () => {
     ])
   })
 
-  it('blocks all changes while it cannot be written: they fail with 503 and Retry-After', async () => {
+  it('blocks all changes with 503 and Retry-After while it cannot be written', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'safe' })
     process.kill(await gateway.redis.pid(), 'SIGSTOP')
     try {
@@ -204,7 +204,7 @@ describe('audit log over HTTP', () => {
   })
 })
 
-describe('the audit log entry of every audited route', () => {
+describe('the audit entry of every audited route', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()

@@ -54,7 +54,7 @@ describe('authentication', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('rejects a revoked key in a second process from the next request on, in 60 of 60 attempts', async () => {
+  it('rejects a revoked key in a second process from the next request on (60 attempts)', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       for (let round = 0; round < 60; round++) {
@@ -73,7 +73,7 @@ describe('authentication', () => {
     }
   })
 
-  it('applies a change of a key that is made while the key is read from the store', async () => {
+  it('applies a change of a key during the reading of the key from the store', async () => {
     for (let round = 0; round < 40; round++) {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
       const { id, key } = body.data as { id: number; key: string }
@@ -96,7 +96,7 @@ describe('authentication', () => {
     await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: deadlineOf(5000) })
   })
 
-  it('reads a key from the store again after its process was paused and missed notifications', async () => {
+  it('reads a key from the store again after a pause of its process with missed notifications', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
@@ -114,7 +114,7 @@ describe('authentication', () => {
     }
   })
 
-  it('writes the times of the last uses of keys to the store in batches, at the latest at shutdown', async () => {
+  it('writes the last use of keys to the store in batches, at the latest at shutdown', async () => {
     const ended = await startTestGateway()
     try {
       const { store, access } = ended
@@ -128,7 +128,7 @@ describe('authentication', () => {
     }
   })
 
-  it('answers 429 to an address that sent too many wrong keys, but still accepts valid keys from it', async () => {
+  it('answers 429 to an address with too many wrong keys, but still accepts its valid keys', async () => {
     const limited = await startTestGateway({
       limits: { authFailuresPerMinute: 5 },
       trustedProxies: ['127.0.0.1'],

@@ -9,7 +9,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
  * reveals another container. The test covers new routes automatically.
  */
 for (const who of ['a key bound to one container', 'a sub-user of one container'])
-  describe(`${who}, on every route`, function () {
+  describe(`${who} on every route`, function () {
     const isSubUser = who.startsWith('a sub-user')
     let gateway: TestGateway
     let ask: Caller
@@ -72,12 +72,12 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('may use no route that manages hosts', () => {
+    it('may use no route for the management of hosts', () => {
       const open = gateway.api.routes.filter((route) => route.scope === 'host:manage' && !isClosed(route))
       expect(open.map(({ name }) => name)).to.deep.equal([])
     })
 
-    it('sees no other container in any answer', async () => {
+    it('cannot see other containers in any answer', async () => {
       for (const route of routesBound('own', 'same')) {
         const { text } = await call(route, { id: 'host-a' })
         for (const mark of [foreign.name, foreign.uuid, foreignTask, '10.9.8.7'])
@@ -90,7 +90,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         expect((await call(route, {})).text, route.path).to.equal((await call(route, {}, asAdministrator)).text)
     })
 
-    it('does not learn why a host port is not available', async () => {
+    it('cannot learn why a host port is not available', async () => {
       const map = (fields: object) =>
         ask('POST', `/containers/${own.id}/port-mappings`, {
           body: { container_port: 80, ...fields },
@@ -111,7 +111,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         .and.not.to.match(/in use|mapped|host ports must/)
     })
 
-    it('does not learn addresses of other containers or the free capacity from errors', async () => {
+    it('cannot learn addresses of other containers or the free capacity from errors', async () => {
       const path = isSubUser ? 'port-mappings' : 'ipv6'
       const body = { container_port: 80 }
       for (const [code, kind] of [

@@ -154,7 +154,7 @@ describe('the access check of every route', function () {
       expected: (route) => (isFor(route, 'session') ? refused : 'in'),
     },
     {
-      name: 'accepts a key that is bound to one container, except on routes that are closed to such keys',
+      name: 'accepts a key bound to one container, except on routes closed to such keys',
       of: (() => {
         let made: Promise<Caller> | undefined
         return () => (made ??= makeKey({ scopes: everything, container_uuids: [guest.uuid] }))
@@ -266,7 +266,7 @@ describe('the access check of every route', function () {
         }
     })
 
-  it('opens to sub-users exactly the routes that this test lists', () => {
+  it('allows sub-users exactly the routes in the list of this test', () => {
     const open = gateway.api.routes.filter(
       ({ scope, subUser = 'refused' }) => scope !== 'public' && subUser !== 'refused',
     )
@@ -276,7 +276,7 @@ describe('the access check of every route', function () {
     expect([inner, others]).to.deep.equal(['PUT /containers/{id}/port-mappings/{index}', []])
   })
 
-  it('rejects every caller whose address the access policy excludes', async () => {
+  it('rejects every caller with an address that the access policy excludes', async () => {
     const admin = await calls.admin('at-the-door')
     const via = (address: string) => ({ headers: { 'x-forwarded-for': address } })
     const policy = { enabled: true, allowed_sources: [inside] }

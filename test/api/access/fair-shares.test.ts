@@ -7,7 +7,7 @@ import { waitFor } from '../../support/wait.js'
 const mostKeys = defaultCreationLimits.apiKeys.bound
 
 /** A customer with a key for one container can create more keys with this key, and still more keys with those. */
-describe('a key that is bound to a container, and the keys created with it,', function () {
+describe('a key bound to a container and the keys that it created', function () {
   let gateway: TestGateway
   let bound = ''
   const streams: EventStream[] = []
@@ -59,7 +59,7 @@ describe('a key that is bound to a container, and the keys created with it,', fu
     expect(await left(await gateway.makeKey({ scopes: ['container:read'] }))).to.equal(999)
   })
 
-  it(`share one limit of ${mostKeys} keys; the request for another key is answered with 409`, async () => {
+  it(`share one limit of ${mostKeys} keys, and get the answer 409 for another key`, async () => {
     const made: string[] = [bound]
     let refused: Awaited<ReturnType<typeof makeChild>> | undefined
     while (refused === undefined && made.length < 2 * mostKeys) {

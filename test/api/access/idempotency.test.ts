@@ -45,7 +45,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(body.data).to.have.length(1)
   })
 
-  it('is separate for each caller, and is rejected if the same caller sends it again with a different body', async () => {
+  it('is separate for each caller, and is rejected with a different body from the same caller', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -67,7 +67,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(operations).to.have.length(1)
   })
 
-  it('does not store the answers 404 and 409: a repeated request runs once the cause is removed', async () => {
+  it('does not store the answers 404 and 409, so that a repeated request runs after a correction', async () => {
     const missing = () =>
       gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
     const first = await missing()
@@ -88,7 +88,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await map(other?.id, again)).status).to.equal(200)
   })
 
-  it('does not store the answer 412: a repeated request with a newer If-Match runs', async () => {
+  it('does not store the answer 412, so that a repeated request with a newer If-Match runs', async () => {
     const { id, revision } = await gateway.fleet.addGuest()
     const reset = async (tag: number) => {
       const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
@@ -121,7 +121,7 @@ describe('Idempotency-Key over HTTP', () => {
       headers: { 'idempotency-key': key },
     })
 
-  it('returns the first answer to a repeated creation of a guest, and is rejected in a creation with a different body', async () => {
+  it('returns the first answer to a repeated creation of a guest, and is rejected with a different body', async () => {
     const first = await create('idem-1', 'order-4711')
     const again = await create('idem-1', 'order-4711')
     expect([again.status, again.text]).to.deep.equal([202, first.text])
@@ -145,7 +145,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await create('idem-3', 'order-4713')).status).to.equal(202)
   })
 
-  it('is ignored by POST /containers/list, which shows the present state and writes no audit entry', async () => {
+  it('is ignored by POST /containers/list, which always shows the present state', async () => {
     const headers = { 'idempotency-key': 'listing' }
     const ask = (body: unknown) => gateway.request('POST', '/containers/list', { headers, body })
     expect((await ask({})).status).to.equal(200)
@@ -189,7 +189,7 @@ describe('the store of idempotent requests', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('refuses further requests with the same key while the first request runs, in the same process and in another', async () => {
+  it('refuses further requests with the same key, in any process, while the first request runs', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')
@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets one repetition run, with the operation id of the first request, if that request had no outcome', async () => {
+  it('lets one repetition run with the first operation id if the first request had no outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)
@@ -225,7 +225,7 @@ describe('the store of idempotent requests', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
-  it('lets another gateway run a repeated request if the outcome of the first request could not be stored', async () => {
+  it('lets another gateway run a repeated request if the first outcome could not be stored', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     const run = one.store.run.bind(one.store)
@@ -237,7 +237,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k', 'f')))) === 'ran')
   })
 
-  it('lets another gateway run a repeated request if the store did not confirm the record of the first one', async () => {
+  it('lets another gateway run a repeated request if the store did not confirm the first record', async () => {
     const [one, two] = [await open(), await open()]
     const run = one.store.run.bind(one.store)
     one.store.run = async (...commands) => {
@@ -249,7 +249,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k')))) === 'ran')
   })
 
-  it('leads to only one API key if several gateways run the same request at once', async () => {
+  it('leads to one API key if several gateways run the same request at once', async () => {
     await createAdminKey(redis.stateDir, join(redis.stateDir, 'admin.key'))
     const options = { secret, stateDir: redis.stateDir, auditKeep: 100, limits: noLimits, log: silentLog }
     const stores = await Promise.all([1, 2, 3].map(() => redis.openStore(prefix)))
@@ -264,7 +264,7 @@ describe('the store of idempotent requests', () => {
     expect(await gateways[0]!.keys.list(1)).to.have.length(1 + 10)
   })
 
-  it('lets a request run again with the same operation id after the process that ran it was killed', async () => {
+  it('lets a request run again with the same operation id after its process was killed', async () => {
     const program = join(redis.stateDir, 'victim.mjs')
     const from = (path: string) => JSON.stringify(moduleUrl(`gateway/${path}`))
     await writeFile(

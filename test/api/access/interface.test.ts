@@ -154,7 +154,7 @@ PATCH /api-keys/{id}: id name prefix scopes expires_at disabled container_uuids
 /** The path with `{}` in place of each parameter. */
 const plain = (path: string): string => path.replace(/\{[^}]*\}/g, '{}')
 
-describe('the API that existing clients use', () => {
+describe('the API for existing clients', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()

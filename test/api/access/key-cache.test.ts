@@ -75,7 +75,7 @@ describe('the cache of API keys', () => {
 
   const disable = () => writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
 
-  it('reads the record of a key again if the record changed during the first reading', async () => {
+  it('reads a record again if it changed during the first reading', async () => {
     let open = () => undefined as void
     store.gate = new Promise((resolve) => (open = resolve))
     const loading = cache.load(record.digest)
@@ -91,7 +91,7 @@ describe('the cache of API keys', () => {
     expect(cache.get(record.digest)?.rights.disabled).to.equal(true)
   })
 
-  it('drops a key when the record of its creator, another key, changes', async () => {
+  it('drops a key after a change of the key that created it', async () => {
     const child = createKeySecret()
     await insertKey(writer.client, keyNames(writer), {
       ...record,
@@ -107,7 +107,7 @@ describe('the cache of API keys', () => {
     expect((await cache.load(digestKey(child)))?.rights.disabled).to.equal(true)
   })
 
-  it('rejects a record with a wrong digest, and a key that was created by a key that no longer exists', async () => {
+  it('rejects a record with a wrong digest, and a key whose creator no longer exists', async () => {
     const stray = createKeySecret()
     await writer.client.set(keyNames(writer).digest(digestKey(stray)), '1')
     expect(await cache.load(digestKey(stray))).to.equal(undefined)
@@ -121,7 +121,7 @@ describe('the cache of API keys', () => {
     expect(await cache.load(digestKey(orphan))).to.deep.include({ complete: false })
   })
 
-  it('stores the last use of a key after an outage of the store, even if the key is not used again', async () => {
+  it('stores the last use of a key after an outage of the store, even without another use', async () => {
     const other = await redis.openStore('usage:')
     const usage = new KeyUsage(other, 20)
     const run = other.run.bind(other)

@@ -11,7 +11,7 @@ describe('API keys that other keys create', () => {
   })
   after(() => gateway.close())
 
-  it('either work or are not created if the key that creates them is deleted at the same time', async () => {
+  it('either work or are not created if their creator is deleted at the same time', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })
@@ -22,14 +22,14 @@ describe('API keys that other keys create', () => {
     }
   })
 
-  describe('if the creating key has restricted rights', () => {
+  describe('with restricted rights of the creator', () => {
     const grants = {
       scopes: ['container:*', 'apikey:*'],
       container_uuids: [...uuids],
       ip_whitelist: '127.0.0.0/8',
     }
 
-    it('have at most the rights of their creator, and lose each right that their creator loses', async () => {
+    it('have at most the rights of their creator, and lose each right together with it', async () => {
       const parent = await keys.make({ ...grants, expires_at: '2031-01-01' })
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],
@@ -77,7 +77,7 @@ describe('API keys that other keys create', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are visible to the creating key, as are other keys that are bound to its containers, but no further keys', async () => {
+    it('are visible to the creator, as are other keys for its containers, but no further keys', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })

@@ -50,7 +50,7 @@ describe('request limits', () => {
     expect((await gateway.request('GET', '/healthz', viaProxy('2001:db8::1'))).status).to.equal(200)
   })
 
-  it('limit the number of concurrent requests, and a request that ends frees its slot', async () => {
+  it('limit the number of concurrent requests, and free a slot at the end of a request', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 0, atOnce: 1 } } })
     const { port, hostname } = new URL(gateway.url)
     const begin = () => {

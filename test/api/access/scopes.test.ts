@@ -27,13 +27,13 @@ describe('the scope of every route', function () {
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 
-  it('is required: the answer is 401 without a key, under both path prefixes', async () => {
+  it('is required: without a key, the answer is 401 under both path prefixes', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const prefix of ['/api/v1', '/api'])
         expect((await call(route, prefix, '')).status, `${route.method} ${prefix}${route.path}`).to.equal(401)
   })
 
-  it('is required: a key with only another scope gets the answer 403', async () => {
+  it('is required: with another scope, the answer is 403', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const [scope, key] of keys) {
         const prefix = scope.length % 2 ? '/api' : '/api/v1'
@@ -45,14 +45,14 @@ describe('the scope of every route', function () {
       }
   })
 
-  it('is covered by the administrator’s key: no request with this key is answered with 401, 403 or 500', async () => {
+  it('is covered by the administrator’s key, which never gets the answer 401, 403 or 500', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public' && scope !== 'session')) {
       const { status, text } = await call(route, '/api/v1', gateway.adminKey)
       expect([401, 403, 500], `${route.method} ${route.path}: ${text}`).not.to.include(status)
     }
   })
 
-  it('is included in the wildcard of its area, and only read scopes are granted by default', async () => {
+  it('is included in the wildcard of its area, and is granted by default only if it is a read scope', async () => {
     const power = await gateway.makeKey({ scopes: ['container:*'] })
     const reader = await gateway.makeKey({})
     expect((await gateway.request('POST', '/containers/999999/start', { key: power })).status).to.equal(404)

@@ -16,13 +16,13 @@ const admins = () => gateway.access.accounts.admins
 const setUp = (token: string, more: object = {}) =>
   new Browser(gateway).answerTo('POST', '/setup', { body: { token, password, ...more } })
 
-describe('among administrators,', () => {
+describe('administrators', () => {
   before(async () => {
     gateway = await startTestGateway()
   })
   after(() => gateway.close())
 
-  describe('the first administrator', () => {
+  describe('with a set-up link', () => {
     // The store is changed directly, because the API refuses to remove the last administrator who can log in.
     beforeEach(async () => {
       const { accounts } = gateway.access.accounts
@@ -30,7 +30,7 @@ describe('among administrators,', () => {
       await gateway.store.client.del(gateway.store.key('setup-first'))
     })
 
-    it('is created with a set-up link that works once, even if several requests use it at the same time', async () => {
+    it('are created once, even by simultaneous requests with the link', async () => {
       const token = (await admins().firstLink())!
       const names = Array.from({ length: 20 }, (_, n) => `admin${n}`)
       const answers = await Promise.all(names.map((username) => setUp(token, { username })))
@@ -42,7 +42,7 @@ describe('among administrators,', () => {
       expect(await admins().firstLink(), 'another first link').to.equal(undefined)
     })
 
-    it('is listed together with other administrators, sorted and in pages', async () => {
+    it('are listed, sorted and in pages', async () => {
       for (const username of ['bob', 'ada', 'eve']) await admins().create(username, password)
       const names = async (query: string): Promise<unknown[]> => {
         const { headers, body } = await gateway.request('GET', `/admins${query}`)
@@ -53,7 +53,7 @@ describe('among administrators,', () => {
       expect(await names('?username=ada')).to.deep.equal(['1', 'ada'])
     })
 
-    it('is logged in when the account is created with the set-up link', async () => {
+    it('are logged in after the creation of the account with the set-up link', async () => {
       const browser = new Browser(gateway)
       const body = { token: (await admins().firstLink())!, username: 'ada', password }
       expect((await browser.request('POST', '/setup', { body })).status).to.equal(201)
@@ -62,13 +62,13 @@ describe('among administrators,', () => {
       expect(audit.data[0]).to.include({ user: '', by: 'nobody', target: 'ada', success: true })
     })
 
-    it('cannot use a set-up link once a newer link was created', async () => {
+    it('cannot use a set-up link after the creation of a newer one', async () => {
       const [old, young] = [(await admins().firstLink())!, (await admins().firstLink())!]
       expect(await setUp(old, { username: 'ada' })).to.deep.equal([404, 'not_found'])
       expect((await setUp(young, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can use the set-up link until one day after its creation', async () => {
+    it('can use a set-up link for one day after its creation', async () => {
       const token = (await admins().firstLink())!
       const { client } = gateway.store
       const key = gateway.store.key('setup-first')
@@ -79,7 +79,7 @@ describe('among administrators,', () => {
       expect((await setUp((await admins().firstLink())!, { username: 'ada' }))[0], 'another').to.equal(201)
     })
 
-    it('can use the set-up link again after an invalid password or name', async () => {
+    it('can use a set-up link again after an invalid password or name', async () => {
       const token = (await admins().firstLink())!
       for (const [what, more] of [
         ['a short password', { username: 'ada', password: 'short' }],
@@ -112,13 +112,13 @@ describe('among administrators,', () => {
       expect(await admins().hasLink(), 'all are used').to.equal(false)
     })
 
-    it('is not created with an invalid token', async () => {
+    it('are not created with an invalid token', async () => {
       await admins().firstLink()
       for (const token of ['x', 'A'.repeat(43), '', '*'])
         expect((await setUp(token, { username: 'ada' }))[0], token).to.be.oneOf([400, 404])
     })
 
-    it('cannot be removed if no other administrator can log in, even by concurrent requests', async () => {
+    it('cannot be removed if nobody else can log in, even by concurrent requests', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
       await admins().invite('carol') // carol does not count, because she cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))
@@ -131,7 +131,7 @@ describe('among administrators,', () => {
       expect([answer.status, answer.body.code], String(left)).to.deep.equal([409, 'invalid_state'])
     })
 
-    it('is shown with the time of the last login', async () => {
+    it('are shown with the time of their last login', async () => {
       await adminBrowser(gateway, 'ada')
       const { body } = await gateway.request('GET', '/admins')
       expect(body.data[0]).to.include({ username: 'ada', last_login_ip: '127.0.0.1', two_factor: false })
@@ -139,8 +139,8 @@ describe('among administrators,', () => {
     })
   })
 
-  describe('further administrators', () => {
-    it('are each invited by an administrator with a link that works once', async () => {
+  describe('with an invitation', () => {
+    it('are invited by an administrator with a link that works once', async () => {
       const ada = await adminBrowser(gateway, 'ada1')
       const { status, body } = await ada.request('POST', '/admins', { body: { username: 'bob1' } })
       expect([status, body.data.invited]).to.deep.equal([201, true])
@@ -151,7 +151,7 @@ describe('among administrators,', () => {
       expect((await new Browser(gateway).login('bob1', password)).status).to.equal(200)
     })
 
-    it('can accept an invitation until one day after its creation', async () => {
+    it('can accept the invitation for one day after its creation', async () => {
       const invited = await gateway.request('POST', '/admins', { body: { username: 'late1' } })
       const token = invited.body.data.setup_token as string
       const { accounts } = gateway.access.accounts
@@ -169,7 +169,7 @@ describe('among administrators,', () => {
       expect((await gateway.request('POST', '/admins', { body })).body.code).to.equal('name_conflict')
     })
 
-    it('lose their sessions when they are disabled, and do not get them back when they are enabled', async () => {
+    it('lose their sessions when they are disabled, even if they are enabled again', async () => {
       const ada = await adminBrowser(gateway, 'ada3')
       const bob = await adminBrowser(gateway, 'bob3')
       const { body } = await ada.request('GET', '/admins')

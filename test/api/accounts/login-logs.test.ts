@@ -54,7 +54,7 @@ describe('the login log', () => {
     ])
   })
 
-  it('combines equal attempts within a minute into one row with the number of attempts', async () => {
+  it('combines equal attempts within a minute into one row, with their number', async () => {
     await makeAdmin(gateway, 'often')
     const browser = stranger()
     for (let n = 0; n < 8; n++) await browser.login('often', `wrong password ${n}`)
@@ -112,7 +112,7 @@ describe('the login log', () => {
     expect((await gateway.request('GET', '/account/audit-logs')).status, 'a key').to.equal(403)
   })
 
-  it('keeps the failed logins of one account while other accounts cause thousands of failed logins', async () => {
+  it('keeps the failed logins of an account despite thousands of failed logins of other accounts', async () => {
     const redis = await startTestRedis()
     const store = await redis.openStore()
     const log = new LoginLog(store, { keep: 1000, days: 90 })
@@ -144,7 +144,7 @@ describe('the login log', () => {
     await redis.stop()
   })
 
-  it('requires its scope, and refuses keys that are bound to containers', async () => {
+  it('requires its scope, and refuses keys bound to containers', async () => {
     const key = await gateway.makeKey({ scopes: ['audit:read'] })
     expect((await gateway.request('GET', '/login-logs', { key })).status).to.equal(403)
     const bound = await gateway.makeKey({

@@ -5,7 +5,7 @@ import { adminBrowser, Browser, makeAdmin, password } from '../../support/gatewa
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('logging in', () => {
+describe('a login', () => {
   let gateway: TestGateway
 
   before(async () => {
@@ -31,7 +31,7 @@ describe('logging in', () => {
     expect(audit.data[0]).to.include({ user: 'ada', target: 'by ada', key_id: 0 })
   })
 
-  it('stays possible from a known address in a flood of logins, while unknown addresses are refused early', async function () {
+  it('stays possible from a known address during a flood of logins from unknown addresses', async function () {
     const home = { 'x-forwarded-for': '192.0.2.10' }
     expect((await new Browser(gateway, home).login('ada', password)).status).to.equal(200)
     const client = createClient({ maxConnections: 60 })
@@ -62,13 +62,13 @@ describe('logging in', () => {
     expect([...flood.keys()].sort()).to.deep.equal([401, 429])
   })
 
-  it('sets a cookie that scripts cannot read and that requests from other sites do not contain', async () => {
+  it('sets a cookie without access for scripts and for requests from other sites', async () => {
     const { headers } = await stranger().login('ada', password)
     const [session] = [headers['set-cookie'] ?? []].flat()
     expect(session).to.match(/^berth=[A-Za-z0-9_-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/)
   })
 
-  it('sets a Secure cookie with the prefix __Host- over TLS, and accepts only that cookie there', async () => {
+  it('sets a Secure cookie with the prefix __Host- over TLS, where only that cookie is accepted', async () => {
     const plain = stranger()
     await plain.login('ada', password)
     const tls = new Browser(gateway, { 'x-forwarded-for': '198.51.100.200', 'x-forwarded-proto': 'https' })
@@ -110,7 +110,7 @@ describe('logging in', () => {
     }
   })
 
-  it('gives a request that also has an API key only the rights of the key', async () => {
+  it('does not extend the rights of an API key in the same request', async () => {
     const browser = await adminBrowser(gateway, 'both')
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const headers = { 'x-api-key': key }
@@ -120,7 +120,7 @@ describe('logging in', () => {
     expect(await browser.answerTo('GET', '/session', { headers: wrong })).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('is refused after five wrong passwords in a minute, and Retry-After says how long to wait before the next attempt', async () => {
+  it('is refused after five wrong passwords in a minute, with the waiting time in Retry-After', async () => {
     await makeAdmin(gateway, 'guessed')
     const guesser = stranger()
     for (let n = 1; n <= 5; n++)
@@ -131,7 +131,7 @@ describe('logging in', () => {
     expect((await stranger().login('guessed', password)).status, 'from elsewhere').to.equal(200)
   })
 
-  it('has the same limit for concurrent attempts as for attempts one after another', async () => {
+  it('has the same limit for concurrent and for successive attempts', async () => {
     await makeAdmin(gateway, 'flooded')
     const guesser = stranger()
     const replies = await Promise.all(
@@ -163,7 +163,7 @@ describe('logging in', () => {
     ])
   })
 
-  it('does not count an attempt whose password was not checked because too many attempts arrived at once', async () => {
+  it('does not count as an attempt if its password was not checked because of too many logins', async () => {
     await makeAdmin(gateway, 'crowded')
     const { passwords } = gateway.access.accounts
     const matches = passwords.matches.bind(passwords)
@@ -177,7 +177,7 @@ describe('logging in', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('is refused to an address that the access policy excludes, as is the use of a session', async () => {
+  it('is refused to an address that the access policy excludes, as is a session', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })

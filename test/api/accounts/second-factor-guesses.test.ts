@@ -133,7 +133,7 @@ describe('guesses at a second factor', function () {
     }
   }
 
-  it('are limited per device until a login from this device succeeds, in any sequence of attempts from all devices', async () => {
+  it('are limited per device until its next successful login, in any sequence of attempts from all devices', async () => {
     const place = fc.constantFrom<Place>('device', 'first stranger', 'second stranger')
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom<Step>('wrong code', 'wrong recovery code') },
@@ -150,7 +150,7 @@ describe('guesses at a second factor', function () {
     )
   })
 
-  it('stay limited on a known device, even if the right password is sent before each guess', async () => {
+  it('stay limited on a known device, even after the right password', async () => {
     const victim = await makeVictim()
     let checked = 0
     for (let n = 0; n < 60; n++) {
@@ -160,7 +160,7 @@ describe('guesses at a second factor', function () {
     expect(checked).to.equal(mostOfPlace)
   })
 
-  it('from a known device have no separate limit any more after the password or the second factor was changed', async () => {
+  it('have no separate limit for a known device after a change of the password or the second factor', async () => {
     const victim = await makeVictim()
     const { device } = victim.places
     const changed = await parts.accounts.change('admin', victim.account.id, (now) => ({

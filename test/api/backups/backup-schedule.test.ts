@@ -64,7 +64,7 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('add their container to the containers that are listed for the target, even before the first backup', async () => {
+  it('include their container in the containers of the target, even before the first backup', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])
@@ -92,7 +92,7 @@ describe('backup schedules over HTTP', function () {
     expect((await read()).copies[0]!['verified_at']).to.match(/^20/)
   })
 
-  it('delete the oldest scheduled backups beyond the retention from the target, but never manual backups', async () => {
+  it('delete the oldest scheduled backups beyond the retention, but never manual backups', async () => {
     const hand = await backUp()
     await isSet({ ...daily, retention: 2 })
     for (const text of ['a', 'b', 'c', 'd']) {
@@ -137,7 +137,7 @@ describe('backup schedules over HTTP', function () {
     expect(keptAt()).to.deep.equal(['first'])
   })
 
-  it('use the new data of a changed target from the next run on, without a change to the schedule', async () => {
+  it('use the new data of a changed target from the next run on', async () => {
     await isSet(daily)
     const before = lab.record.backupSchedule
     const change = { body: { path: '/srv/elsewhere' } }
@@ -153,7 +153,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
-  it('prevent the removal of their target; a forced removal disables them and deletes the target on the host', async () => {
+  it('prevent the removal of their target, and are disabled on the host by a forced removal', async () => {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
@@ -162,7 +162,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.backupSchedule.target).to.equal('')
   })
 
-  it('are reported to the gateway without their backup target, and are stored without passwords in plain text', async () => {
+  it('are reported to the gateway without their target, and are stored without plain-text passwords', async () => {
     await isSet(daily)
     const shown = lab.gateway.fleet.view.findGuest(lab.guest.uuid)!.guest.backupSchedule
     expect(shown).not.to.have.property('target')

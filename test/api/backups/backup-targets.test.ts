@@ -190,19 +190,19 @@ describe('backup targets in the HTTP API', function () {
       expect(await list()).to.deep.equal([])
     })
 
-  it('have unique names, without regard to case', async () => {
+  it('have unique names, regardless of case', async () => {
     await added(local)
     expect((await add({ ...sftp, name: 'DISK' })).body.code).to.equal('name_conflict')
   })
 
-  it('are added once for repeated requests with the same Idempotency-Key', async () => {
+  it('are added once for a repeated Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'target-1' }
     const first = await add(local, headers)
     expect((await add(local, headers)).body.data.id).to.equal(first.body.data.id)
     expect((await list()).length).to.equal(1)
   })
 
-  it('keep the fields that a change omits, including secrets', async () => {
+  it('keep the fields, including secrets, that a change omits', async () => {
     const id = await added(s3)
     const change = (body: unknown): Promise<Reply> => gateway.request('PATCH', `/backup-targets/${id}`, { body })
     const { status, body } = await change({
@@ -221,7 +221,7 @@ describe('backup targets in the HTTP API', function () {
     expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(404)
   })
 
-  it('are checked by a host, whose error is returned', async () => {
+  it('are checked by a host, and the answer contains its error', async () => {
     const id = await added(local)
     const check = async (body?: object): Promise<unknown> =>
       (await gateway.request('POST', `/backup-targets/${id}/check`, body ? { body } : {})).body.data
@@ -245,7 +245,7 @@ describe('backup targets in the HTTP API', function () {
     expect(unknown.body.details?.field).to.equal('host_id')
   })
 
-  it('require the scope for backup targets, and refuse keys that are bound to containers', async () => {
+  it('require the scope for backup targets, and refuse keys bound to containers', async () => {
     const guest = await gateway.fleet.addGuest()
     const reader = await gateway.makeKey({ scopes: ['backuptarget:read', 'backup:*'], name: 'reader' })
     const bound = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid], name: 'bound' })

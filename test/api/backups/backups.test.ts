@@ -59,7 +59,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('contain the disk as it was when they began, even if it changes while they are sent', async () => {
+  it('contain the disk as it was at their beginning, even if it changes meanwhile', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted while they are created, and are not affected by a new snapshot of the container', async () => {
+  it('cannot be deleted during their creation, and are not affected by a new snapshot', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -96,7 +96,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('are completed even if a snapshot is taken while they are created', async () => {
+  it('are completed even if a snapshot is taken meanwhile', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -108,7 +108,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are restored onto a stopped container, which stays stopped, and onto a running container, which runs again afterwards', async () => {
+  it('are restored onto a stopped container (which stays stopped) and a running one (which runs again)', async () => {
     const id = await backUp()
     write('second')
     expect((await ended(await restore(id)))['status']).to.equal('done')
@@ -120,7 +120,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('are restored onto a container of another host, which keeps its own name and login', async () => {
+  it('are restored onto a container of another host without a change of its name and login', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
     const there = gateway.fleet.agentOf('host-b')
@@ -131,14 +131,14 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
-  it('are searched for at the target, not refused, if the agent is too old to report the type of the guest', async () => {
+  it('are searched for at the target if the agent is too old to report the type of the guest', async () => {
     const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
     const body = { target_id: targetId, container_uuid: older.uuid }
     const failed = await ended(await restore(randomUUID(), { body }))
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_missing'])
   })
 
-  it('of a container cannot be restored onto a virtual machine, even if only the target knows the type of the original guest', async () => {
+  it('of a container cannot be restored onto a virtual machine, even if only the target knows the type', async () => {
     const id = await backUp()
     const fields = { virtualization: 'kvm', templateId: 'debian-12-kvm', status: 'stopped' } as const
     const machine = await gateway.fleet.addGuest(fields, 'host-b')
@@ -151,7 +151,7 @@ describe('backups over HTTP', function () {
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'unsupported'])
   })
 
-  it('of a deleted container are restored if the request names its UUID', async () => {
+  it('of a deleted container are restored if the request contains its UUID', async () => {
     const id = await backUp()
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
@@ -164,7 +164,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
-  it('remain at the target when their container is deleted, and can be listed and deleted there', async () => {
+  it('remain at the target after a deletion of their container, and can be listed and deleted', async () => {
     const id = await backUp({ body: { description: 'the last one' } })
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const containers = await gateway.request('GET', `/backup-targets/${targetId}/containers`)
@@ -186,7 +186,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('GET', `${url}?container_uuid=x`)).status).to.equal(400)
   })
 
-  it('do not change the container if a restore fails at any of its steps', async () => {
+  it('do not change the container if any step of a restore fails', async () => {
     const id = await backUp()
     write('second')
     await run()
@@ -220,7 +220,7 @@ describe('backups over HTTP', function () {
     expect(agent.guests().find(({ uuid }) => uuid === guest.uuid)?.fetchedBytes).to.equal(0)
   })
 
-  it('are not restored if they are larger than the disk or the free space, and the error names the reason', async () => {
+  it('are not restored with a reason if they are larger than the disk or the free space', async () => {
     const id = await backUp()
     agent.host.backupBytes = 10 * 1024 ** 3 + 1
     const failed = await ended(await restore(id))

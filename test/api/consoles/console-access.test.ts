@@ -8,7 +8,7 @@ import { expectInTime } from '../../support/promised-time.js'
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 
-describe('in the access control of consoles,', () => {
+describe('access to consoles', () => {
   let lab: ConsoleLab
   let guest: Guest
   before(async () => {
@@ -33,8 +33,8 @@ describe('in the access control of consoles,', () => {
     expect(status, text).to.equal(200)
   }
 
-  describe('a ticket', () => {
-    it('works once, even if two connections use it at the same time', async () => {
+  describe('with a ticket', () => {
+    it('is granted once, even for two simultaneous connections', async () => {
       const ticket = await lab.ticket(guest.name)
       const clients = [use(ticket), use(ticket)]
       await waitFor(() => clients.some(({ closed }) => closed), { what: 'one is refused' })
@@ -43,7 +43,7 @@ describe('in the access control of consoles,', () => {
       expect(await use(ticket).ended()).to.deep.equal({ code: 4401, reason: 'ticket' })
     })
 
-    it('expires after 60 seconds', async () => {
+    it('ends 60 seconds after the creation of the ticket', async () => {
       const [early, late] = [await lab.ticket(guest.name), await lab.ticket(guest.name)]
       lab.aheadMs = 59_000
       await use(early).ready()
@@ -51,7 +51,7 @@ describe('in the access control of consoles,', () => {
       expect((await use(late).ended()).code).to.equal(4401)
     })
 
-    it('is valid for one container and one kind of console, and is used up by a wrong attempt', async () => {
+    it('is granted for one container and one kind of console, and a wrong attempt uses up the ticket', async () => {
       const other = await lab.addGuest()
       const ticket = await lab.ticket(guest.name)
       expect((await use(ticket, other.name).ended()).code).to.equal(4401)
@@ -61,7 +61,7 @@ describe('in the access control of consoles,', () => {
       expect((await use(forScreens, machine.name).ended()).code).to.equal(4401)
     })
 
-    it('is random, and the store contains only its hash', async () => {
+    it('depends on a random ticket, of which the store contains only the hash', async () => {
       const ticket = await lab.ticket(guest.name)
       expect(ticket).to.match(/^[\w-]{43}$/)
       expect((await use(randomBytes(32).toString('base64url')).ended()).code).to.equal(4401)
@@ -98,7 +98,7 @@ describe('in the access control of consoles,', () => {
       expect(Number(headers['retry-after'])).to.be.within(1, 60)
     })
 
-    it('is rejected once the key that requested it is disabled', async () => {
+    it('is refused after the key that requested the ticket was disabled', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'off' })
       const ticket = await lab.ticket(guest.name, { key })
       await disable('off')
@@ -106,12 +106,12 @@ describe('in the access control of consoles,', () => {
     })
   })
 
-  describe('a page that opens a console', () => {
+  describe('from a page', () => {
     const refused = { status: 403, code: 'origin_not_allowed' }
     const from = async (origin: string | null, headers: Record<string, string> = {}): Promise<ConsoleClient> =>
       lab.open(guest.name, { origin, headers })
 
-    it('is refused if its origin is not the origin of the gateway, and the ticket stays valid', async () => {
+    it('is refused without the origin of the gateway, and does not use up the ticket', async () => {
       const own = lab.gateway.url
       const ticket = await lab.ticket(guest.name)
       for (const origin of [
@@ -134,7 +134,7 @@ describe('in the access control of consoles,', () => {
       await use(ticket).ready()
     })
 
-    it('is accepted as soon as its origin is added to the list of allowed origins', async () => {
+    it('is granted as soon as its origin is added to the list of allowed origins', async () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
       await put('/webssh-origins', { origins: ['https://panel.example'] })
       await (await from('https://panel.example')).ready()
@@ -142,12 +142,12 @@ describe('in the access control of consoles,', () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
     })
 
-    it('is accepted with an https origin if a trusted proxy reports TLS', async () => {
+    it('is granted with an https origin if a trusted proxy reports TLS', async () => {
       const page = `https://${new URL(lab.gateway.url).host}`
       await (await from(page, { 'x-forwarded-proto': 'https', 'x-forwarded-for': inside })).ready()
     })
 
-    it('is refused and disconnected if the access policy excludes the address of the client', async () => {
+    it('is refused, and ended, if the access policy excludes the address of the client', async () => {
       const client = await from(lab.gateway.url, { 'x-forwarded-for': outside })
       await client.ready()
       try {
@@ -163,7 +163,7 @@ describe('in the access control of consoles,', () => {
     })
   })
 
-  describe('a console is disconnected at once', () => {
+  describe('ends at once', () => {
     const thrownOut = async (
       reason: { code: number; reason: string },
       act: () => unknown,
@@ -183,29 +183,29 @@ describe('in the access control of consoles,', () => {
     }
     const revoked = { code: 4403, reason: 'revoked' }
 
-    it('when its API key is disabled', async () => {
+    it('when the API key is disabled', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-disable' })
       await thrownOut(revoked, () => disable('to-disable'), { key })
     })
 
-    it('when its API key is deleted', async () => {
+    it('when the API key is deleted', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-delete' })
       const remove = async (): Promise<unknown> => lab.gateway.request('DELETE', `/api-keys/${await idOf('to-delete')}`)
       await thrownOut(revoked, remove, { key })
     })
 
-    it('when its API key loses the scope for the console', async () => {
+    it('when the API key loses the scope for the console', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-narrow' })
       await thrownOut(revoked, () => change('to-narrow', { scopes: ['terminal:vnc'] }), { key })
     })
 
-    it('when its API key loses the access to the container', async () => {
+    it('when the API key loses the access to the container', async () => {
       const { uuid } = await lab.addGuest()
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-bind' })
       await thrownOut(revoked, () => change('to-bind', { container_uuids: [uuid] }), { key })
     })
 
-    it('when its API key expires', async () => {
+    it('when the API key expires', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'to-expire' })
       const at = new Date(Date.now() + 3000).toISOString()
       await thrownOut(revoked, () => change('to-expire', { expires_at: at }), { key })

@@ -46,7 +46,7 @@ describe('the opening of a console', () => {
       ['WebSocket version', { 'Sec-WebSocket-Version': '99' }],
       ['WebSocket key', { 'Sec-WebSocket-Key': 'short' }],
     ] as const)
-      it(`if the handshake has a wrong ${name}, and the ticket stays valid`, async () => {
+      it(`for a wrong ${name}, without using up the ticket`, async () => {
         const ticket = await lab.ticket(guest.name)
         for (let n = 0; n < tries; n++) {
           const answer = await ask(ticket, headers)
@@ -58,7 +58,7 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`if the handshake offers the subprotocol ${protocol} twice, and the attempt does not count as an open console`, async () => {
+      it(`for a repeated subprotocol ${protocol}, without counting as an open console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,
@@ -71,7 +71,7 @@ describe('the opening of a console', () => {
   })
 
   describe('is limited in number', () => {
-    it('to five open consoles for each caller and ten for each container; another can be opened when one is closed', async () => {
+    it('to five open consoles for each caller and ten for each container', async () => {
       const clients = []
       for (let n = 0; n < 5; n++) clients.push((await lab.opened(guest)).client)
       const refused = await lab.open(guest.name)
@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('but a new console replaces an open one that has lost its connection', async () => {
+    it('but a new console replaces one with a lost connection', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('does not happen for upgrade offers in requests to other endpoints; these requests get their normal answer', async () => {
+  it('does not happen at other endpoints, which ignore the offer of an upgrade', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -132,7 +132,7 @@ describe('the opening of a console', () => {
   })
 
   describe('with the earlier console protocol', () => {
-    it('accepts the ticket as the subprotocol, reports that the shell is ready, and accepts input in five forms', async () => {
+    it('accepts the ticket as the subprotocol, announces the shell, and accepts input in five forms', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/ssh', {
         protocols: [`clicd-ticket.${ticket}`],
@@ -152,7 +152,7 @@ describe('the opening of a console', () => {
       expect(terminal.sizes).to.deep.equal(['80x24', '90x20'])
     })
 
-    it('delivers 5 MB of output without any acknowledgement from the client', async () => {
+    it('permits the delivery of 5 MB of output without any acknowledgement', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
       await waitFor(() => client.texts.length === 2, { what: 'ready' })
@@ -179,7 +179,7 @@ describe('the opening of a console', () => {
       await waitFor(() => lab.terminal(guest).closed, { what: 'closed' })
     })
 
-    it('is refused with an HTTP status if the ticket is missing or invalid', async () => {
+    it('fails with an HTTP status if the ticket is missing or invalid', async () => {
       const stopped = await lab.addGuest({ status: 'stopped' })
       const bad = lab.connect('/api/ssh', { query: { container: guest.name, ticket: 'x' } })
       expect(await bad.refusal()).to.deep.equal({ status: 401, code: 'unauthorized' })

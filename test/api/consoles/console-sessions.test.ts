@@ -12,7 +12,7 @@ import {
 import { waitFor } from '../../support/wait.js'
 import { expectInTime } from '../../support/promised-time.js'
 
-describe('consoles of logged-in users', function () {
+describe('the consoles of logged-in users', function () {
   let lab: ConsoleLab
   let calls: SubUserCalls
   let guest: Guest
@@ -48,13 +48,13 @@ describe('consoles of logged-in users', function () {
     expect(status, text).to.equal(200)
   }
 
-  describe('need a ticket, which', () => {
-    it('is accepted with the cookie of the session that requested it', async () => {
+  describe('with a ticket', () => {
+    it('are opened with the cookie of the session that requested it', async () => {
       const as = await calls.headers(await makeAdmin())
       await lab.opened(guest, { as })
     })
 
-    it('is rejected without the cookie of its session, with the cookie of another session, or with an API key', async () => {
+    it('are refused without the cookie of its session, with another cookie, or with an API key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [
@@ -70,14 +70,14 @@ describe('consoles of logged-in users', function () {
       }
     })
 
-    it('is rejected after its session has ended', async () => {
+    it('are refused after the end of its session', async () => {
       const as = await calls.headers(await makeAdmin())
       const ticket = await lab.ticket(guest.name, { as })
       await done(calls.as(as)('POST', '/logout'))
       expect((await use(ticket, { cookie: as.cookie }).ended()).code).to.equal(4401)
     })
 
-    it('is rejected after the password of the sub-user was rotated, even with the cookie of a later session', async () => {
+    it('are refused after a rotation of the sub-user’s password, even with the cookie of a later session', async () => {
       const made = await makeSubUser()
       const as = await headersOf(made)
       const tickets = [await lab.ticket(guest.name, { as }), await lab.ticket(guest.name, { as })]
@@ -89,7 +89,7 @@ describe('consoles of logged-in users', function () {
       await lab.opened(guest, { as: await headersOf(made) })
     })
 
-    it('is not created without the CSRF token of the page', async () => {
+    it('are refused to a page without the CSRF token', async () => {
       const { 'x-berth-csrf': _, ...as } = await calls.headers(await makeAdmin())
       const body = { container_name: guest.name }
       const { status, body: answer } = await calls.as(as)('POST', '/ssh-ticket', { body })
@@ -97,7 +97,7 @@ describe('consoles of logged-in users', function () {
     })
   })
 
-  it('can be opened by a sub-user only for its own containers; for others, the answer is the same as for missing containers', async () => {
+  it('of a sub-user can be opened only for its own containers; others look like missing ones', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>
@@ -181,11 +181,11 @@ describe('consoles of logged-in users', function () {
       it('when it is disabled', () => change({ disabled: true }))
       it('when its password is rotated', () =>
         ends(() => done(send('POST', `/sub-users/${made.id}/rotate-password`, { body: {} }))))
-      it('when the sub-user loses the container', () => change({ container_names: [] }))
+      it('when it loses the container', () => change({ container_names: [] }))
       it('when it loses the permission to open consoles', () =>
         change({ permissions: ['container:read', 'terminal:vnc'] }))
       it('when it expires', () => change({ expires_at: new Date(Date.now() + 3000).toISOString() }))
-      it('when the sub-user is removed', () => ends(() => done(send('DELETE', `/sub-users/${made.id}`))))
+      it('when it is removed', () => ends(() => done(send('DELETE', `/sub-users/${made.id}`))))
     })
   })
 })

@@ -9,7 +9,7 @@ import { waitFor } from '../../support/wait.js'
 
 const name = 'panel.example'
 
-describe('consoles over TLS of the gateway', function () {
+describe('the consoles over TLS of the gateway', function () {
   let lab: ConsoleLab
   let authority: TestAuthority
   let port = 0
@@ -59,7 +59,7 @@ describe('consoles over TLS of the gateway', function () {
     socket.close()
   })
 
-  it('are not opened by a request to another endpoint that offers an upgrade, and this request gets the normal answer', async () => {
+  it('are not opened at other endpoints, which ignore the offer of an upgrade', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('in the API of consoles,', () => {
+describe('the API of consoles', () => {
   let lab: ConsoleLab
   let guest: Guest
   before(async () => {
@@ -22,7 +22,7 @@ describe('in the API of consoles,', () => {
     await lab.endAll()
   })
 
-  describe('a terminal with the protocol berth.console.v1', () => {
+  describe('for a terminal with the protocol berth.console.v1', () => {
     it('passes on input, output and changes of the size', async () => {
       const { client, status, terminal } = await lab.opened(guest, { query: { cols: '100', rows: '30' } })
       expect(client.socket.protocol).to.equal(ownProtocol)
@@ -36,7 +36,7 @@ describe('in the API of consoles,', () => {
       await client.shows(/中文 \u{1f600}\r\n/u)
     })
 
-    it('ends when the guest’s shell ends, and when the client closes it', async () => {
+    it('ends it together with the guest’s shell, or on request of the client', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.show('logout')
       terminal.exit(0)
@@ -48,7 +48,7 @@ describe('in the API of consoles,', () => {
       await waitFor(() => second.closed, { what: 'its terminal is closed' })
     })
 
-    it('can be the serial console of the guest', async () => {
+    it('also supports the serial console of the guest', async () => {
       const { terminal } = await lab.opened(guest, { query: { mode: 'serial' } })
       expect(terminal.mode).to.equal('serial')
     })
@@ -63,20 +63,20 @@ describe('in the API of consoles,', () => {
       ['an acknowledgement of output that was not sent', '{"type":"ack","bytes":1}'],
       ['a negative acknowledgement', '{"type":"ack","bytes":-1}'],
     ] as const)
-      it(`ends if the client sends ${name}`, async () => {
+      it(`ends it if the client sends ${name}`, async () => {
         const { client, terminal } = await lab.opened(guest)
         client.socket.send(frame)
         expect(await client.ended()).to.deep.equal({ code: 4400, reason: 'bad_frame' })
         expect(terminal.input).to.equal('')
       })
 
-    it('ends if the client sends a frame that is too large', async () => {
+    it('ends it if the client sends a frame that is too large', async () => {
       const { client } = await lab.opened(guest)
       client.socket.send(Buffer.alloc(65_537))
       expect((await client.ended()).code).to.equal(1009)
     })
 
-    it('pauses after one flow-control window of output if the client does not acknowledge the output', async () => {
+    it('pauses it after one flow-control window of output without an acknowledgement', async () => {
       const { client, terminal } = await lab.opened(guest, { acknowledges: false })
       let shown = 0
       await waitFor(
@@ -93,7 +93,7 @@ describe('in the API of consoles,', () => {
       await waitFor(() => !terminal.paused, { what: 'resumed' })
     })
 
-    it('limits the rate at which a client can resize it, while another console stays responsive', async () => {
+    it('limits the rate of its size changes, so that another console stays responsive', async () => {
       const { client, terminal } = await lab.opened(guest)
       const { client: other, terminal: quiet } = await lab.opened(guest)
       const sent = 60_000
@@ -107,7 +107,7 @@ describe('in the API of consoles,', () => {
       client.socket.terminate()
     })
 
-    it('pauses the input of the client after one flow-control window if the guest does not read this input', async () => {
+    it('pauses its input after one flow-control window that the guest does not read', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000
@@ -118,8 +118,8 @@ describe('in the API of consoles,', () => {
     })
   })
 
-  describe('resuming a console', () => {
-    it('is possible after a lost connection, and sends the missed output exactly once', async () => {
+  describe('for a resumed console', () => {
+    it('works after a lost connection, and sends the missed output exactly once', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       terminal.show('one\n')
       await client.shows(/one\n/)
@@ -159,7 +159,7 @@ describe('in the API of consoles,', () => {
       await waitFor(() => terminal.input === 'x', { what: 'the same terminal' })
     })
 
-    it('is possible only with the same caller and guest, and only before the console is closed', async () => {
+    it('works only for the same caller and guest, and only before the end of the console', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       client.socket.terminate()
       const other = await lab.addGuest()
@@ -185,7 +185,7 @@ describe('in the API of consoles,', () => {
     })
   })
 
-  it('the screen of a virtual machine passes on all bytes without adding any', async () => {
+  it('passes on all bytes of a virtual machine’s screen without adding any', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'btest-vnc-'))
     const server = createServer((socket) => {
       socket.write('RFB 003.008\n')
@@ -214,13 +214,13 @@ describe('in the API of consoles,', () => {
     }
   })
 
-  it('the connection to a screen ends with the reason if the virtual machine has no screen', async () => {
+  it('ends the connection to a screen, with the reason, if the virtual machine has none', async () => {
     const { name } = await lab.addGuest({ virtualization: 'kvm' })
     const client = await lab.open(name, { kind: 'vnc' })
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })
   })
 
-  it('a screen is refused for a container, whether the container runs or not', async () => {
+  it('refuses a screen for a container, whether it runs or not', async () => {
     const stopped = await lab.addGuest({ status: 'stopped' })
     for (const container of [guest.name, stopped.name]) {
       const { status, body } = await lab.gateway.request('POST', '/vnc-ticket', { body: { container } })
@@ -228,7 +228,7 @@ describe('in the API of consoles,', () => {
     }
   })
 
-  it('a ticket can be requested with the numeric id of the container', async () => {
+  it('accepts the numeric id of the container in a request for a ticket', async () => {
     for (const field of ['container', 'container_name']) {
       const { status, text } = await lab.gateway.request('POST', '/ssh-ticket', {
         body: { [field]: guest.id },
@@ -237,7 +237,7 @@ describe('in the API of consoles,', () => {
     }
   })
 
-  it('a console is recorded in the audit log when it is opened and closed', async () => {
+  it('records the start and end of a console in the audit log', async () => {
     const { client } = await lab.opened(guest)
     client.type('secret')
     client.say({ type: 'close' })

@@ -58,7 +58,7 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('sends events about the changes, the ended tasks and the deletion of a container', async () => {
+  it('sends events about changes, ended tasks and the deletion of a container', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')
@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('continues after the last event that a client received, or sends a reset event if the gateway no longer knows that event', async () => {
+  it('continues after the last event of a client, or sends a reset event if the gateway no longer has it', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')
@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('never shows the owners of a container, and lists of containers do not show the owners to callers that are bound to containers', async () => {
+  it('never shows the owners of a container, and hides them in lists from callers bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -139,7 +139,7 @@ describe('GET /events', function () {
     expect(seen.body.data.owners).to.deep.equal([{ id: made.id, username: made.username }])
   })
 
-  it('sends a sub-user only events about its own containers, and no events about hosts', async () => {
+  it('sends a sub-user only events about its own containers, and none about hosts', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -157,7 +157,7 @@ describe('GET /events', function () {
     expect(await endOf(listening, disable)).to.equal('unauthorized')
   })
 
-  it('sends the usage and the offline and online events of a host, but no events about guests that do not change', async () => {
+  it('sends the usage and the state of a host, but no events about unchanged guests', async () => {
     const listening = await stream(gateway.adminKey, { query: '?kinds=host,usage,guest' })
     await gateway.fleet.setHostState('host-a', 'offline')
     await listening.type('host.offline')
@@ -167,7 +167,7 @@ describe('GET /events', function () {
     expect(listening.types).not.to.include('guest.updated')
   })
 
-  it('sends an event for each new step of the installation of a host, but no event for a step that is reported again', async () => {
+  it('sends one event for each step of the installation of a host, even if it is reported twice', async () => {
     const { hosts } = gateway.fleet
     const { id } = await hosts.createHost({ name: 'new-host' })
     const listening = await stream(gateway.adminKey, { query: '?kinds=host' })
@@ -178,7 +178,7 @@ describe('GET /events', function () {
     expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
   })
 
-  it('ends when the API key of the stream is disabled, gets other rights or may no longer be used from the address of the client', async () => {
+  it('ends after a change of the API key that disables it, or changes its rights or addresses', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],
@@ -217,7 +217,7 @@ describe('GET /events', function () {
     expect((await set(false)).status).to.equal(200)
   })
 
-  it('counts as a concurrent request until the stream ends', async () => {
+  it('counts as a concurrent request until its end', async () => {
     const key = await gateway.makeKey({ scopes: ['task:read'] })
     const [first] = [await stream(key), await stream(key), await stream(key)]
     const refused = await gateway.request('GET', '/tasks', { key })
@@ -241,7 +241,7 @@ describe('GET /events with a slow client', function () {
   })
   after(() => gateway.close())
 
-  it('sends a reset event in place of the missed events, needs limited memory, and sends all events to other clients', async () => {
+  it('sends a reset event instead of missed events, needs limited memory, and does not delay other clients', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'changing' })
     const key = { 'x-api-key': gateway.adminKey }
     const [quick, slow] = [

@@ -45,7 +45,7 @@ describe('batches', () => {
     expect(await names()).to.include.members(['each-a', 'each-b'])
   })
 
-  it('create the requested number of guests with numbered names, and no more guests when the request is repeated', async () => {
+  it('create the requested number of guests with numbered names, and none in a repeated request', async () => {
     const headers = { 'idempotency-key': 'many-1' }
     const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
     expect(body.data).to.have.length(3)
@@ -95,7 +95,7 @@ describe('batches', () => {
     await ended(gone.body.data as string[])
   })
 
-  it('act once on each guest, even if it is named twice, by id, uuid or name', async () => {
+  it('act once on each guest, even if the request contains several of its id, uuid and name', async () => {
     const { body: made } = await create({ ...template, name: 'act', count: 3 })
     await ended(made.data as string[])
     const [first, second, third] = made.containers as { id: number; uuid: string; name: string }[]
@@ -109,7 +109,7 @@ describe('batches', () => {
     expect((await names()).filter((name) => name.startsWith('act-'))).to.deep.equal([])
   })
 
-  it('change nothing if the container of one name does not exist or is hidden from the caller', async () => {
+  it('change nothing if one container does not exist or is hidden from the caller', async () => {
     const { body: made } = await create({ ...template, name: 'seen', count: 2 })
     const [own, other] = made.containers as { uuid: string; name: string }[]
     await ended(made.data as string[])
@@ -125,7 +125,7 @@ describe('batches', () => {
     expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
   })
 
-  it('report each guest that its host rejects, and fail only if all guests are rejected', async () => {
+  it('report each guest that its host rejects, and fail only if all are rejected', async () => {
     const { body: made } = await create({ ...template, name: 'late', count: 2 })
     await ended(made.data as string[])
     await gateway.request('PUT', '/containers/late-1/expiry', { body: { expires_at: '2020-01-01' } })
@@ -138,7 +138,7 @@ describe('batches', () => {
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 
-  it('act on the remaining guests when they are repeated after a transient failure', async () => {
+  it('act on the remaining guests if they are repeated after a transient failure', async () => {
     const { body: made } = await create({ ...template, name: 'again', count: 2 })
     await ended(made.data as string[])
     const headers = { 'idempotency-key': 'again-1' }
@@ -171,7 +171,7 @@ describe('batches', () => {
     expect(body.failed[0].message).to.match(/^internal error/)
   })
 
-  it('create only the missing guests if the batch is repeated after its tasks were removed', async () => {
+  it('create only the missing guests if they are repeated after the removal of their tasks', async () => {
     const headers = { 'idempotency-key': 'forgotten-1' }
     const body = { ...template, name: 'forgotten', count: 2 }
     const plain = gateway.fleet.reached
@@ -198,7 +198,7 @@ describe('batches', () => {
     }
   })
 
-  it('accept the names of guests as one text, separated by commas and blanks', async () => {
+  it('accept the guest names as one text, separated by commas and blanks', async () => {
     const { body: made } = await create({ ...template, name: 'text', count: 2 })
     await ended(made.data as string[])
     expect((await act({ action: 'stop', containers: 'text-1, text-2' })).status).to.equal(202)

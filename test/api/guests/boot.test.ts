@@ -72,7 +72,7 @@ describe('PUT /containers/{id}/boot', () => {
     expect([host.rescues.has(uuid), host.driver.running.has(uuid)]).to.deep.equal([false, true])
   })
 
-  it('prevents a password reset and a reinstallation while the guest is in rescue mode', async () => {
+  it('prevents a password reset and a reinstallation in rescue mode', async () => {
     const { name } = await make()
     expect(await ended((await put(name, { mode: 'rescue' })).body.data.task_id)).to.equal('done')
     const post = (action: string, body: object): Promise<Reply> =>

@@ -42,7 +42,7 @@ describe('the connection check of a container', function () {
     expect(status, text).to.be.lessThan(300)
   }
 
-  it('reports that the port is reachable after the host could connect to it', async () => {
+  it('reports that the port is reachable after a successful connection from the host', async () => {
     const found = await ask()
     expect(found).to.include({
       reachable: true,
@@ -57,7 +57,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried).to.deep.equal([`${guest.ipv4}:22`, `192.0.2.10:${guest.sshPort}`])
   })
 
-  it('offers to start a stopped guest, without trying to connect', async () => {
+  it('offers to start a stopped guest, without a connection attempt', async () => {
     guest = await gateway.fleet.addGuest({ status: 'stopped' })
     path = `/containers/${guest.id}/connection`
     const found = await ask()
@@ -71,7 +71,7 @@ describe('the connection check of a container', function () {
     await repair(found)
   })
 
-  it('reports the ports on which the guest listens if it does not listen on the checked port', async () => {
+  it('reports the other ports on which the guest listens if nothing listens on the checked port', async () => {
     probe.listeners = [8080, 80].map((port) => ({ port, isReachable: true }))
     const found = await ask()
     expect(found).to.include({ failed_step: 'listening', code: 'nothing_listens' })
@@ -90,7 +90,7 @@ describe('the connection check of a container', function () {
     expect(mended.port).to.be.greaterThan(0)
   })
 
-  it('finds the port of a mapped range, and the port of a guest that has a public address', async () => {
+  it('finds the port in a mapped range, and the port of a guest with a public address', async () => {
     await send('POST', '/port-mappings', {
       container_port: 7000,
       container_port_end: 7009,
@@ -103,7 +103,7 @@ describe('the connection check of a container', function () {
     expect(await ask()).to.include({ reachable: true, address: '203.0.113.9', port: 22 })
   })
 
-  it('checks whether the firewall blocks the given source address, and offers a rule that allows only this address', async () => {
+  it('checks the firewall for a given source address, and offers a rule for only this address', async () => {
     const rules = [
       { direction: 'in', protocol: 'tcp', action: 'ACCEPT', port: '22', source_ip: '198.51.100.0/24' },
       { direction: 'out', protocol: 'udp', action: 'DROP' },
@@ -128,14 +128,14 @@ describe('the connection check of a container', function () {
     expect([again.status, again.body.code], 'the present rules').to.deep.equal([412, 'precondition_failed'])
   })
 
-  it('distinguishes a guest that does not answer from a host that does not forward packets', async () => {
+  it('distinguishes a silent guest from a host that does not forward packets', async () => {
     probe.outcomes.set(`${guest.ipv4}:22`, 'silent')
     expect(await ask()).to.include({ failed_step: 'guest', code: 'guest_silent', repair: null })
     probe.outcomes.set(`${guest.ipv4}:22`, 'open').set(`192.0.2.10:${guest.sshPort}`, 'silent')
     expect(await ask()).to.include({ failed_step: 'connection', code: 'not_forwarded' })
   })
 
-  it('reports an expired guest, a used-up quota or a stop for abuse before anything else', async () => {
+  it('reports an expiry, a used-up quota or a stop for abuse before anything else', async () => {
     const state = (policy: object): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
     // Sets the state before each check, because the agent's evaluation overwrites it every few seconds.
@@ -154,7 +154,7 @@ describe('the connection check of a container', function () {
     state({})
   })
 
-  it('offers only repairs that the caller is allowed to make', async () => {
+  it('offers only repairs that the caller may make', async () => {
     const expire = (expired: boolean): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, {
         expiresAtMs: expired ? 1 : 0,
@@ -174,7 +174,7 @@ describe('the connection check of a container', function () {
     expect((await ask('', { key })).repair, 'no rules are shown').to.equal(null)
   })
 
-  it('refuses invalid ports and addresses, and finds only containers that the caller may see', async () => {
+  it('refuses invalid ports and addresses, and finds only containers of the caller', async () => {
     for (const [query, field] of [
       ['?port=0', 'port'],
       ['?port=65536', 'port'],
@@ -193,7 +193,7 @@ describe('the connection check of a container', function () {
     expect((await gateway.request('GET', path, { key: blind })).status).to.equal(403)
   })
 
-  describe('in its step for the public address', () => {
+  describe('for the public address', () => {
     const setAddress = async (address: string): Promise<void> => {
       const { status, text } = await gateway.request('PATCH', '/hosts/host-a', {
         body: { public_address: address },
@@ -218,7 +218,7 @@ describe('the connection check of a container', function () {
       })
   })
 
-  it('connects only once for callers that request the same check at the same time', async () => {
+  it('connects only once for simultaneous callers with the same request', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     let calls = 0
@@ -233,7 +233,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried, 'runs again for a later caller').to.have.length(4)
   })
 
-  it('refuses a third, different check of a caller while two checks of this caller run', async () => {
+  it('refuses a third check of a caller during two different ones', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     const of = (source: number) => gateway.request('GET', `${path}?source=192.0.2.${source}`)

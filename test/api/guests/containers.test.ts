@@ -71,7 +71,7 @@ describe('the API of containers', () => {
       expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
     })
 
-  it('has a full and a short list of all containers, and returns the short list also to POST with the body []', async () => {
+  it('has a full and a short list of all containers, the short one also as POST with the body []', async () => {
     const full = await gateway.request('GET', '/containers')
     const count = full.body.data.length as number
     expect(full.headers['x-total-count']).to.equal(String(count))
@@ -95,7 +95,7 @@ describe('the API of containers', () => {
     expect((await gateway.request('GET', '/containers?other=1&page=')).status).to.equal(200)
   })
 
-  it('answers 304 to a request with an ETag until the answer has changed', async () => {
+  it('answers 304 to a request with an ETag while the answer is unchanged', async () => {
     for (const path of ['/containers', '/containers/list', '/containers/web-1', '/tasks', '/dashboard']) {
       const { headers } = await gateway.request('GET', path)
       const again = { headers: { 'if-none-match': headers['etag'] ?? '' } }
@@ -145,7 +145,7 @@ describe('the API of containers', () => {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
   })
 
-  it('returns the error of an agent with the HTTP status for the kind of the error', async () => {
+  it('returns the error of an agent with an HTTP status for its kind', async () => {
     for (const [kind, code, status] of [
       ['conflict', 'port_conflict', 409],
       ['exhausted', 'resource_exhausted', 409],
@@ -163,7 +163,7 @@ describe('the API of containers', () => {
     gateway.fleet.agentFailure = undefined
   })
 
-  it('acts on a container only if If-Match has the ETag of its present state', async function () {
+  it('acts on a container only with the present ETag in If-Match', async function () {
     for (const [method, path] of [
       ['POST', '/start'],
       ['POST', '/stop'],
@@ -217,8 +217,8 @@ describe('the API of containers', () => {
     }
   })
 
-  describe('for a key bound to a container', () => {
-    it('shows only this container, and gives the same answer for another container as for a missing one', async () => {
+  describe('with a key bound to a container', () => {
+    it('shows only this container, and answers for others as for missing ones', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

@@ -43,7 +43,7 @@ describe('devices of the host over HTTP', () => {
     expect(outcome(machine)).to.deep.equal([400, 'unsupported'])
   })
 
-  it('cannot be allowed with a key that is bound to containers or that may only manage containers', async () => {
+  it('cannot be allowed with a key bound to containers, or with only the scopes for containers', async () => {
     const creator = await gateway.makeKey({ scopes: ['container:*'] })
     const bound = await gateway.makeKey({ scopes: ['security:*', 'container:*'], container_uuids: [guest.uuid] })
     for (const key of [creator, bound])

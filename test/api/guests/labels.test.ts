@@ -36,7 +36,7 @@ describe('the labels of a container', () => {
       .and.not.to.have.property('note')
   })
 
-  it('are refused with the field that is wrong', async () => {
+  it('are refused with the name of the wrong field', async () => {
     for (const [body, field] of [
       [{ tags: ['Web'] }, 'tags'],
       [{ tags: Array.from({ length: 17 }, (_, index) => `tag-${index}`) }, 'tags'],
@@ -49,7 +49,7 @@ describe('the labels of a container', () => {
     }
   })
 
-  it('select the containers of a list', async () => {
+  it('filter the list of containers', async () => {
     const other = await gateway.fleet.addGuest()
     await patch({ tags: ['green', 'blue'] })
     await gateway.request('PATCH', `/containers/${other.id}`, { body: { tags: ['green'] } })
@@ -61,7 +61,7 @@ describe('the labels of a container', () => {
     expect((await gateway.request('GET', '/containers?tag=No')).status).to.equal(400)
   })
 
-  it('can be seen by bound callers except the note, but not changed by them', async () => {
+  it('are visible to callers bound to containers, except the note, but cannot be changed by them', async () => {
     await patch({ tags: ['vip'], note: 'pays late', delete_protected: true })
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     expect(await detail({ key }))
@@ -74,7 +74,7 @@ describe('the labels of a container', () => {
     expect(audit.text).not.to.contain('pays late')
   })
 
-  it('protect the container against deletion and reinstallation, also in batches, until the protection is lifted', async () => {
+  it('can protect it against deletion and reinstallation, also in batches', async () => {
     await patch({ delete_protected: true })
     const path = `/containers/${guest.id}`
     const remove = () => gateway.request('DELETE', `${path}/delete`)

@@ -5,7 +5,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Row = Record<string, unknown>
 
-describe('over HTTP,', () => {
+describe('limits, expiry dates and traffic over HTTP', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {
@@ -21,7 +21,7 @@ describe('over HTTP,', () => {
   const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
 
   describe('the resource limits', () => {
-    it('keep the values that a change omits, and the answer contains only a message', async () => {
+    it('keep omitted values in a change, and the answer contains only a message', async () => {
       const { status, body } = await put('resource-limit', { vcpu: 1.5, network_down_mbps: 100 })
       expect([status, body.success, body.data]).to.deep.equal([200, true, undefined])
       expect(body.message).to.be.a('string')
@@ -35,7 +35,7 @@ describe('over HTTP,', () => {
       })
     })
 
-    it('accept one value for both directions, which a value for a single direction overrides', async () => {
+    it('accept one value for both directions, and a value for a single direction overrides it', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
         network_down_mbps: 50,
@@ -54,7 +54,7 @@ describe('over HTTP,', () => {
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('ignore unsupported fields of a request, and the answer names these fields', async () => {
+    it('ignore unsupported fields of a request, and the answer contains their names', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,
@@ -97,7 +97,7 @@ describe('over HTTP,', () => {
         ['a disk larger than the pool', 501, 1, 'resource_exhausted'],
         ['a larger disk while the pool is full', 11, 499, 'resource_exhausted'],
       ] as const)
-        it(`reject ${what}, and leave the other limits of the request unchanged`, async () => {
+        it(`reject ${what}, and leave the other limits unchanged`, async () => {
           host().pool.usedBytes = usedGb * gib
           const { status, body } = await put('resource-limit', { disk_gb: disk, ram_mb: 1024 })
           expect([status, body.code, body.details?.field]).to.deep.equal([409, code, 'disk_gb'])
@@ -105,7 +105,7 @@ describe('over HTTP,', () => {
           expect(await detail()).to.include({ disk_gb: 10, ram_mb: 512 })
         })
 
-      it('can be sent unchanged, together with a new memory limit, while the pool is full', async () => {
+      it('can be sent unchanged with a new memory limit while the pool is full', async () => {
         host().pool.usedBytes = 499 * gib
         expect((await put('resource-limit', { disk_gb: 10, ram_mb: 1024 })).status).to.equal(200)
       })
@@ -142,7 +142,7 @@ describe('over HTTP,', () => {
       ['2030-05-01T12:00:00+02:00', '2030-05-01 10:00:00'],
       ['', ''],
     ] as const)
-      it(`is shown as ${JSON.stringify(shown)} after it was set to ${JSON.stringify(text)}`, async () => {
+      it(`is shown as ${JSON.stringify(shown)} after a change to ${JSON.stringify(text)}`, async () => {
         expect((await put('expiry', { expires_at: text })).status).to.equal(200)
         expect(await detail()).to.include({ expires_at: shown, policy_blocked: false })
       })
@@ -158,7 +158,7 @@ describe('over HTTP,', () => {
         expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
     })
 
-    it('prevents starts once it has passed, until it is changed', async () => {
+    it('prevents starts after it has passed, until it is changed', async () => {
       await put('expiry', { expires_at: '2020-01-01' })
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
       for (const action of ['start', 'restart']) {
@@ -180,7 +180,7 @@ describe('over HTTP,', () => {
       expect([refused.status, refused.body.code]).to.deep.equal([403, 'policy_blocked'])
     })
 
-    it('can be set when a container is created', async () => {
+    it('can be set at the creation of a container', async () => {
       const body = { name: 'ends', template_id: 'debian-12', expires_at: '2031-01-01' }
       const { data } = (await gateway.request('POST', '/containers', { body })).body
       const row = (await gateway.request('GET', `/containers/${data.id}`)).body.data
@@ -220,7 +220,7 @@ describe('over HTTP,', () => {
       [0, 99_999, '+14:00', '2026-12-01 14:00:00'],
       [0, -99_999, '-14:00', '2026-11-30 10:00:00'],
     ] as const)
-      it(`is reset at midnight in the time zone of the host, here ${offset}, and not in the gateway’s`, async () => {
+      it(`is reset at midnight in the time zone ${offset} of the host, not of the gateway`, async () => {
         const { policy } = gateway.fleet.agentOf('host-a').domain
         const readUse = policy.readUse.bind(policy)
         const resetsAtMs = Date.UTC(2026, 11, 1) + hour * 3_600_000
@@ -233,7 +233,7 @@ describe('over HTTP,', () => {
     it('is not limited by default', async () =>
       expect(await read()).to.include({ mode: 'total', limit_gb: 0, total_used_bytes: 0, used_pct: 0 }))
 
-    it('has a limit for each direction in split mode, and shows the higher of the two used percentages', async () => {
+    it('has a limit for each direction in split mode, and shows the higher percentage', async () => {
       for (const mode of ['split', 'in_out']) {
         await put('traffic-limit', { traffic_mode: mode, traffic_in_gb: 10, traffic_out_gb: 2 })
         expect(await read()).to.include({ mode: 'split', in_limit_gb: 10, out_limit_gb: 2 })
@@ -265,7 +265,7 @@ describe('over HTTP,', () => {
         expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
       })
 
-    it('prevents starts when the quota is used up, until the quota is raised or the traffic reset', async () => {
+    it('prevents starts after the quota is used up, until it is raised or the traffic is reset', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1 })
       await use(1 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })

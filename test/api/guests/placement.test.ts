@@ -72,7 +72,7 @@ describe('addresses from the pools of the hosts', function () {
     ['a given IPv4 address', { publicIpv4s: [ipv4] }],
     ['a given IPv6 address', { ipv6Addresses: ['2001:db8::1'] }],
   ] as const)
-    it(`are taken from the least loaded host whose pool has them, here ${name}`, async () => {
+    it(`are taken from the least loaded suitable host for ${name}`, async () => {
       await setPools(2, { ipv4, prefix: '2001:db8::' })
       const { hostId, response } = await create(`wants-${name.replaceAll(' ', '-')}`, spec)
       expect(asked).to.deep.equal(['empty', 'fuller', 'fullest'])
@@ -81,7 +81,7 @@ describe('addresses from the pools of the hosts', function () {
       expect([...publicIpv4s, ...ipv6Addresses]).to.have.length(1)
     })
 
-  it('are requested from one host after another until one has them, and only if the guest needs addresses', async () => {
+  it('are requested from one host after another until one has them, and only if the guest needs them', async () => {
     await setPools(0, { ipv4 })
     await setPools(1, { ipv4: '203.0.113.10' })
     await create('first', { ipv4Count: 1 })
@@ -91,7 +91,7 @@ describe('addresses from the pools of the hosts', function () {
     expect(asked).to.deep.equal(['empty', 'empty', 'empty', 'fuller'])
   })
 
-  it('are refused if no host has enough of them, and then the name of the guest does not stay reserved', async () => {
+  it('are refused if no host has enough, without a remaining reservation of the guest’s name', async () => {
     await setPools(1, { ipv4 })
     expect(await refusalOf(create('two', { ipv4Count: 2 }))).to.deep.equal(['resource_exhausted', undefined])
     expect(await refusalOf(create('two', { publicIpv4s: ['198.51.100.1'] }))).to.deep.equal([
@@ -104,14 +104,14 @@ describe('addresses from the pools of the hosts', function () {
     await create('two', { ipv4Count: 1 })
   })
 
-  it('are requested only from the host that the caller names', async () => {
+  it('are requested only from the host in the request', async () => {
     await setPools(1, { ipv4 })
     const named = create('named', { ipv4Count: 1 }, { hostId: hosts[0]!.hostId })
     expect(await refusalOf(named)).to.deep.equal(['resource_exhausted', undefined])
     expect(asked).to.deep.equal(['empty'])
   })
 
-  it('may be contained in an agent’s answer of up to 16 MiB, while answers about guests are limited to 1 MiB', async () => {
+  it('may take up to 16 MiB in an agent’s answer, while answers about guests may take 1 MiB', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
     const { routing: pools, policy } = agent.domain

@@ -52,7 +52,7 @@ describe('a full storage pool', function () {
     ['a reinstall', () => post('reinstall', { template_id: 'debian-12' }), 'resource_exhausted'],
     ['a snapshot', () => post('snapshots'), 'storage_full'],
   ] as const)
-    it(`refuses ${what}, without beginning an operation`, async () => {
+    it(`refuses ${what} without an operation`, async () => {
       const tasks = agent.domain.engine.stats()
       const { status, body } = await send()
       expect([status, body.code], JSON.stringify(body)).to.deep.equal([409, code])
@@ -68,7 +68,7 @@ describe('a full storage pool', function () {
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
   })
 
-  it('makes the task of a scheduled snapshot fail, and the next scheduled snapshot succeeds once space is free', async () => {
+  it('makes a scheduled snapshot fail, but not the next one after space is free', async () => {
     const body = { enabled: true, interval_hours: 1, time: '00:00' }
     expect((await post('snapshots/schedule', body)).status).to.equal(200)
     const run = async (): Promise<unknown> => {
@@ -85,7 +85,7 @@ describe('a full storage pool', function () {
     await post('snapshots/schedule', { enabled: false })
   })
 
-  it('causes a warning in the host report and in the metrics even before it is completely full', async () => {
+  it('causes a warning in the host report and in the metrics even before it is full', async () => {
     for (const [usedGb, expected] of [
       [400, []],
       [460, ['storage pool 92 % full, 40.0 of 500.0 GiB are free']],

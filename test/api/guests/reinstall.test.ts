@@ -9,7 +9,7 @@ import type { LabAgent } from '../../support/memory/lab-agent.js'
 const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1 }
 const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUkSXm9C1Cx4Vf0VbMT4KjEVxmeDbtC5VxY3l5a3tmk someone@somewhere'
 
-describe('over HTTP,', () => {
+describe('password resets and reinstallations over HTTP', () => {
   let gateway: TestGateway
   let agent: LabAgent
   let host: MemoryHost
@@ -49,7 +49,7 @@ describe('over HTTP,', () => {
   const detail = async (name: string): Promise<Body> => (await gateway.request('GET', `/containers/${name}`)).body.data
   const loginOf = (uuid: string) => host.driver.logins.get(`/nowhere/${uuid}.next`)
 
-  describe('resetting a password', () => {
+  describe('a password reset', () => {
     for (const start of [true, false])
       it(`generates a password or uses the given one for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start })
@@ -81,7 +81,7 @@ describe('over HTTP,', () => {
       expect(agent.domain.context.logins.open(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
-    it('fails with the reason that the guest reports, and the stored login stays unchanged', async () => {
+    it('fails with the reason from the guest, and the stored login stays unchanged', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
         throw conflict('guest_refused', 'the password could not be set in the guest: full')
@@ -103,7 +103,7 @@ describe('over HTTP,', () => {
       expect(text).not.to.contain('secret')
     })
 
-    it('refuses an invalid password, a key without the scope, and a key that is bound to another container', async () => {
+    it('refuses an invalid password, a key without the scope, and a key bound to another container', async () => {
       const { name, uuid } = await make()
       const { status, body } = await post(name, 'reset-password', { password: 'short1' })
       expect([status, body.code, body.details.field]).to.deep.equal([400, 'invalid_field', 'password'])
@@ -124,7 +124,7 @@ describe('over HTTP,', () => {
     })
   })
 
-  describe('reinstalling', () => {
+  describe('a reinstallation', () => {
     before(() => host.images.add('debian-13'))
     const reinstall = { template_id: 'debian-12', ssh_auth_mode: 'auto_password' }
 
@@ -148,7 +148,7 @@ describe('over HTTP,', () => {
         expect(host.snapshots.get(uuid)?.size ?? 0).to.equal(0)
       })
 
-    it('accepts every login mode; `keep` uses the present login, also after a password reset', async () => {
+    it('accepts every login mode; `keep` uses the present login, even after a password reset', async () => {
       const { name, uuid } = await make()
       const ways = [
         [{ ssh_auth_mode: 'password', ssh_password: 'S3cret/pass' }, 'S3cret/pass', { password: 'S3cret/pass' }],
@@ -169,7 +169,7 @@ describe('over HTTP,', () => {
       expect(loginOf(uuid)).to.deep.equal({ password })
     })
 
-    it('keeps a login that was changed inside the guest if the mode is `keep`', async () => {
+    it('keeps a login from a change inside the guest if the mode is `keep`', async () => {
       const { name, uuid } = await make()
       const current = {
         passwordHash: '$y$j9T$salt$hash',
@@ -181,7 +181,7 @@ describe('over HTTP,', () => {
       expect(loginOf(uuid)).to.deep.equal(current)
     })
 
-    it('writes no password in plain text to the journal, and answers a repeated request with its first task', async () => {
+    it('writes no plain-text password to the journal, and answers a repeated request with its first task', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 're-1' }
       const body = { ...reinstall, ssh_auth_mode: 'password', ssh_password: 'Journ4l-word' }
@@ -253,7 +253,7 @@ describe('over HTTP,', () => {
       expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
-    it('is possible in a batch, which is validated as a whole, and gives each guest its own login', async () => {
+    it('is possible in a batch with a common validation, and gives each guest its own login', async () => {
       const guests = [await make(), await make()]
       const containers = guests.map(({ name }) => name)
       const batch = (body: object, key?: string): Promise<Reply> =>

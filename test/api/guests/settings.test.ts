@@ -65,7 +65,7 @@ const settings: readonly {
 ]
 const writes = settings.filter(({ action }) => action !== undefined)
 
-describe('settings of a container', function () {
+describe('the settings of a container', function () {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
@@ -118,7 +118,7 @@ describe('settings of a container', function () {
       }
   })
 
-  it('can be changed by a key with only the scope of their route, but not by a key with all other scopes', async () => {
+  it('can be changed by a key with only the scope of the route, but not with all other scopes', async () => {
     for (const setting of settings) {
       const guest = await gateway.fleet.addGuest()
       const others = scopeCatalogue.filter((scope) => scope !== setting.scope)
@@ -157,7 +157,7 @@ describe('settings of a container', function () {
     expect((await gateway.request('GET', `/containers/${theirs.id}`)).text).to.equal(before)
   })
 
-  it('write an audit entry with the container’s name, even if the change is rejected', async () => {
+  it('write an audit entry with the container’s name, even for a rejected change', async () => {
     for (const setting of writes) {
       const guest = await gateway.fleet.addGuest()
       await send(setting, guest.id)
@@ -174,7 +174,7 @@ describe('settings of a container', function () {
     }
   })
 
-  it('are changed only if the ETag in If-Match is the present one', async () => {
+  it('are changed only with the present ETag in If-Match', async () => {
     for (const setting of writes) {
       const guest = await (setting.path === '/traffic-reset' ? addThrottled() : gateway.fleet.addGuest())
       const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
@@ -202,7 +202,7 @@ describe('settings of a container', function () {
     return guest
   }
 
-  it('accept one of several concurrent changes with the same If-Match, and lose no accepted change', async () => {
+  it('accept one of several concurrent changes with the same If-Match, and lose none', async () => {
     const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
@@ -237,7 +237,7 @@ describe('settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('are not changed twice if the answer of the agent was lost and the request is repeated', async () => {
+  it('are not changed twice if a request is repeated after a lost answer of the agent', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'lost-mapping' }
     gateway.fleet.twist = losingAnswers

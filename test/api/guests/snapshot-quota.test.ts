@@ -20,7 +20,7 @@ describe('the quota of snapshots', function () {
   })
   afterEach(() => lab.endFaults())
 
-  it('limits the space of snapshots, and rejects a snapshot that would exceed this space', async () => {
+  it('limits the space of snapshots, and rejects a snapshot beyond it', async () => {
     const set = await setQuota({ space_limit_bytes: 2_500_000 })
     expect(set.body.data.container).to.include({ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 })
     const [first] = [await taken(), await taken()]
@@ -32,7 +32,7 @@ describe('the quota of snapshots', function () {
     await taken()
   })
 
-  it('has the default space limit after a request with 0, keeps omitted fields, and cannot exceed the space of the pool', async () => {
+  it('has the default space limit after a request with 0, keeps omitted fields, and cannot exceed the pool', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,
@@ -48,7 +48,7 @@ describe('the quota of snapshots', function () {
       expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
   })
 
-  it('lets a key that is bound to containers set the number of snapshots, but not their space', async () => {
+  it('allows a key bound to containers to set the number of snapshots, but not their space', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
     const before = await detail()
@@ -68,7 +68,7 @@ describe('the quota of snapshots', function () {
     expect((await set({ snapshot_limit: 2 })).body.data.quota).to.equal(2)
   })
 
-  it('can be set with either of two field names, is shown, and allows no snapshot if the quota is 0', async () => {
+  it('can be set with either of two field names, and allows no snapshot if it is 0', async () => {
     for (const [body, limit] of [
       [{ snapshot_limit: 3 }, 3],
       [{ quota: '2' }, 2],
@@ -89,13 +89,13 @@ describe('the quota of snapshots', function () {
     it(`cannot be changed by the request body ${JSON.stringify(body)}`, async () =>
       expect((await setQuota(body)).status).to.equal(400))
 
-  it('does not delete existing snapshots when it is lowered below their number', async () => {
+  it('keeps existing snapshots if it is lowered below their number', async () => {
     const id = await taken()
     await setQuota({ quota: 0 })
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('allows only one of thirty concurrent snapshots if only one more fits into the quota', async () => {
+  it('allows only one of thirty concurrent snapshots if only one more fits', async () => {
     await setQuota({ quota: 2 })
     await taken()
     const replies = await Promise.all(Array.from({ length: 30 }, () => take()))
@@ -104,7 +104,7 @@ describe('the quota of snapshots', function () {
     expect([(await ids()).length, kept().length]).to.deep.equal([2, 2])
   })
 
-  it('can be set when a container is created; the default is five', async () => {
+  it('can be set at the creation of a container, and is five by default', async () => {
     for (const [name, fields, limit] of [
       ['snap-default', {}, 5],
       ['snap-none', { snapshot_limit: 0 }, 0],

@@ -39,7 +39,7 @@ describe('snapshot schedules', function () {
     },
   })
 
-  it('delete their oldest snapshots when the quota is reached, but never manual snapshots', async () => {
+  it('delete their oldest snapshots at the quota, but never manual snapshots', async () => {
     const hand = await take()
     await isSet(daily)
     for (let run = 0; run < 6; run++) await runNext()
@@ -64,7 +64,7 @@ describe('snapshot schedules', function () {
     ])
   })
 
-  it('cause a failed task if manual snapshots fill the quota, and delete no snapshot', async () => {
+  it('fail, and delete no snapshot, if manual snapshots fill the quota', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { snapshot_limit: 2 } })
     const hand = [await take(), await take()]
     await isSet(daily)
@@ -74,7 +74,7 @@ describe('snapshot schedules', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('delete their oldest snapshots when the space limit would be exceeded, but never manual snapshots', async () => {
+  it('delete their oldest snapshots at the space limit, but never manual snapshots', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
     const hand = await take()
     await isSet(daily)
@@ -87,7 +87,7 @@ describe('snapshot schedules', function () {
     expect(copies[1]!.id).to.equal(hand)
   })
 
-  it('cause a failed task if manual snapshots use up the space limit', async () => {
+  it('fail if manual snapshots use up the space limit', async () => {
     const hand = [await take(), await take()]
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 2_000_000 } })
     await isSet(daily)
@@ -120,7 +120,7 @@ describe('snapshot schedules', function () {
     expect(copies[0]!.id).to.not.equal(first!.id)
   })
 
-  it('keep the new snapshot if an old one cannot be deleted, and delete the old one in the next run', async () => {
+  it('keep the new snapshot if an old one cannot be deleted, and delete that one in the next run', async () => {
     await isSet({ ...daily, retention: 1 })
     await runNext()
     lab.agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
@@ -145,7 +145,7 @@ describe('snapshot schedules', function () {
     expect(await tasks()).to.have.length(1)
   })
 
-  it('run once within half an hour when the agent starts after it missed many runs', async () => {
+  it('run once within half an hour after the start of an agent that missed many runs', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.fleet.setHostState('host-a', 'offline')
@@ -160,7 +160,7 @@ describe('snapshot schedules', function () {
     expect((await read()).schedule.next_run).to.equal('2027-05-25 03:30:00')
   })
 
-  it('take two snapshots at a time if many snapshots are due, until all of these are taken', async () => {
+  it('take at most two snapshots at a time, until all due ones are taken', async () => {
     const guests = [lab.guest]
     while (guests.length < 25) guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
     for (const { id } of guests)

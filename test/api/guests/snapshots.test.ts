@@ -50,7 +50,7 @@ describe('snapshots over HTTP', function () {
     expect(await read()).to.deep.equal({ quota: 5, ...space, schedule, snapshots: [row] })
   })
 
-  it('are created, restored and deleted only if the ETag in If-Match is the present one', async () => {
+  it('are created, restored and deleted only with the present ETag in If-Match', async () => {
     const id = await taken()
     const answer = await gateway.request('GET', `/containers/${guest.id}`)
     const headers = { 'if-match': answer.headers['etag'] ?? '' }
@@ -77,7 +77,7 @@ describe('snapshots over HTTP', function () {
     expect(page.headers['x-total-count']).to.equal('2')
   })
 
-  it('are created once if the request is repeated', async () => {
+  it('are created once for a repeated request', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const [first, again] = [await taken({ headers }), await taken({ headers })]
     expect(again).to.equal(first)
@@ -93,7 +93,7 @@ describe('snapshots over HTTP', function () {
       expect([status, body.details?.field]).to.deep.equal([400, 'description'])
     })
 
-  it('are taken while a running guest is frozen, or without freezing if the freeze fails, and the guest continues', async () => {
+  it('are taken while the running guest is frozen, or without a freeze if it fails', async () => {
     await run()
     const calls: string[] = []
     const { faults } = agent.host
@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('succeed even if the guest cannot be thawed; a snapshot that fails is deleted on the host', async () => {
+  it('succeed even if the thaw of the guest fails, and are deleted on the host if they fail', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -120,7 +120,7 @@ describe('snapshots over HTTP', function () {
     expect([await ids(), removed]).to.deep.equal([[id], [guest.uuid]])
   })
 
-  it('leave nothing behind if they fail, and then do not count in the quota', async () => {
+  it('do not count in the quota, and leave nothing behind, if they fail', async () => {
     await setQuota({ snapshot_limit: 1 })
     agent.host.faults.snapshot = () => Promise.reject(new Error('no'))
     const { status, body } = await take()
@@ -130,8 +130,8 @@ describe('snapshots over HTTP', function () {
     await taken()
   })
 
-  describe('can be restored, which', () => {
-    it('gives a stopped guest the former disk, as often as requested', async () => {
+  describe('in a restore', () => {
+    it('give a stopped guest its former disk, as often as requested', async () => {
       const id = await taken()
       for (const text of ['second', 'third']) {
         write(text)
@@ -144,7 +144,7 @@ describe('snapshots over HTTP', function () {
       expect(agent.host.driver.running.has(guest.uuid)).to.equal(false)
     })
 
-    it('stops a running guest and starts it again', async () => {
+    it('stop a running guest, and start it again', async () => {
       await run()
       const pid = agent.host.driver.running.get(guest.uuid)
       const id = await taken()
@@ -156,7 +156,7 @@ describe('snapshots over HTTP', function () {
     })
 
     for (const fault of ['prepare', 'stop', 'exchange', 'start'] as const)
-      it(`leaves the guest unchanged if the step "${fault}" fails`, async () => {
+      it(`leave the guest unchanged if the step "${fault}" fails`, async () => {
         await run()
         const id = await taken()
         write('second')
@@ -172,7 +172,7 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
-    it('leaves no additional snapshot if the start fails and the guest gets its former disk back', async () => {
+    it('leave no additional snapshot if the start fails and the guest gets its former disk back', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -183,7 +183,7 @@ describe('snapshots over HTTP', function () {
       expect([content(), kept(), await ids()]).to.deep.equal(['second', ['first'], [id]])
     })
 
-    it('keeps the former disk as a snapshot if the guest starts from neither disk', async () => {
+    it('keep the former disk as a snapshot if the guest starts from neither disk', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -218,7 +218,7 @@ describe('snapshots over HTTP', function () {
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('are hidden from a key that is bound to a different container', async () => {
+  it('are hidden from a key bound to a different container', async () => {
     const [other, own] = [guest, await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const foreign = await taken()
     path = lab.path = `/containers/${own.id}/snapshots`
@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('cannot be created while the host is offline; a creation that takes too long is answered with 504 and continues as a task', async () => {
+  it('cannot be created on an offline host, and become a task after 504 if the host is slow', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')
@@ -275,7 +275,7 @@ describe('snapshots over HTTP', function () {
     await waitFor(async () => (await ids()).includes(task), { what: 'the snapshot' })
   })
 
-  it('are completed by the restarted agent after a crash, and their result is the answer to the repeated request', async () => {
+  it('are completed by the agent after a crash, and a repeated request gets their result', async () => {
     let interrupt: (() => void) | undefined
     agent.host.faults.snapshot = () => new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
     const options = { headers: { 'idempotency-key': randomUUID() } }

@@ -71,7 +71,7 @@ describe('a suspension', () => {
     expect((await start()).body.message).to.equal('the container is suspended: unsuspend it first')
   })
 
-  it('can be changed by a second suspension, and stays in force when the expiry date of the container is changed', async () => {
+  it('can be changed by a second suspension, and stays in force after a change of the expiry date', async () => {
     await suspend()
     const { suspended_at: since } = await detail()
     expect((await suspend({ message: 'Last reminder' })).status).to.equal(200)
@@ -94,13 +94,13 @@ describe('a suspension', () => {
     ['an end that has passed', { reason: 'x', until: '2020-01-01' }, 'invalid_field', 'until'],
     ['an end that is not a time', { reason: 'x', until: 'soon' }, 'invalid_field', 'until'],
   ] as const)
-    it(`is refused if the request contains ${what}`, async () => {
+    it(`is refused with ${what}`, async () => {
       const reply = await post('suspend', body)
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
       expect(await detail()).to.include({ policy_blocked: false })
     })
 
-  it('requires a scope of its own, and is refused to callers that are bound to containers', async () => {
+  it('requires its own scope, and is refused to callers bound to containers', async () => {
     const bound = { scopes: ['*'], container_uuids: [guest.uuid] }
     for (const fields of [bound, { scopes: ['container:power'] }]) {
       const key = await gateway.makeKey(fields)
@@ -116,7 +116,7 @@ describe('a suspension', () => {
     expect((await gateway.request('POST', '/containers/none/suspend', { body: { reason: 'x' } })).status).to.equal(404)
   })
 
-  it('shows its message but not its reason to customers, in answers, lists and events', async () => {
+  it('shows customers its message, but not its reason, in answers, lists and events', async () => {
     const key = await gateway.makeKey({
       scopes: ['container:read', 'task:read'],
       container_uuids: [guest.uuid],
@@ -155,7 +155,7 @@ describe('a suspension', () => {
     ])
   })
 
-  it('ends at the given time with an event, and without an entry in the audit log', async () => {
+  it('ends at the given time with an event, and without an audit entry', async () => {
     const stream = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey })
     try {
       await stream.wait(({ event }) => event === 'ready', 'a beginning')
@@ -188,7 +188,7 @@ describe('a suspension', () => {
     expect(await detail()).to.include({ policy_blocked: false })
   })
 
-  it('stops the container, which starts again when the suspension is lifted', async () => {
+  it('stops the container until its end', async () => {
     await gateway.fleet.work('host-a')
     await suspend()
     await waitFor(async () => (await detail())['status'] === 'stopped', { what: 'stopped' })

@@ -45,7 +45,7 @@ describe('the timeline of a container', function () {
     return body.data as Entry[]
   }
 
-  it('lists tasks and other changes together, with the newest first, and each task only once', async () => {
+  it('lists tasks and other changes together, newest first, and each task only once', async () => {
     const entries = await read()
     expect(entries.map(({ kind, action }) => `${kind} ${action}`)).to.deep.equal([
       'task stop',
@@ -69,7 +69,7 @@ describe('the timeline of a container', function () {
     expect(await read((method, path) => gateway.request(method, path, { key }))).to.deep.equal([])
   })
 
-  it('shows restarts by the agent after a crash, and stops because of an expiry date', async () => {
+  it('shows restarts by the agent after a crash, and stops at the expiry', async () => {
     await change('POST', '/start', {})
     const agent = gateway.fleet.agentOf('host-a')
     await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })
@@ -82,7 +82,7 @@ describe('the timeline of a container', function () {
     expect(stopped).to.include({ action: 'stop', user: 'system' })
   })
 
-  it('keeps its entries when a customer of another container floods the audit log', async () => {
+  it('keeps its entries despite a flood of audit entries from a customer of another container', async () => {
     const seen = async () => [
       (await read()).filter(({ kind }) => kind === 'change').map(({ action }) => action),
       ((await customer('GET', '/account/audit-logs')).body.data as unknown[]).length,
@@ -99,7 +99,7 @@ describe('the timeline of a container', function () {
     expect(await seen()).to.deep.equal(before)
   })
 
-  it('is shown only for containers of the caller, and with at most 200 entries', async () => {
+  it('is shown only for containers of the caller, with at most 200 entries', async () => {
     expect((await customer('GET', '/containers/other/timeline')).status).to.equal(404)
     for (const limit of ['0', '201', 'x'])
       expect((await gateway.request('GET', `/containers/told/timeline?limit=${limit}`)).status).to.equal(400)

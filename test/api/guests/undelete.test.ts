@@ -35,7 +35,7 @@ describe('a deletion that can be undone', () => {
   const statusOf = (uuid: string) => gateway.fleet.agentOf('host-a').journal((store) => store.get(uuid).status)
   const wait = (what: string) => waitFor(async () => (await detail()).body.data?.status === what)
 
-  it('stops and hides the container, until it is undone', async () => {
+  it('stops and hides the container until it is undone', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const total = async () => (await gateway.request('GET', '/dashboard')).body.data.total_containers as number
     const before = await total()
@@ -67,7 +67,7 @@ describe('a deletion that can be undone', () => {
     await waitFor(async () => (await detail()).status === 404)
   })
 
-  it('is refused for a protected container, and a second time without now=true', async () => {
+  it('is refused for a protected container, and for a deleted one without now=true', async () => {
     await gateway.request('PATCH', path(), { body: { delete_protected: true } })
     expect((await remove()).body.code).to.equal('delete_protected')
     await gateway.request('PATCH', path(), { body: { delete_protected: false } })
@@ -76,7 +76,7 @@ describe('a deletion that can be undone', () => {
     expect([second.status, second.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('is also done by a batch, which removes the container at once with now', async () => {
+  it('is supported by batches, which remove containers at once with now=true', async () => {
     const batch = (fields: object) =>
       gateway.request('POST', '/batch-action', { body: { action: 'delete', containers: [guest.uuid], ...fields } })
     expect((await batch({})).status).to.equal(202)
@@ -100,7 +100,7 @@ describe('a deletion that can be undone', () => {
     }
   })
 
-  it('is hidden from keys that are restricted to the container: for them it is a removal', async () => {
+  it('looks like a final removal to keys bound to the container', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const stream = await EventStream.open(gateway.url, { 'x-api-key': key })
     try {
@@ -119,7 +119,7 @@ describe('a deletion that can be undone', () => {
     }
   })
 
-  it('cannot be skipped with now=true by keys that are restricted to the container', async () => {
+  it('cannot be made final with now=true by keys bound to the container', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const refused = await gateway.request('DELETE', `${path()}/delete?now=true`, { key })
     expect([refused.status, refused.body.code]).to.deep.equal([403, 'insufficient_scope'])
@@ -127,7 +127,7 @@ describe('a deletion that can be undone', () => {
     expect((await gateway.request('POST', '/batch-action', { key, body })).body.code).to.equal('insufficient_scope')
   })
 
-  describe('that waits for another operation of the container', () => {
+  describe('during another operation of the container', () => {
     let release: () => void
     beforeEach(async () => {
       const held = new AbortController()
@@ -147,7 +147,7 @@ describe('a deletion that can be undone', () => {
       release()
     })
 
-    it('leaves the container as it was if its task is canceled', async () => {
+    it('does not change the container if its task is canceled', async () => {
       const { body } = await remove()
       await wait('deleted')
       expect((await gateway.request('DELETE', `/tasks/${body.data.task_id}`)).status).to.equal(200)
@@ -156,7 +156,7 @@ describe('a deletion that can be undone', () => {
       await wait('running')
     })
 
-    it('cannot be undone once the container is to be removed at once', async () => {
+    it('cannot be undone after a request to remove the container at once', async () => {
       await removed()
       await removed('?now=true')
       const refusals = [await undelete(), await gateway.request('PATCH', path(), { body: { delete_protected: true } })]
@@ -169,7 +169,7 @@ describe('a deletion that can be undone', () => {
     })
   })
 
-  it('is only possible for 0 to 720 hours, where 0 removes containers at once', async () => {
+  it('is possible for 0 to 720 hours (0 removes the container at once)', async () => {
     expect((await setHours(721)).status).to.equal(400)
     expect((await gateway.request('GET', '/deletion-settings')).body.data).to.deep.equal({ undo_delete_hours: 24 })
     await setHours(0)

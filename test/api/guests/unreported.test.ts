@@ -4,7 +4,7 @@ import { GuestRegistry } from '../../../gateway/fleet/placement/guest-registry.j
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /** The guest was created by another gateway while this one did not reach the guest's host. */
-describe('a container whose host is offline and that the gateway has never seen', function () {
+describe('an unreported container of an offline host', function () {
   let gateway: TestGateway
   const [uuid, name, id] = [randomUUID(), 'elsewhere', 7001]
   before(async () => {
@@ -19,29 +19,29 @@ describe('a container whose host is offline and that the gateway has never seen'
     return [status, body.code as string]
   }
 
-  it('is not reported as missing: requests are answered with host_offline', async () => {
+  it('leads to the answer host_offline, not to 404', async () => {
     for (const ref of [uuid, uuid.toUpperCase(), name.toUpperCase(), id]) {
       expect(await answerTo('GET', String(ref))).to.deep.equal([503, 'host_offline'])
       expect(await answerTo('DELETE', `${ref}/delete`)).to.deep.equal([503, 'host_offline'])
     }
   })
 
-  it('is not reported as missing in a batch', async () => {
+  it('leads to the answer host_offline in a batch too', async () => {
     const body = { action: 'delete', containers: [uuid] }
     const { status, body: answer } = await gateway.request('POST', '/batch-action', { body })
     expect([status, answer.code]).to.deep.equal([503, 'host_offline'])
   })
 
-  it('is not revealed to keys that are bound to other containers', async () => {
+  it('is not revealed to keys for other containers', async () => {
     const key = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [randomUUID()] })
     expect(await answerTo('GET', uuid, key)).to.deep.equal([404, 'not_found'])
   })
 
-  it('does not change the answer 404 to requests with an unknown name', async () => {
+  it('does not affect the answer 404 for an unknown name', async () => {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('has the same answers if its host is online and has the container, but does not report it', async () => {
+  it('leads to the same answers if its host is online and does not report it', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const
@@ -49,7 +49,7 @@ describe('a container whose host is offline and that the gateway has never seen'
     expect(await answerTo('GET', 'late')).to.deep.equal([503, 'host_offline'])
   })
 
-  it('is reported as missing once its host is online again and does not have it', async () => {
+  it('leads to 404 once its host is online again and does not have it', async () => {
     await gateway.fleet.setHostState('host-a', 'online')
     expect(await answerTo('GET', uuid)).to.deep.equal([404, 'not_found'])
   })

@@ -18,7 +18,7 @@ const row = {
   io_write_bytes_per_sec: null,
 }
 
-describe('the history of usage', () => {
+describe('the usage history', () => {
   let gateway: TestGateway
   let uuid: string
   let files: SeriesFiles
@@ -97,7 +97,7 @@ describe('the history of usage', () => {
     }
   })
 
-  it('is shown to callers that may see the container; the history of a host is not shown to keys bound to containers', async () => {
+  it('is shown for containers of the caller, and for hosts only to callers not bound to containers', async () => {
     const other = await gateway.fleet.addGuest({ name: 'theirs' })
     const bound = await gateway.makeKey({ scopes: ['container:read'], container_uuids: [other.uuid] })
     const [unseen, absent] = await Promise.all(
@@ -131,7 +131,7 @@ describe('the history of usage', () => {
   })
 })
 
-it('the longest usage history that an agent can send is smaller than the size limit for answers of agents', () => {
+it('the longest usage history of an agent is smaller than the size limit for its answers', () => {
   const figures = Array<number>(1440).fill(1e15)
   const columns = [
     'cpuUsagePct',

@@ -69,7 +69,7 @@ describe('the usage of a fleet', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('refuses callers that are restricted to containers', async () => {
+  it('refuses callers bound to containers', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [uuids[0]!] })
     expect((await gateway.request('GET', '/fleet-usage', { key })).status).to.equal(403)
     const rows = (await read(`/container-usage?containers=${ids.join(',')}`, key)) as { name: string }[]
@@ -112,7 +112,7 @@ describe('the usage of a fleet', () => {
       expect(body.data[0].cpu_usage_pct).to.be.within(0, 100)
     })
 
-    it('shows the history of the processor in 48 points, and when the disk will be full', async () => {
+    it('shows the history of the processor in 48 points, and the day when the disk will be full', async () => {
       const { host, domain } = other.fleet.agentOf('host-a')
       const files = new SeriesFiles(join(domain.context.config.state_dir, 'history'))
       const write = (range: 'day' | 'month', steps: number, figures: (ago: number) => object): void => {

@@ -19,7 +19,7 @@ interface DrainedRow {
   readonly to_host_id: string
 }
 
-describe('drains of hosts over HTTP', () => {
+describe('the drain of a host over HTTP', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts })
@@ -86,7 +86,7 @@ describe('drains of hosts over HTTP', () => {
     return () => held.abort()
   }
 
-  it('plan a target for each container, and change nothing', async () => {
+  it('can be planned with a target for each container, without any change', async () => {
     const guests = await addGuests(4)
     const { status, body } = await call('', { dry_run: true })
     expect([status, body.data.state]).to.deep.equal([200, 'planned'])
@@ -97,7 +97,7 @@ describe('drains of hosts over HTTP', () => {
     expect((await gateway.request('GET', '/hosts/host-a')).body.data.draining).to.equal(false)
   })
 
-  it('show in the plan why a container cannot move', async () => {
+  it('has a plan with the reason why a container cannot move', async () => {
     await addGuests(1)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'machine' })
     const { body } = await call('', { dry_run: true })
@@ -108,7 +108,7 @@ describe('drains of hosts over HTTP', () => {
       .match(/^a running virtual machine can only/)
   })
 
-  it('move stopped virtual machines, and leave running ones on the host with the reason', async () => {
+  it('moves stopped virtual machines, and leaves running ones on the host with the reason', async () => {
     await gateway.fleet.runMachines(...hosts)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'running' })
     const { uuid } = await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'stopped', status: 'stopped' })
@@ -121,7 +121,7 @@ describe('drains of hosts over HTTP', () => {
     expect(gateway.fleet.view.findGuest(uuid)?.hostId).to.be.oneOf(['host-b', 'host-c'])
   })
 
-  it('move all containers to other hosts, and close the host for new ones', async () => {
+  it('moves all containers to other hosts, and closes the host for new ones', async () => {
     const guests = await addGuests(5)
     const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
     const { status, body } = await call('', { parallel: 3, bandwidth_mbps: 1000 })
@@ -145,7 +145,7 @@ describe('drains of hosts over HTTP', () => {
     expect(metrics).to.include('berth_drain_containers{host="host-a",state="done"} 5')
   })
 
-  it('bring the containers back that have left the host', async () => {
+  it('can return the moved containers to the host', async () => {
     const guests = await addGuests(3)
     await call()
     await waitForEnd()
@@ -157,7 +157,7 @@ describe('drains of hosts over HTTP', () => {
     expect(refusal(await undrain({ bring_back: true }))).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('leave a container on the host that cannot be moved, and move all others', async () => {
+  it('leaves a container without a suitable target on the host, and moves all others', async () => {
     const guests = await addGuests(4)
     failCopies([guests[1]!])
     await call()
@@ -171,7 +171,7 @@ describe('drains of hosts over HTTP', () => {
     expect(Object.values(results(await waitForEnd()))).to.deep.equal(guests.map(() => 'done'))
   })
 
-  it('try a container again whose move has failed once', async () => {
+  it('repeats the move of a container after a failure', async () => {
     const [guest] = await addGuests(1)
     failCopies([guest!], 1)
     await call()
@@ -196,7 +196,7 @@ describe('drains of hosts over HTTP', () => {
     for (const guest of guests) expect(hostOf(guest)).not.to.equal('host-a')
   })
 
-  it('begin once for a repeated request', async () => {
+  it('begins once for a repeated request', async () => {
     await addGuests(1)
     const headers = { 'idempotency-key': randomUUID() }
     const answers = [await call('', {}, headers), await call('', {}, headers)]
@@ -204,7 +204,7 @@ describe('drains of hosts over HTTP', () => {
     await waitForEnd()
   })
 
-  it('are canceled when the host is opened again', async () => {
+  it('is canceled when the host is opened again', async () => {
     await addGuests(2)
     const release = holdCopies()
     await call('', { parallel: 1 })
@@ -216,7 +216,7 @@ describe('drains of hosts over HTTP', () => {
     expect(Object.values(results(await waitForEnd('canceled')))).to.deep.equal(['done', 'skipped'])
   })
 
-  it('stop the containers that run, and start these again when the host is opened', async () => {
+  it('can stop running containers, and starts them again when the host is opened', async () => {
     const guests = await addGuests(2)
     const stopped = await gateway.fleet.addGuest({ name: 'stopped', status: 'stopped' })
     const { running } = gateway.fleet.agentOf('host-a').host.driver
@@ -231,12 +231,12 @@ describe('drains of hosts over HTTP', () => {
     expect([...guests, stopped].map(hostOf)).to.deep.equal(['host-a', 'host-a', 'host-a'])
   })
 
-  it('are refused with a deadline that has passed', async () => {
+  it('is refused with a deadline in the past', async () => {
     for (const deadline of ['2020-01-01', 'soon'])
       expect(refusal(await call('', { deadline })), deadline).to.deep.equal([400, 'invalid_field'])
   })
 
-  it('prevent that the host is opened or closed by a change of its settings', async () => {
+  it('prevents opening and closing of the host in its settings', async () => {
     await addGuests(1)
     const release = holdCopies()
     await call()
@@ -247,12 +247,12 @@ describe('drains of hosts over HTTP', () => {
     expect((await change()).status).to.equal(200)
   })
 
-  it('are refused for an unknown host', async () => {
+  it('is refused for an unknown host', async () => {
     expect(refusal(await gateway.request('POST', '/hosts/nothing/drain'))).to.deep.equal([404, 'not_found'])
     expect(refusal(await gateway.request('POST', '/hosts/nothing/undrain'))).to.deep.equal([404, 'not_found'])
   })
 
-  it('continue at another gateway on the same store, and move no container twice', async () => {
+  it('continues at another gateway on the same store, and moves no container twice', async () => {
     const guests = await addGuests(6)
     await gateway.drains.close()
     const workers = [await startWorker(), await startWorker()]

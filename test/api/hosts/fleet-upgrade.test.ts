@@ -20,7 +20,7 @@ interface Run {
 
 /* The agents are real, and declare that they can be upgraded. The tests do the work of the installation script. */
 
-describe('over HTTP,', () => {
+describe('upgrades of the fleet over HTTP', () => {
   let gateway: TestGateway
   let lab: UpgradeLab
   before(async () => {
@@ -74,7 +74,7 @@ describe('over HTTP,', () => {
       expect(refusal(await fleet('/pause'))).to.deep.equal([409, 'invalid_state'])
     })
 
-    it('begins with the canary host, and continues with several hosts at a time until all are upgraded', async () => {
+    it('begins with the canary host, and continues with several hosts at a time', async () => {
       const { status, body } = await fleet('', { parallel: 2, canary_host_id: 'host-b' })
       expect([status, body.data.state, body.data.canary_host_id]).to.deep.equal([202, 'running', 'host-b'])
       await reaches('a waiting, b upgrading, c waiting, d waiting', 'running')
@@ -91,7 +91,7 @@ describe('over HTTP,', () => {
       expect(refusal(await fleet())).to.deep.equal([409, 'up_to_date'])
     })
 
-    it('continues with a higher lease epoch if a host knows a higher epoch than the store contains', async () => {
+    it('continues with a higher lease epoch if a host knows a higher one than the store', async () => {
       await gateway.fleet.agent('host-a').hosts.describe({}, { work: 'fleet-upgrade-worker', epoch: 500 })
       await fleet('', { parallel: 1 })
       await lab.complete('host-a', 1)
@@ -102,7 +102,7 @@ describe('over HTTP,', () => {
       await reaches('a done, b done, c skipped, d skipped', 'canceled')
     })
 
-    it('stops at the first host whose upgrade fails, and continues with this host on request', async () => {
+    it('stops at the first failed host, and continues with it on request', async () => {
       await fleet('', { parallel: 1 })
       await lab.fail('host-a', 1, 'the agent does not start')
       await reaches('a failed, b waiting, c waiting, d waiting', 'stopped')
@@ -115,7 +115,7 @@ describe('over HTTP,', () => {
       await reaches('a done, b done, c skipped, d skipped', 'canceled')
     })
 
-    it('starts on no further host while it is paused', async () => {
+    it('starts on no further host during a pause', async () => {
       await fleet()
       await reaches('a upgrading, b waiting, c waiting, d waiting', 'running')
       expect((await fleet('/pause')).body.data.state).to.equal('paused')
@@ -129,7 +129,7 @@ describe('over HTTP,', () => {
       await reaches('a done, b done, c done, d skipped', 'canceled')
     })
 
-    it('can be rolled back on the hosts that it has upgraded, and on no others', async () => {
+    it('can be rolled back on the upgraded hosts only', async () => {
       await fleet('', { parallel: 1 })
       await lab.complete('host-a', 1)
       await lab.fail('host-b', 1, 'why')
@@ -142,7 +142,7 @@ describe('over HTTP,', () => {
       expect(refusal(await fleet('/rollback'))).to.deep.equal([409, 'invalid_state'])
     })
 
-    it('skips hosts that are offline or cannot be upgraded, and says why', async () => {
+    it('skips hosts that are offline or cannot be upgraded, with the reason', async () => {
       await lab.install('host-b', earlierVersion, { supported: false })
       await gateway.fleet.setHostState('host-c', 'offline')
       await fleet('', { parallel: 3 })
@@ -176,7 +176,7 @@ describe('over HTTP,', () => {
     })
   })
 
-  describe('an upgrade of the fleet that several gateways run', () => {
+  describe('an upgrade of the fleet by several gateways', () => {
     it('continues at another gateway on the same store, and upgrades no host twice', async () => {
       for (const hostId of hosts) {
         lab.packagesOf(hostId).orders.length = 0
@@ -205,7 +205,7 @@ describe('over HTTP,', () => {
       return { view: gateway.fleet.view, isComplete: true, expectedConnections: ok, upgrades } as unknown as Fleet
     }
 
-    it('installs the version with which it began, even if a gateway of another version continues it', async () => {
+    it('installs its first version, even if a gateway of another version continues it', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const first = await startWorker('btest-version:')
       const second = await startWorker('btest-version:')
@@ -225,7 +225,7 @@ describe('over HTTP,', () => {
       expect(requests[0]).to.include({ version: labVersion, rollback: false })
     })
 
-    it('waits while another upgrade of a host is running', async () => {
+    it('waits for the end of another upgrade of a host', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const worker = await startWorker('btest-busy:')
       let calls = 0

@@ -18,7 +18,7 @@ import { waitFor } from '../../support/wait.js'
 
 /* Tests a complete gateway as berth-gateway starts it, and an agent that joins it over the API. */
 
-describe('/hosts', function () {
+describe('the API of hosts', function () {
   let directory: string
   let close: () => Promise<void>
   let key: string
@@ -73,7 +73,7 @@ describe('/hosts', function () {
 
   let hostId: string
 
-  it('adds a host, which is online once it has joined with its token', async () => {
+  it('adds a host, which is online after it has joined with its token', async () => {
     const address = `127.0.0.1:${await freePort()}`
     const added = await call('POST', '/hosts', { name: 'one', address, comment: 'ignored' })
     expect(added.status).to.equal(201)
@@ -95,7 +95,7 @@ describe('/hosts', function () {
     expect(body.data[0].certificate_expires_at).not.to.equal('')
   })
 
-  it('refuses invalid fields, unknown hosts, and names and addresses that another host uses', async () => {
+  it('refuses invalid fields, unknown hosts, and names and addresses of other hosts', async () => {
     for (const [body, field] of [
       [{ address: 'a:1' }, 'name'],
       [{ name: 'two', address: 'nowhere' }, 'address'],
@@ -127,7 +127,7 @@ describe('/hosts', function () {
       expect((await call(method, path, method === 'GET' ? undefined : {})).status, `${method} ${path}`).to.equal(404)
   })
 
-  it('changes the name and the draining state of a host, and keeps fields that a change omits', async () => {
+  it('changes the name and the draining state of a host, and keeps omitted fields', async () => {
     const renamed = await call('PATCH', `/hosts/${hostId}`, { name: 'uno' })
     expect(renamed.body.data).to.include({ name: 'uno', draining: false, status: 'online' })
     const draining = await call('PATCH', `/hosts/${hostId}`, { draining: true })
@@ -178,7 +178,7 @@ describe('/hosts', function () {
     expect((await guest()).ssh_host, 'shown at once').to.equal(guess.public_address)
   })
 
-  it('accepts a public address when a host is added', async () => {
+  it('accepts a public address for a new host', async () => {
     const body = { name: 'public', address: '198.18.0.77:7443', public_address: '203.0.113.7' }
     const { status, body: made } = await call('POST', '/hosts', body)
     expect(status).to.equal(201)
@@ -192,7 +192,7 @@ describe('/hosts', function () {
     await call('DELETE', `/hosts/${id}`, {})
   })
 
-  it('lets a key without host:manage only read hosts, and refuses changes by a key that is bound to containers', async () => {
+  it('lets a key without host:manage only read hosts, and refuses changes by a key bound to containers', async () => {
     const reader = (await call('POST', '/api-keys', { name: 'reader' })).body.data.key
     expect((await call('GET', '/hosts', undefined, reader)).status).to.equal(200)
     for (const [method, path] of [
@@ -210,7 +210,7 @@ describe('/hosts', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('shows only the number of its own containers on each host to a key that is bound to containers', async () => {
+  it('shows a key bound to containers only the number of these containers on each host', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',
@@ -238,7 +238,7 @@ describe('/hosts', function () {
     expect(log).not.to.contain('berth_jt_')
   })
 
-  it('removes a host that has containers only if the request forces it', async () => {
+  it('removes a host with containers only if the request forces it', async () => {
     expect((await call('DELETE', `/hosts/${hostId}`)).body).to.include({ code: 'invalid_state' })
     expect((await call('DELETE', `/hosts/${hostId}?force=true`)).status).to.equal(200)
     expect((await call('GET', '/hosts')).body.data).to.deep.equal([])

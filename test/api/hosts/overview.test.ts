@@ -36,7 +36,7 @@ describe('the overview of the fleet', () => {
     expect([status, body.data]).to.deep.equal([200, { version: '0.0.0-test' }])
   })
 
-  it('shows the report of the given host, or of the first host that is online', async () => {
+  it('shows the report of the given host, or of the first online host', async () => {
     const info = (await data('/host-info')) as Record<'cpu' | 'ram', Record<string, number>>
     expect(info).to.include({ host_id: 'host-a', online: true })
     expect(info.cpu['cores']).to.equal(8)
@@ -60,7 +60,7 @@ describe('the overview of the fleet', () => {
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('shows no warnings to keys that are bound to containers, because warnings may name other containers', async () => {
+  it('shows no warnings to keys bound to containers, because warnings may name other containers', async () => {
     const { uuid } = await gateway.fleet.addGuest()
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [uuid] })
     await gateway.fleet.warn('host-a', 'guest theirs clashes with another')
@@ -109,7 +109,7 @@ describe('the overview of the fleet', () => {
     expect((await gateway.request('GET', '/tasks?status=nonsense')).status).to.equal(400)
   })
 
-  it('cancels a task that has not begun, and removes a task that has ended', async () => {
+  it('can cancel a task that has not begun, and remove a task that has ended', async () => {
     const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
     expect((await gateway.request('DELETE', `/tasks/${id}`)).body).to.include({
       success: true,
@@ -134,7 +134,7 @@ describe('the overview of the fleet', () => {
     await waitFor(async () => ((await data(`/tasks/${id}`)) as { status: string }).status === 'done')
   })
 
-  it('finds, cancels and removes a task that is too old for the list of tasks', async () => {
+  it('can find, cancel and remove a task that is too old for the list of tasks', async () => {
     const id = (await gateway.request('POST', '/containers/runs/restart')).body.data.task_id as string
     gateway.fleet.unlistOperation(id)
     expect(((await data('/tasks')) as { task_id: string }[]).map((task) => task.task_id)).not.to.include(id)

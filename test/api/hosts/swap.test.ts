@@ -55,7 +55,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('is replaced by a new file for a resize, and the new file is activated before the old one is removed', async () => {
+  it('is replaced by a new file for a resize; the new file is activated before the removal of the old one', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })
@@ -63,7 +63,7 @@ describe('the swap file of a host', () => {
     expect(effects).to.deep.equal(['use 1', 'release 0'])
   })
 
-  it('is created by a resize if it does not exist, and stays disabled in a resize if it was disabled', async () => {
+  it('is created by a resize if it is missing, and stays disabled if it was disabled', async () => {
     expect((await post({ size_mb: '256' })).body.data).to.include({ size_mb: 256, enabled: true })
     await post({ action: 'disable' })
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
@@ -92,7 +92,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.include({ size_mb: 64, enabled: true, total_mb: 64 })
   })
 
-  it('does not replace other swap space of the host, and the total size includes both', async () => {
+  it('exists in addition to other swap space of the host, and the total size includes both', async () => {
     swap.otherBytes = 1000 * mib
     expect(await read()).to.include({ ...none, total_mb: 1000, free_mb: 1000 })
     expect((await post({ action: 'create', size_mb: 64 })).body.data).to.include({
@@ -101,7 +101,7 @@ describe('the swap file of a host', () => {
     })
   })
 
-  it('is not changed by invalid values, and the error names the field', async () => {
+  it('is not changed by invalid values, and the error contains the name of the field', async () => {
     expect(await refused({ action: 'enable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'disable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'remove', size_mb: 64 })).to.deep.equal([400, 'invalid_field', 'action'])
@@ -127,7 +127,7 @@ describe('the swap file of a host', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 1024 * mib, active: true })
   })
 
-  it('stays active if it is to be disabled or made smaller and its content does not fit into memory', async () => {
+  it('stays active if it cannot be disabled or reduced because its content does not fit into memory', async () => {
     await post({ action: 'create', size_mb: 1024 })
     swap.files.set(0, { ...swap.files.get(0)!, usedBytes: 900 * mib })
     const { memory } = swap
@@ -147,7 +147,7 @@ describe('the swap file of a host', () => {
     ['keep', 'agent_error', 502],
     ['release', 'agent_error', 502],
   ] as const)
-    it(`stays unchanged if the step “${call}” of a resize fails, and the error reveals no details of the host`, async () => {
+    it(`stays unchanged if the step “${call}” of a resize fails, and the error hides details of the host`, async () => {
       await post({ action: 'create', size_mb: 64 })
       let failures = 1
       swap.faults[call] = (slot) => {
@@ -172,7 +172,7 @@ describe('the swap file of a host', () => {
     expect((await first).body.data).to.include({ size_mb: 64 })
   })
 
-  it('is changed once if a request is repeated', async () => {
+  it('is changed once for a repeated request', async () => {
     const headers = { 'idempotency-key': 'swap-1' }
     const first = await post({ action: 'create', size_mb: 64 }, { headers })
     const again = await post({ action: 'create', size_mb: 64 }, { headers })
@@ -181,7 +181,7 @@ describe('the swap file of a host', () => {
     expect(swap.calls.filter((call) => call === 'make 0')).to.have.length(1)
   })
 
-  it('is changed on the host that the request names, and its task shows this host', async () => {
+  it('is changed on the requested host, and its task shows this host', async () => {
     const { body } = await post({ action: 'create', size_mb: 64 }, {}, '/swap?host_id=host-b')
     expect(body.data).to.include({ host_id: 'host-b', size_mb: 64 })
     expect(await read('/swap?host_id=host-b')).to.include({ size_mb: 64 })
@@ -202,7 +202,7 @@ describe('the swap file of a host', () => {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('requires scopes of its own, and is not available to keys that are bound to containers', async () => {
+  it('requires its own scopes, and is not available to keys bound to containers', async () => {
     const [reader, other] = [
       await gateway.makeKey({ scopes: ['swap:read'] }),
       await gateway.makeKey({ scopes: ['host:manage'] }),
@@ -215,7 +215,7 @@ describe('the swap file of a host', () => {
     expect((await post({ size_mb: 64 }, { key: bound })).status).to.equal(403)
   })
 
-  it('is changed with an entry in the audit log that contains the request', async () => {
+  it('is changed with an audit entry that contains the request', async () => {
     await post({ action: 'create', size_mb: 77 })
     const [entry] = (await gateway.request('GET', '/audit-logs?action=swap.change')).body.data
     expect(entry).to.include({
@@ -226,7 +226,7 @@ describe('the swap file of a host', () => {
     })
   })
 
-  it('is activated when the agent starts, if it is not active yet', async () => {
+  it('is activated at the start of the agent if it is not active yet', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.files.set(0, { ...swap.files.get(0)!, active: false })
     swap.files.set(1, { ...swap.files.get(0)!, slot: 1, kept: false })

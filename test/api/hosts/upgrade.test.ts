@@ -67,7 +67,7 @@ describe('the upgrade of one host over HTTP', () => {
     events.close()
   })
 
-  it('shows the reason of a failure, also while the host returns to its former version', async () => {
+  it('shows the reason of a failure, even during the return to the former version', async () => {
     const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
     await upgrade(hostId)
     await lab.report(hostId, 'rolling_back', 'the agent does not start')
@@ -81,7 +81,7 @@ describe('the upgrade of one host over HTTP', () => {
     events.close()
   })
 
-  it('can be rolled back to the version whose packages the host retains, even if the gateway has no packages', async () => {
+  it('can be rolled back to the packages on the host, even if the gateway has none', async () => {
     await lab.install(hostId, labVersion, { previous: earlierVersion })
     lab.removePackages()
     const { status, body } = await upgrade(hostId, { rollback: true })
@@ -105,7 +105,7 @@ describe('the upgrade of one host over HTTP', () => {
     expect(lab.packagesOf(hostId).orders).to.have.length(0)
   })
 
-  it('is refused until an earlier upgrade of the host has ended', async () => {
+  it('is refused before the end of an earlier upgrade of the host', async () => {
     await upgrade(hostId)
     expect(refusal(await upgrade(hostId))).to.deep.equal([409, 'upgrade_running'])
     await lab.report(hostId, 'failed', 'why')
@@ -113,7 +113,7 @@ describe('the upgrade of one host over HTTP', () => {
     await lab.report(hostId, 'failed', 'why')
   })
 
-  it('is refused for an unknown host and for a host that is offline', async () => {
+  it('is refused for an unknown or offline host', async () => {
     expect(refusal(await upgrade('h-none'))).to.deep.equal([404, 'not_found'])
     await gateway.fleet.setHostState(hostId, 'offline')
     expect(refusal(await upgrade(hostId))).to.deep.equal([503, 'host_offline'])
@@ -136,11 +136,11 @@ describe('the upgrade of one host over HTTP', () => {
     ])
   })
 
-  it('cannot be rolled back if the host retains no packages of a previous version', async () => {
+  it('cannot be rolled back if the host has no packages of a previous version', async () => {
     expect(refusal(await upgrade(hostId, { rollback: true }))).to.deep.equal([409, 'no_previous_version'])
   })
 
-  it('is refused if the gateway has no packages, or packages of another version than its own', async () => {
+  it('is refused if the gateway has no packages of its own version', async () => {
     lab.writePackages('9.9.9')
     const answer = await upgrade(hostId)
     expect(refusal(answer)).to.deep.equal([409, 'packages_outdated'])
@@ -149,7 +149,7 @@ describe('the upgrade of one host over HTTP', () => {
     expect(refusal(await upgrade(hostId))).to.deep.equal([503, 'packages_missing'])
   })
 
-  it('fails with the error of the agent if the agent refuses the upgrade, and the refusal is recorded', async () => {
+  it('fails with the error of the agent if it refuses the upgrade, and records the refusal', async () => {
     lab.packagesOf(hostId).failure = conflict('upgrade_running', 'another version is being installed on this host')
     expect(refusal(await upgrade(hostId))).to.deep.equal([409, 'upgrade_running'])
     expect((await rowOf(hostId)).upgrade).to.include({
@@ -158,7 +158,7 @@ describe('the upgrade of one host over HTTP', () => {
     })
   })
 
-  it('sends the agent a token with which no other host can join', async () => {
+  it('sends the agent a token that no other host can use to join', async () => {
     await upgrade(hostId)
     const { token } = lab.packagesOf(hostId).orders[0]!
     const directory = join(gateway.fleet.packagesDirectory, 'thief')
@@ -181,7 +181,7 @@ describe('the upgrade of one host over HTTP', () => {
     expect(refusal(answer)).to.deep.equal([403, 'insufficient_scope'])
   })
 
-  it('installs the version that the request names if the gateway has its packages, and is refused otherwise', async () => {
+  it('installs the requested version only if the gateway has its packages', async () => {
     await lab.install('host-a', earlierVersion)
     const start = (): Promise<unknown> =>
       gateway.fleet.upgrades.start('host-a', { id: randomUUID(), rollback: false, version: '9.9.9' })
@@ -194,7 +194,7 @@ describe('the upgrade of one host over HTTP', () => {
     lab.writePackages()
   })
 
-  it('ends as failed if the host does not report the start of the installation in time', async () => {
+  it('fails if the host does not report the start of the installation in time', async () => {
     await lab.install('host-a', earlierVersion)
     await upgrade('host-a')
     await gateway.fleet.upgrades.endSilent(Date.now() + 60_000)

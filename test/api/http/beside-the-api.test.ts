@@ -26,7 +26,7 @@ describe('the endpoints outside of the API', () => {
     expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
-  it('show metrics to a caller behind a proxy only for a key with the scope metrics:read', async () => {
+  it('show metrics to a caller behind a proxy only with a key with the scope metrics:read', async () => {
     const ask = (key: string) =>
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)
@@ -54,7 +54,7 @@ describe('the endpoints outside of the API', () => {
       }
     })
 
-  it('serve the documentation without a key, and its pages load nothing from other servers', async () => {
+  it('serve the documentation without a key and without requests to other servers', async () => {
     const { text, headers } = await gateway.request('GET', '/docs', { key: '' })
     expect(headers['content-security-policy']).to.include("default-src 'none'").and.not.to.include('http')
     expect(text).not.to.match(/https?:/)
@@ -63,7 +63,7 @@ describe('the endpoints outside of the API', () => {
     expect((await gateway.request('GET', '/docs/../../package.json')).status).to.equal(404)
   })
 
-  it('redirect / to the documentation, return the address of the documentation under /api, and compress large files', async () => {
+  it('redirect / to the documentation, return its address under /api, and compress large files', async () => {
     const home = await fetch(gateway.url, { redirect: 'manual' })
     expect([home.status, home.headers.get('location')]).to.deep.equal([302, '/docs'])
     for (const path of ['/api/v1', '/api', '/api/v1/'])

@@ -19,7 +19,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
 /** Tests every field of every request body with the forms that clients send for the type in its schema. */
-describe('field values whose type or notation differs from the schema', () => {
+describe('field values with another type or notation than the schema', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -36,7 +36,7 @@ describe('field values whose type or notation differs from the schema', () => {
     expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
   })
 
-  it('have the same effect as a value that matches the schema if their meaning is clear', () => {
+  it('have the same effect as a value of the schema if their meaning is clear', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         const right = rightValue(field.schema)
@@ -56,7 +56,7 @@ describe('field values whose type or notation differs from the schema', () => {
       }
   })
 
-  it('are refused if they are ambiguous, and the error names the field', () => {
+  it('are refused if they are ambiguous, with the name of the field', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema))
         for (const form of hostileForms(field.schema)) {
@@ -66,7 +66,7 @@ describe('field values whose type or notation differs from the schema', () => {
         }
   })
 
-  it('never lift a restriction if they are empty: a change ignores the field, and a creation is refused', () => {
+  it('never lift a restriction if they are empty: a change ignores them, and a creation is refused', () => {
     let restricting = 0
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
@@ -84,7 +84,7 @@ describe('field values whose type or notation differs from the schema', () => {
     expect(restricting).to.equal(30)
   })
 
-  describe('in the restrictions of a key', () => {
+  describe('for the restrictions of a key', () => {
     const uuid = '11111111-1111-4111-8111-111111111111'
     const bounds = {
       scopes: ['container:read', 'task:read'],
@@ -140,7 +140,7 @@ describe('field values whose type or notation differs from the schema', () => {
     })
   })
 
-  describe(', in the settings of a firewall,', () => {
+  describe('for the settings of a firewall', () => {
     const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', port: '25' }
     const put = async (body: object): Promise<Body> => {
       const reply = await gateway.request('PUT', '/containers/walled/firewall', { body })
@@ -168,7 +168,7 @@ describe('field values whose type or notation differs from the schema', () => {
       }
     })
 
-    it('may be in upper or lower case; a port may be a number, and an empty network means “all”', async () => {
+    it('may be in upper or lower case, a port may be a number, and an empty network means “all”', async () => {
       const sent = { ...rule, direction: 'IN', protocol: 'Tcp', action: 'drop', port: 22, network: '' }
       const { rules } = await put({
         enabled: true,

@@ -40,7 +40,7 @@ describe('the HTTP server during faults', function () {
     expect(data[0]?.['detail']).to.match(/^name_conflict/)
   })
 
-  it('answers 408 to clients that send headers or a body too slowly, and disconnects them', async () => {
+  it('answers 408 to clients with too slow headers or a too slow body, and disconnects them', async () => {
     for (const begun of [
       'GET /api/v1/dashboard HTTP/1.1\r\nHost: x\r\n',
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n` +
@@ -60,7 +60,7 @@ describe('the HTTP server during faults', function () {
     await Promise.all(slow)
   })
 
-  it('answers each request that waits for a host with 504 and its task when the host goes offline', async () => {
+  it('answers each request that waits for a host with 504 and its task after the host goes offline', async () => {
     const { fleet } = gateway
     const guests = [await fleet.addGuest(), await fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)
@@ -117,14 +117,14 @@ describe('the HTTP server during faults', function () {
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
   })
 
-  it('answers 503 to readiness checks until the list of hosts has been read', async () => {
+  it('answers 503 to readiness checks until it has read the list of hosts', async () => {
     gateway.fleet.isComplete = false
     const ready = await gateway.request('GET', '/readyz', { key: '' })
     gateway.fleet.isComplete = true
     expect([ready.status, ready.text]).to.deep.equal([503, 'fleet: the list of hosts was not read yet\n'])
   })
 
-  it('writes internal failures to the log with the request id, and not to the answer', async () => {
+  it('writes internal failures to the log with the request id, but not to the answer', async () => {
     gateway.fleet.agentFailure = new Error('secret path /var/lib/x')
     const { status, text, headers } = await gateway.request('POST', '/containers/audited/start')
     gateway.fleet.agentFailure = undefined
@@ -155,7 +155,7 @@ describe('the HTTP server during faults', function () {
     for (const secret of ['Topsecret4711', key, gateway.adminKey]) expect(logged).not.to.include(secret)
   })
 
-  it('continues to work when clients disconnect during their requests', async () => {
+  it('continues to work if clients disconnect during their requests', async () => {
     for (const text of [
       `GET /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`,
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\nContent-Length: 50\r\n\r\n{`,
@@ -190,7 +190,7 @@ describe('the shutdown of the HTTP server', () => {
     await gateway.close()
   })
 
-  it('aborts requests that still run after the time limit', async () => {
+  it('aborts requests that run longer than the time limit', async () => {
     const gateway = await startTestGateway()
     gateway.fleet.reached = () => new Promise(() => undefined)
     await gateway.fleet.addGuest({ name: 'for-ever' })

@@ -68,7 +68,7 @@ describe('hostile input', function () {
       .that.matches(/^[a-z_]+$/)
   }
 
-  it('as the name of a new container is refused, or creates a container that is found by that name', async () => {
+  it('as the name of a new container is refused, or creates a container with that name', async () => {
     await fc.assert(
       fc.asyncProperty(text, async (name) => {
         const reply = await gateway.request('POST', '/containers', {
@@ -236,7 +236,7 @@ describe('hostile input', function () {
     )
   })
 
-  it('does not appear in error messages if it may contain a key or a password', async () => {
+  it('is not in error messages if it may contain a key or a password', async () => {
     const secret = 'S3cret-value-that-must-not-come-back'
     for (const body of [
       { name: 'x', template_id: 'debian-12', ssh_auth_mode: 'password', ssh_password: `${secret} ` },

@@ -59,7 +59,7 @@ describe('the monitoring files', () => {
     expect(missing).to.deep.equal([])
   })
 
-  it('contain a dashboard whose panels have titles, descriptions, units and valid queries', () => {
+  it('contain a dashboard with titles, descriptions, units and valid queries', () => {
     const lacking = panels.filter((panel) => {
       const { title, description, fieldConfig, targets = [] } = panel
       return !title || !description || !fieldConfig?.defaults.unit || targets.length === 0
@@ -89,7 +89,7 @@ describe('the monitoring files', () => {
     }
   })
 
-  it('have a test case for each alert, with all labels that the text of the alert uses', () => {
+  it('have a test case for each alert, with all labels in the text of the alert', () => {
     expect(alertCases.map(({ alert }) => alert)).to.have.members(rules.map(({ alert }) => alert))
     for (const { alert, labels } of alertCases) {
       const used = JSON.stringify(ruleOf(alert).annotations).matchAll(/\$labels\.(\w+)/g)

@@ -12,7 +12,7 @@ describe('the OpenAPI document', () => {
   })
   after(() => gateway.close())
 
-  it('has schemas that all compile; a gateway compiles the schemas of a route only at the first request of the route', () => {
+  it('has valid schemas for all routes (a gateway compiles them only at the first request)', () => {
     for (const route of gateway.api.routes)
       for (const check of Object.values(compileChecks(route)) as ((value: unknown) => unknown)[])
         try {
@@ -47,7 +47,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(operations.map((o) => o.operationId)).size).to.equal(operations.length)
   })
 
-  it('has a description in words for every regular expression (`pattern`) in the schema of a request', () => {
+  it('has a description in words for every regular expression in the schema of a request', () => {
     const patterns = gateway.api.routes
       .flatMap(({ params, query, body }) => [params, query, body])
       .flatMap((schema) => JSON.stringify(schema ?? {}).match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [])

@@ -63,7 +63,7 @@ describe('berth-gateway', function () {
     expect(JSON.parse(output())).to.have.nested.property('http.max_body_bytes', 1048576)
   })
 
-  it('creates its secrets only once, readable only by their owner', async () => {
+  it('creates its secrets only once, and only their owner can read them', async () => {
     const keyFile = join(directory, 'admin.key')
     const init = async () => run('init', '--config', join(directory, 'gateway.yaml'), '--admin-key-file', keyFile).ended
     expect(await init()).to.equal(0)

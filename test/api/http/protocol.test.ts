@@ -13,7 +13,7 @@ describe('the HTTP protocol', () => {
 
   const create = { name: 'proto', template_id: 'debian-12' }
 
-  it('answers unknown endpoints with 501, which differs from the answer for a missing container', async () => {
+  it('answers unknown endpoints with 501, unlike missing containers', async () => {
     for (const [method, path] of [
       ['GET', '/nothing'],
       ['POST', '/containers/web1/no-such-action'],
@@ -64,7 +64,7 @@ describe('the HTTP protocol', () => {
       (await gateway.request('GET', '/dashboard', { headers: { 'content-type': 'application/json' } })).status,
     ).to.equal(200))
 
-  it('ignores unknown fields, and a body that the endpoint does not use', async () => {
+  it('ignores unknown fields, and a body that the endpoint does not need', async () => {
     const body = { ...create, cpu_percent: 5, extra_ports: 3, nonsense: { deep: [] } }
     expect((await gateway.request('POST', '/containers', { body })).status).to.equal(202)
     for (const ignored of ['[]', '', '{"a":1}', 'no json at all', '[1,2,3]'])

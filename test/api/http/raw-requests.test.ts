@@ -7,7 +7,7 @@ import { exchange } from '../../support/gateway/raw-exchange.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('raw requests', function () {
+describe('a raw request', function () {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ maxBodyBytes: 4096 })
@@ -29,7 +29,7 @@ describe('raw requests', function () {
     ['an invalid query string', 'GET /api/v1/containers/x?%%%&&==&a[b]=c&__proto__=1 HTTP/1.1'],
   ] as const)
     for (const host of ['x', 'a b', '"><script>', '[::1', 'x:99999999'])
-      it(`with ${name} and the Host header '${host}' are refused with an error in the format of the API`, async () => {
+      it(`with ${name} and the Host header '${host}' gets an error in the format of the API`, async () => {
         const reply = await exchange(
           gateway,
           `${line}\r\nHost: ${host}\r\nX-API-Key: ${gateway.adminKey}\r\nConnection: close\r\n\r\n`,
@@ -44,7 +44,7 @@ describe('raw requests', function () {
     ['text that is not HTTP', 'hello\r\n\r\n', 400],
     ['a missing Host header', 'GET / HTTP/1.1\r\n\r\n', 400],
     ['two different Host headers', 'GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\nConnection: close\r\n\r\n', 400],
-    ['the same Host header twice', 'GET /healthz HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n', 400],
+    ['a repeated Host header', 'GET /healthz HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n', 400],
     ['headers of 1 MB', `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(1_000_000)}\r\n\r\n`, 431],
     [
       'two Content-Length headers',
@@ -57,10 +57,10 @@ describe('raw requests', function () {
       400,
     ],
   ] as const)
-    it(`with ${name} are answered with status ${status}`, async () =>
+    it(`with ${name} gets an answer with the status ${status}`, async () =>
       expect(await exchange(gateway, sent)).to.match(new RegExp(`^HTTP/1.1 ${status} `)))
 
-  it('that are malformed are refused after the answer to an earlier request on the same connection', async () => {
+  it('is refused if it is malformed, but an earlier request on its connection is answered first', async () => {
     const good = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
     const { port, hostname } = new URL(gateway.url)
     const socket = connect({ port: Number(port), host: hostname })
@@ -74,7 +74,7 @@ describe('raw requests', function () {
     expect(await exchange(gateway, `${good}hello\r\n\r\n`), 'at once').not.to.match(/^HTTP\/1.1 400 /)
   })
 
-  it('that the HTTP server of Node.js rejects are answered with an error in the format of the API', async () => {
+  it('gets an error in the format of the API if the HTTP server of Node.js rejects it', async () => {
     const ask = (lines: string) => exchange(gateway, `${lines}\r\nX-Request-Id: named-by-client\r\n\r\n`)
     const noHost = await ask('GET /api/v1/dashboard HTTP/1.1')
     expect(noHost)
@@ -87,7 +87,7 @@ describe('raw requests', function () {
     for (const answer of [noHost, expects]) expect(answer).to.include('X-Request-Id: named-by-client')
   })
 
-  it('that are refused are answered before their body has arrived, and the connection is closed', async () => {
+  it('is refused before its body has arrived, and its connection is closed', async () => {
     const head = `Host: x\r\nContent-Type: application/json\r\nX-API-Key: ${gateway.adminKey}\r\n`
     const long = await exchange(gateway, `POST /api/v1/containers HTTP/1.1\r\n${head}Content-Length: 99999\r\n\r\n{`)
     expect(long)
@@ -103,7 +103,7 @@ describe('raw requests', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('can leave at most 256 idle connections of one source open', async () => {
+  it('leaves at most 256 idle connections of one source open', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)
@@ -118,7 +118,7 @@ describe('raw requests', function () {
     }
   })
 
-  describe('with a body of 50 MB are answered with 413', () => {
+  describe('with a body of 50 MB gets the answer 413', () => {
     const bytes = 50_000_000
     const path = '/api/v1/containers'
     const sent = () => ({ 'x-api-key': gateway.adminKey, 'content-type': 'application/json' })
@@ -127,7 +127,7 @@ describe('raw requests', function () {
       ['on a persistent connection', {}],
       ['with the header "Connection: close"', { connection: 'close' }],
     ] as const)
-      it(`although the client sends the whole body before it reads, ${name}`, async () => {
+      it(`even if the client sends the whole body before it reads, ${name}`, async () => {
         const { hostname, port } = new URL(gateway.url)
         const socket = connect(Number(port), hostname)
         const fields = Object.entries({ host: 'x', ...sent(), ...more, 'content-length': bytes })
@@ -142,7 +142,7 @@ describe('raw requests', function () {
         socket.destroy()
       })
 
-    it('when curl sends them', async () => {
+    it('if curl sends it', async () => {
       const headers = Object.entries(sent()).flatMap(([field, value]) => ['-H', `${field}: ${value}`])
       const curl = spawn('curl', ['-sS', '-w', '%{http_code}', ...headers, '--data-binary', '@-', gateway.url + path])
       curl.stdin.on('error', () => undefined).end(Buffer.alloc(bytes, ' '))
@@ -151,7 +151,7 @@ describe('raw requests', function () {
     })
   })
 
-  it('are limited in size even if they do not announce their size', async () => {
+  it('is limited in size even if it does not announce its size', async () => {
     const reply = await exchange(
       gateway,
       'POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' +

@@ -171,21 +171,21 @@ describe('a connection', function () {
   }
 
   for (const name of Object.keys(requests('', '')))
-    it(`on which a client repeats a request (${name}) has no more event listeners after the last request than after the first`, async () => {
+    it(`does not gain event listeners if a client repeats a request without TLS (${name})`, async () => {
       const socket = connect({ host: '127.0.0.1', port: ports.plain })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.plain)
       expect(last).to.deep.equal(first)
     })
 
   for (const name of ['a GET', 'a refused upgrade to h2c', 'an upgrade at an unknown path'])
-    it(`over TLS on which a client repeats a request (${name}) has no more event listeners after the last request than after the first`, async () => {
+    it(`does not gain event listeners if a client repeats a request over TLS (${name})`, async () => {
       const socket = connectTls({ host: '127.0.0.1', port: ports.tls, rejectUnauthorized: false })
       const [first, last] = await grow(socket, requests('127.0.0.1', gateway.adminKey)[name]!, ports.tls)
       expect(last).to.deep.equal(first)
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after the answer to an ignored upgrade offer if more data follows in its packet, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
+    it(`is closed after the answer to an ignored upgrade offer with further data in its packet, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
@@ -194,7 +194,7 @@ describe('a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after 17 answers if the client sends 1000 requests without waiting for answers, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
+    it(`is closed after 17 answers if the client sends 1000 requests at once, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
       const get = requests('x', '')['a GET']!
       const floods = Array.from({ length: 4 }, () => open(ports[port], get.repeat(1000)))
       const other = open(ports[port], get)
@@ -205,7 +205,7 @@ describe('a connection', function () {
       other.socket.destroy()
     })
 
-  it('accepts any number of requests as long as only few of them are unanswered', async () => {
+  it('accepts any number of requests as long as only few are unanswered', async () => {
     const socket = connect({ host: '127.0.0.1', port: ports.plain })
     const talk = new Talk(socket)
     for (let round = 0; round < 20; round++) await talk.send(requests('x', '')['a GET']!, 16)
@@ -231,7 +231,7 @@ describe('a connection', function () {
     }
   })
 
-  it('to an agent has no more event listeners after many calls than after the first call', async () => {
+  it('does not gain event listeners after many calls of an agent', async () => {
     const isAgent = (port: number): boolean => !Object.values(ports).includes(port)
     const ask = (): Promise<unknown> => gateway.request('GET', '/routing')
     await ask()

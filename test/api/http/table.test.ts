@@ -20,14 +20,11 @@ describe('the route table', () => {
   for (const [name, change] of [
     ['no scope', { scope: undefined }],
     ['an empty scope', { scope: '' }],
-    ['no value for the access of callers that are bound to containers', { bound: undefined }],
-    ['an unknown value for the access of callers that are bound to containers', { bound: 'anything' }],
+    ['no value for the access of callers bound to containers', { bound: undefined }],
+    ['an unknown value for the access of callers bound to containers', { bound: 'anything' }],
     ['no value for the access of sub-users', { subUser: undefined }],
     ['an unknown value for the access of sub-users', { subUser: 'anything' }],
-    [
-      'access for sub-users but not for other callers that are bound to containers',
-      { bound: 'refused', subUser: 'allowed' },
-    ],
+    ['access for sub-users but not for other callers bound to containers', { bound: 'refused', subUser: 'allowed' }],
     [
       'a container in its path but does not check the owner of the container',
       { path: '/containers/{id}/thing', bound: 'own' },
@@ -41,7 +38,7 @@ describe('the route table', () => {
     ['a name that is not valid for a function', { name: 'Make-Thing' }],
     ['a body without an example', { body: {} }],
   ] as const)
-    it(`refuses a route that has ${name}`, () => {
+    it(`refuses a route with ${name}`, () => {
       const broken = { ...good, ...change } as unknown as Route
       const start = (routes: Route[]) => () =>
         createApp({

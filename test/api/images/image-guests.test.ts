@@ -5,7 +5,7 @@ import { sha256Of } from '../../support/guests/image-server.js'
 import type { Reply, TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('over HTTP,', function () {
+describe('the API for images and their guests', function () {
   let lab: ImageLab
   let gateway: TestGateway
   before(async () => {
@@ -15,8 +15,8 @@ describe('over HTTP,', function () {
   after(() => lab.close())
   afterEach(() => lab.reset())
 
-  describe('guests', () => {
-    it('are created from a downloaded image', async () => {
+  describe('for guests', () => {
+    it('creates guests from a downloaded image', async () => {
       await lab.downloaded('alpine-3.22')
       const { status, body } = await lab.create('from-alpine', 'alpine-3.22')
       expect(status).to.equal(202)
@@ -26,7 +26,7 @@ describe('over HTTP,', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('are created from an image that is downloaded first, and that cannot be deleted during its download', async () => {
+    it('downloads a missing image first, and does not delete it during its download', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')
@@ -38,7 +38,7 @@ describe('over HTTP,', function () {
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('done')
     })
 
-    it('are not created if their image cannot be downloaded, and leave nothing behind', async () => {
+    it('creates no guest, and leaves nothing behind, if the image cannot be downloaded', async () => {
       lab.server.manners = { cutAfter: 0 }
       const { body } = await lab.create('never', 'alpine-3.22')
       expect((await lab.ended(body.data.task_id as string)).status).to.equal('failed')
@@ -47,7 +47,7 @@ describe('over HTTP,', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('prevent the deletion of their image while they are created', async () => {
+    it('does not delete an image during the creation of a guest from it', async () => {
       await lab.downloaded('alpine-3.22')
       let go = (): void => undefined
       lab.agent.host.faults.clone = () => new Promise((resolve) => (go = resolve))
@@ -64,7 +64,7 @@ describe('over HTTP,', function () {
       expect((await lab.remove('alpine-3.22')).status).to.equal(200)
     })
 
-    it('cannot be created from a disabled image or reinstalled with it', async () => {
+    it('refuses a disabled image for new guests and reinstallations', async () => {
       expect((await lab.ended((await lab.create('before', 'debian-12')).body.data.task_id as string)).status).to.equal(
         'done',
       )
@@ -88,7 +88,7 @@ describe('over HTTP,', function () {
       expect((await lab.create('after', 'debian-12')).status).to.equal(202)
     })
 
-    it('are rejected by the agent, too, if their image is disabled, unknown, or only for virtual machines', async () => {
+    it('rejects an image at the agent, too, if it is disabled, unknown, or only for virtual machines', async () => {
       lab.agent.domain.imageAdmin.setEnabled('debian-12', false)
       expect(() => lab.agent.domain.images.checkUsable('debian-12', 'lxc')).to.throw(/disabled/)
       expect(() => lab.agent.domain.images.checkUsable('debian-12-kvm', 'lxc')).to.throw(/kvm/)
@@ -96,7 +96,7 @@ describe('over HTTP,', function () {
     })
   })
 
-  describe('custom images', () => {
+  describe('for custom images', () => {
     const custom = (fields: object = {}): object => ({
       type: 'lxc',
       name: 'My Alpine',
@@ -117,7 +117,7 @@ describe('over HTTP,', function () {
       for (const { id } of await lab.rows('?custom=true')) expect((await drop(id as string)).status).to.equal(200)
     })
 
-    it('can be removed without an effect on guests that were created from them', async () => {
+    it('removes an image without an effect on its guests', async () => {
       const { status, body } = await add()
       expect(status).to.equal(201)
       const { id } = body.data as { id: string }
@@ -146,7 +146,7 @@ describe('over HTTP,', function () {
       expect((await drop(id)).status).to.equal(404)
     })
 
-    it('are still listed after a restart of the agent, and are added once for a repeated request', async () => {
+    it('lists an image again after a restart of the agent, and adds it once for a repeated request', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [await add({}, { headers }), await add({}, { headers })]
       expect(again.body.data.id).to.equal(first.body.data.id)
@@ -154,7 +154,7 @@ describe('over HTTP,', function () {
       expect((await lab.rows('?custom=true')).map(({ id }) => id)).to.deep.equal([first.body.data.id])
     })
 
-    it('cannot be removed while a guest is created from them', async () => {
+    it('does not remove an image during the creation of a guest from it', async () => {
       const { id } = (await add()).body.data as { id: string }
       lab.server.manners = { stallAfter: 400_000 }
       const made = await lab.create('slow', id)
@@ -165,7 +165,7 @@ describe('over HTTP,', function () {
       expect((await lab.ended(made.body.data.task_id as string)).status).to.equal('done')
     })
 
-    it('can be removed, but images of the catalogue cannot', async () => {
+    it('removes custom images, but not images of the catalogue', async () => {
       expect((await drop('debian-12')).body.code).to.equal('invalid_state')
       expect((await gateway.request('DELETE', '/images/custom')).body.code).to.equal('missing_field')
     })
@@ -175,20 +175,20 @@ describe('over HTTP,', function () {
       [{ arch: 'sparc' }, 'arch'],
       [{ url: 'http://169.254.169.254/latest' }, 'url'],
     ] as const)
-      it(`are refused with the fields ${JSON.stringify(fields)}`, async () => {
+      it(`refuses an image with the fields ${JSON.stringify(fields)}`, async () => {
         const { status, body } = await add(fields)
         expect([status, body.details?.field]).to.deep.equal([400, field])
         expect(await lab.rows('?custom=true')).to.deep.equal([])
       })
 
-    it('are refused if a required field is missing', async () => {
+    it('refuses an image without a required field', async () => {
       for (const field of ['type', 'name', 'distro', 'release', 'arch', 'url', 'sha256']) {
         const { body } = await add({ [field]: undefined })
         expect([body.code, body.details.field]).to.deep.equal(['missing_field', field])
       }
     })
 
-    it('are shown without their URL and checksum to keys that are bound to containers', async () => {
+    it('hides the URL and the checksum of an image from keys bound to containers', async () => {
       await add()
       const guest = await gateway.fleet.addGuest()
       const key = await gateway.makeKey({ scopes: ['image:*'], container_uuids: [guest.uuid] })

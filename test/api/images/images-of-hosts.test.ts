@@ -32,7 +32,7 @@ describe('images in a fleet of several hosts', function () {
   const wait = (host: string): Promise<unknown> =>
     waitFor(async () => (await there(host)).downloaded === true, { what: `the image on ${host}` })
 
-  it('are downloaded to the given host, or to all hosts that do not have them', async () => {
+  it('are downloaded to the given host, or to all hosts without them', async () => {
     const one = await send('POST', '/images/download?host_id=host-b', { template_id: 'alpine-3.22' })
     expect([one.status, one.body.hosts]).to.deep.equal([202, ['host-b']])
     await wait('host-b')
@@ -49,7 +49,7 @@ describe('images in a fleet of several hosts', function () {
     expect(body.hosts).to.have.members(['host-a', 'host-b'])
   })
 
-  it('are used only for guests on hosts where they are enabled', async () => {
+  it('are used only for guests on hosts that have them enabled', async () => {
     const body = { ...guestBody, name: 'placed', template_id: 'alpine-3.22' }
     const { status, body: made } = await send('POST', '/containers', body)
     expect(status).to.equal(202)
@@ -59,7 +59,7 @@ describe('images in a fleet of several hosts', function () {
     expect([named.status, named.body.code]).to.deep.equal([409, 'image_disabled'])
   })
 
-  it('are added on the hosts that are online, and the answer names the offline hosts', async () => {
+  it('are added on the online hosts, and the answer contains the offline hosts', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const custom = {
       type: 'lxc',
@@ -101,7 +101,7 @@ describe('images in a fleet of several hosts', function () {
     return body.data.id as string
   }
 
-  it('that were added for all hosts are added once to a host that comes online later', async () => {
+  it('are added once to a host that comes online later if they were added for all hosts', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const id = await addCustom('late')
     await gateway.upkeep.run()
@@ -114,7 +114,7 @@ describe('images in a fleet of several hosts', function () {
     expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
   })
 
-  it('are not copied to other hosts if they were added for one host, or to a host from which they were removed', async () => {
+  it('are not copied to other hosts if they were added for one host, or to a host that removed them', async () => {
     const one = await addCustom('of one', { host_id: 'host-a' })
     const all = await addCustom('of all')
     await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)

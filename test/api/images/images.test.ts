@@ -6,7 +6,7 @@ import type { LabAgent } from '../../support/memory/lab-agent.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('over HTTP,', function () {
+describe('the API for images', function () {
   let lab: ImageLab
   let gateway: TestGateway
   let agent: LabAgent
@@ -19,8 +19,8 @@ describe('over HTTP,', function () {
   after(() => lab.close())
   afterEach(() => lab.reset())
 
-  describe('when a caller reads it,', () => {
-    it('the list of images shows the catalogue, filtered by type, kind and download state', async () => {
+  describe('for a reader', () => {
+    it('lists the catalogue, filtered by type, kind and download state', async () => {
       const all = await lab.rows()
       for (const id of [
         'debian-12',
@@ -63,7 +63,7 @@ describe('over HTTP,', function () {
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 
-    it('the list of enabled images contains the images that are downloaded and not disabled', async () => {
+    it('lists as enabled the images that are downloaded and not disabled', async () => {
       expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
@@ -82,15 +82,15 @@ describe('over HTTP,', function () {
       expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
     })
 
-    it('the list of templates contains only images that a host can use', async () => {
+    it('lists as templates only images that a host can use', async () => {
       const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
       expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
       expect(ids).not.to.include('debian-12-kvm')
     })
   })
 
-  describe('a download', () => {
-    it('has a task with its progress, and its image can be used when the task ends', async () => {
+  describe('for a download', () => {
+    it('has a task with its progress, and lets guests use the image after its end', async () => {
       const task = await lab.stalled('alpine-3.22')
       const shown = await lab.row('alpine-3.22')
       expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })
@@ -115,7 +115,7 @@ describe('over HTTP,', function () {
       expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
     })
 
-    it('runs once if its request is repeated', async () => {
+    it('runs once for a repeated request', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [
         await lab.download('alpine-3.22', { headers }),
@@ -125,7 +125,7 @@ describe('over HTTP,', function () {
       expect((await lab.ended(lab.taskOf(first))).status).to.equal('done')
     })
 
-    it('runs once if several callers request it at the same time', async () => {
+    it('runs once for several simultaneous requests', async () => {
       server.manners = { stallAfter: 400_000 }
       const replies = await Promise.all(Array.from({ length: 20 }, () => lab.download('alpine-3.22')))
       const statuses = replies.map(({ status }) => status).sort()
@@ -134,14 +134,14 @@ describe('over HTTP,', function () {
       expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
     })
 
-    it('continues where it stopped if its connection is interrupted', async () => {
+    it('continues at the same position after an interrupted connection', async () => {
       server.manners = { cutAfter: 300_000 }
       server.asked.length = 0
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
       expect(server.asked.filter((asked) => asked.includes('bytes='))).to.have.length.of.at.least(2)
     })
 
-    it('leaves nothing behind if it is canceled, and can then be started again', async () => {
+    it('leaves nothing behind after a cancellation, and can be started again', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect(lab.left()).not.to.deep.equal([])
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
@@ -160,14 +160,14 @@ describe('over HTTP,', function () {
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
     })
 
-    it('can also be canceled through its task', async () => {
+    it('supports a cancellation through the task', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect((await gateway.request('DELETE', `/tasks/${task}`)).status).to.equal(200)
       expect((await lab.ended(task)).status).to.equal('canceled')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails if the image has a different checksum, and leaves nothing behind', async () => {
+    it('fails, and leaves nothing behind, if the image has a different checksum', async () => {
       const task = await lab.downloaded('fedora-43')
       expect(task.status).to.equal('failed')
       expect(task.error).to.contain('SHA-256')
@@ -180,7 +180,7 @@ describe('over HTTP,', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails if its connection is interrupted repeatedly, and leaves nothing behind', async () => {
+    it('fails, and leaves nothing behind, after repeated interruptions of its connection', async () => {
       server.manners = { cutAfter: 0 }
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
@@ -193,7 +193,7 @@ describe('over HTTP,', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('is refused if the pool has no space for it', async () => {
+    it('refuses an image without space in the pool', async () => {
       const { pool } = agent.host
       agent.host.pool = { ...pool, usedBytes: pool.totalBytes }
       const { status, body } = await lab.download('alpine-3.22')
@@ -204,7 +204,7 @@ describe('over HTTP,', function () {
       expect((await lab.row('alpine-3.22')).error).to.equal('storage_full')
     })
 
-    it('is continued after a restart of the agent', async () => {
+    it('continues after a restart of the agent', async () => {
       const task = await lab.stalled('alpine-3.22')
       server.manners = {}
       server.asked.length = 0
@@ -232,14 +232,14 @@ describe('over HTTP,', function () {
       ['a missing image id', undefined, 400, 'missing_field'],
       ['a path in place of an image id', '../../etc', 400, 'invalid_field'],
     ] as const)
-      it(`is refused for ${what}`, async () => {
+      it(`refuses ${what}`, async () => {
         const reply = await lab.send('/images/download', { template_id: id })
         expect([reply.status, reply.body.code]).to.deep.equal([status, code])
       })
   })
 
-  describe('the deletion of an image', () => {
-    it('can be repeated, and is refused if the image is unknown', async () => {
+  describe('for a deletion', () => {
+    it('accepts a repeated request, but no unknown image', async () => {
       await lab.downloaded('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.message).to.equal('image deleted')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, size_bytes: 0, enabled: true })
@@ -250,7 +250,7 @@ describe('over HTTP,', function () {
       expect((await gateway.request('DELETE', '/images/delete')).body.code).to.equal('missing_field')
     })
 
-    it('is refused during the download of the image', async () => {
+    it('refuses an image during its download', async () => {
       await lab.stalled('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.code).to.equal('task_running')
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)

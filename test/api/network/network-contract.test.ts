@@ -191,7 +191,7 @@ describe('the network endpoints', () => {
         })
     })
 
-  it('show reset_date as a month, and the size of a pool as text: a number or “unlimited”', async () => {
+  it('show reset_date as a month, and the size of a pool as a number or “unlimited”', async () => {
     const read = async (path: string): Promise<Body> => (await gateway.request('GET', path)).body.data
     expect((await read(`/containers/${guest.id}/traffic`)).reset_date).to.match(/^\d{4}-\d{2}$/)
     const { nat4, ipv4, ipv6 } = await read('/routing')
@@ -214,7 +214,7 @@ describe('the network endpoints', () => {
     expect((await gateway.request('PUT', '/routing', { body })).body.data).to.deep.include(body)
   })
 
-  it('require separate scopes for reading and for writing the pools, and for the IPv6 status', () => {
+  it('require separate scopes for reads and writes of the pools, and for the IPv6 status', () => {
     const scopes = gateway.api.routes
       .filter(({ tag, path }) => tag === 'Routing' && !path.startsWith('/containers/'))
       .map(({ method, path, scope }) => `${method} ${path} ${scope}`)

@@ -22,14 +22,14 @@ describe('port mappings of a container', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('are all returned when one of them is added, and are shown in the container at once', async () => {
+  it('are all returned after an addition, and are shown in the container at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('get a free host port if the request omits the host port or contains 0, and may use UDP', async () => {
+  it('get a free host port if the request omits it or contains 0, and may use UDP', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
@@ -98,7 +98,7 @@ describe('port mappings of a container', () => {
       }
   })
 
-  it('are refused with an error that names the missing or invalid field', async () => {
+  it('are refused with the name of the missing or invalid field', async () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],
@@ -110,7 +110,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('can use host ports that the search for free ports returns: one port, or the requested number', async () => {
+  it('can use host ports from the search for free ports: one, or the requested number', async () => {
     const ask = async (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
     const one = (await ask('')).body.data
     expect(Object.keys(one as object)).to.deep.equal(['port'])
@@ -124,7 +124,7 @@ describe('port mappings of a container', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('have a search for free ports, which accepts an IPv6 address in any notation and answers 409 if too few ports are free', async () => {
+  it('have a search for free ports with IPv6 addresses in any notation, and with 409 for too few free ports', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
@@ -144,7 +144,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('keep the length of their range if the first host port and the first port of the container are changed', async () => {
+  it('keep the length of their range if both first ports are changed', async () => {
     await add({ container_port: 8000, host_port: 46_000, host_port_end: 46_009 })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     const moved = (await put({ container_port: 9000, host_port: 47_000 })).body.data[1]
@@ -152,7 +152,7 @@ describe('port mappings of a container', () => {
     expect(moved).to.include({ host_port: 47_000, host_port_end: 47_009 })
   })
 
-  it('can be added when a container is created', async () => {
+  it('can be added at the creation of a container', async () => {
     const { body } = await gateway.request('POST', '/containers', {
       body: {
         name: 'mapped',

@@ -3,7 +3,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 
-describe('among the settings of the installation,', () => {
+describe('the API for settings of the installation', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ trustedProxies: ['127.0.0.1'] })
@@ -17,11 +17,11 @@ describe('among the settings of the installation,', () => {
     return [status, body.code, body.details?.field] as unknown
   }
 
-  describe('the access policy', () => {
+  describe('for the access policy', () => {
     const sources = ['192.0.2.0/24']
     afterEach(() => put('/access-policy', { enabled: false, allowed_sources: [], trusted_proxies: [] }))
 
-    it('is off by default; the answer also shows the address of the caller', async () => {
+    it('starts with a disabled policy, and shows the address of the caller', async () => {
       const { body } = await gateway.request('GET', '/access-policy', via(inside))
       expect(body.data).to.deep.equal({
         enabled: false,
@@ -31,7 +31,7 @@ describe('among the settings of the installation,', () => {
       })
     })
 
-    it('rejects callers from addresses that are not listed, except for health checks', async () => {
+    it('rejects callers from unlisted addresses, except for health checks', async () => {
       const { body } = await put('/access-policy', { enabled: 'true', allowed_sources: '192.0.2.77/24' })
       expect(body.data).to.deep.include({ enabled: true, allowed_sources: sources })
       for (const path of ['/containers', '/language', '/nothing', '/docs', '/openapi.json', '/metrics']) {
@@ -43,7 +43,7 @@ describe('among the settings of the installation,', () => {
         expect((await gateway.request('GET', path, via(outside))).status, path).to.equal(200)
     })
 
-    it('cannot be changed so that it locks out the caller or all clients', async () => {
+    it('refuses a change that would lock out the caller or all clients', async () => {
       const on = { enabled: true, allowed_sources: sources }
       expect(await refusalOf(put('/access-policy', on, via(outside)))).to.deep.equal([
         400,
@@ -69,7 +69,7 @@ describe('among the settings of the installation,', () => {
       expect((await put('/access-policy', on, via(inside))).status).to.equal(200)
     })
 
-    it('keeps its list of addresses if the list in a change is empty', async () => {
+    it('keeps the list of addresses if the list in a change is empty', async () => {
       await put('/access-policy', { enabled: true, allowed_sources: sources })
       for (const nothing of [null, ',,,', '', [''], ['', ' ']]) {
         const { body } = await put('/access-policy', { allowed_sources: nothing })
@@ -80,7 +80,7 @@ describe('among the settings of the installation,', () => {
       }
     })
 
-    it('can be read and changed only by administrators, and a change is in the audit log', async () => {
+    it('admits only administrators, and records changes in the audit log', async () => {
       const key = await gateway.makeKey({ scopes: ['host:*'] })
       expect((await gateway.request('GET', '/access-policy', { key })).status).to.equal(403)
       await put('/access-policy', { allowed_sources: sources })
@@ -89,7 +89,7 @@ describe('among the settings of the installation,', () => {
     })
   })
 
-  it('the language can be read by every caller, and changed only by administrators', async () => {
+  it('shows the language to every caller, and lets only administrators change it', async () => {
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const read = async (): Promise<unknown> => (await gateway.request('GET', '/language', { key })).body.data
     expect(await read()).to.deep.equal({ language: 'en' })
@@ -101,7 +101,7 @@ describe('among the settings of the installation,', () => {
     expect(await refusalOf(put('/language', { language: 'xx' }))).to.deep.equal([400, 'invalid_field', 'language'])
   })
 
-  it('each allowed WebSSH origin is shown once in canonical form, next to the origin of the request', async () => {
+  it('shows each allowed WebSSH origin once in canonical form, next to the origin of the request', async () => {
     const wanted = ['https://Panel.example/', 'https://panel.example:443', 'http://127.0.0.1:8080']
     const origins = ['https://panel.example', 'http://127.0.0.1:8080']
     const { body } = await put('/webssh-origins', { origins: wanted }, { headers: { origin: 'https://a.example' } })
@@ -117,15 +117,15 @@ describe('among the settings of the installation,', () => {
     expect((await put('/webssh-origins', { origins: [] })).body.data.origins).to.deep.equal([])
   })
 
-  describe('the public URL', () => {
+  describe('for the public URL', () => {
     after(() => put('/public-url', { public_url: '' }))
 
-    it('is empty by default', async () => {
+    it('starts with an empty URL', async () => {
       const { body } = await gateway.request('GET', '/public-url')
       expect(body.data).to.deep.equal({ public_url: '', effective_url: '', source: 'none' })
     })
 
-    it('is the beginning of links for customers and new administrators', async () => {
+    it('uses the URL in links for customers and new administrators', async () => {
       const { body } = await put('/public-url', { public_url: 'https://Panel.example.com/' })
       const url = 'https://panel.example.com'
       expect(body.data).to.deep.equal({ public_url: url, effective_url: url, source: 'set' })
@@ -144,7 +144,7 @@ describe('among the settings of the installation,', () => {
       expect(admin.body.data.setup_link).to.equal(`${url}/setup#${admin.body.data.setup_token}`)
     })
 
-    it('is refused if it is not a complete URL that others can reach', async () => {
+    it('refuses a URL that is incomplete or that others cannot reach', async () => {
       for (const bad of ['http://127.0.0.1:8080', 'http://localhost', 'panel.example.com', 'ftp://x', 'https://x/y'])
         expect(await refusalOf(put('/public-url', { public_url: bad })), bad).to.deep.equal([
           400,

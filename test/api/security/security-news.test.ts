@@ -36,7 +36,7 @@ describe('an alert', () => {
   }
   const summary = async (): Promise<object> => (await gateway.request('GET', '/security/summary')).body.data as object
 
-  it('is sent as an event when it is raised, and when its severity rises', async () => {
+  it('is sent as an event when it is raised or becomes more severe', async () => {
     await scan(20)
     const raised = await stream.type('alert.raised')
     expect(raised.data.data).to.include({ type: 'port_scan', severity: 'medium', target_ip: target })
@@ -51,7 +51,7 @@ describe('an alert', () => {
     expect(await summary()).to.include({ critical: 0, high: 1, medium: 0, low: 0, total_alerts: 1 })
   })
 
-  it('is no longer counted when the abuse has ended, but stays in the list', async () => {
+  it('is no longer counted after the end of the abuse, but stays in the list', async () => {
     const { fleet } = gateway
     const [alert] = [...fleet.view.alerts()]
     const agent = fleet.agentOf('host-a')

@@ -22,7 +22,7 @@ describe('the automatic security stop', () => {
   after(() => lab.close())
   beforeEach(() => (lab.clockMs += 3_600_000))
 
-  it('stops and suspends a guest after a grace period, until an administrator starts the guest', async () => {
+  it('stops and suspends a guest after a grace period, until an administrator starts it', async () => {
     await shutdown(true)
     await becomeCritical()
     expect(await newest()).to.include({ severity: 'critical', action: 'stop_pending' })
@@ -47,7 +47,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('writes one entry to the audit log, however many gateways run', async () => {
+  it('writes one audit entry, however many gateways run', async () => {
     const { store, access, fleet } = gateway
     const audits = [1, 2].map(() => new SecurityAudit({ view: fleet.view, audit: access.audit, store, log: silentLog }))
     for (const audit of [...audits, ...audits]) await audit.look()
@@ -71,7 +71,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('is canceled if the guest ended the abuse at the beginning of the grace period, although many checks follow', async () => {
+  it('is canceled if the abuse ended at the start of the grace period, even after many checks', async () => {
     // The agent notices the end of the abuse after two checks: after 20 s with this interval, instead of 120 s.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
@@ -88,7 +88,7 @@ describe('the automatic security stop', () => {
     security.interval_seconds = 60
   })
 
-  it('does not happen after only one burst of connections, even if many checks follow', async () => {
+  it('does not happen after only one burst of connections, even after many checks', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)
@@ -100,7 +100,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('ignores connections that the former owner of an address opened', async () => {
+  it('ignores connections of the former owner of an address', async () => {
     const former = await gateway.fleet.addGuest({ name: 'former-guest' })
     const { ipv4 } = agent.guests().find(({ uuid }) => uuid === former.uuid)!
     lab.clockMs += 600_000
@@ -165,7 +165,7 @@ describe('the automatic security stop', () => {
     expect(await guestRow()).to.include({ policy_blocked: false })
   })
 
-  it('takes place even if the agent is restarted during the grace period', async () => {
+  it('happens even if the agent is restarted during the grace period', async () => {
     await shutdown(true)
     await becomeCritical()
     await agent.restart()
@@ -186,7 +186,7 @@ describe('the automatic security stop', () => {
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.equal(false)
   })
 
-  describe('of a guest that reaches its memory limit', () => {
+  describe('for a guest that reaches its memory limit', () => {
     let hungry: { uuid: string; name: string }
     beforeEach(async () => {
       // The sample is set before the guest is created, because the agent may take samples at any time afterwards.
@@ -223,7 +223,7 @@ describe('the automatic security stop', () => {
       expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
     })
 
-    it('does not happen: the guest is started again after the kernel killed it, and an alert reports this', async () => {
+    it('does not happen, but the guest is started again with an alert after the kernel killed it', async () => {
       agent.host.driver.end(hungry.uuid, 'memory')
       await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
       await gateway.fleet.caughtUp('host-a')

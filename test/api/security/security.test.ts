@@ -33,7 +33,7 @@ describe('the security API', () => {
     expect(await read('/security/settings')).to.deep.equal({ host_id: 'host-a', auto_shutdown: false })
   })
 
-  it('shows an alert after a check that finds abuse, and raises the count of the alert if the next check finds the abuse again', async () => {
+  it('shows an alert after a check that finds abuse, and counts it again after the next one', async () => {
     agent.host.sensor.scanPorts(address, target, 20)
     const { status, body } = await check()
     expect([status, body.message]).to.deep.equal([200, '2 containers checked, 1 findings'])
@@ -79,7 +79,7 @@ describe('the security API', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('shows those recorded connections of a container that caused alerts, and the present connections of the container', async () => {
+  it('shows the recorded connections with alerts, and the present connections, of a container', async () => {
     const flow = {
       source: address,
       target,
@@ -115,7 +115,7 @@ describe('the security API', () => {
     expect((await call('GET', '/security/logs', { key })).body.data).to.deep.equal([])
   })
 
-  it('checks a container that is given by its numeric id', async () => {
+  it('accepts the numeric id of a container for a check', async () => {
     const { status, text } = await call('POST', '/security/check', { body: { container_name: guest.id } })
     expect(status, text).to.equal(200)
   })
@@ -156,7 +156,7 @@ describe('the security API', () => {
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
-  it('shows only their own containers to callers that are bound to containers, and refuses changes by these callers', async () => {
+  it('shows callers bound to containers only these containers, and refuses their changes', async () => {
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     for (const path of ['/security/alerts', '/security/logs?container=good-guest'])
       expect((await call('GET', path, { key })).body.data, path).to.deep.equal([])

@@ -38,7 +38,7 @@ describe('the login of a sub-user', function () {
     ['the code of the login link', '/sub-user/access', () => ({ code: made.access_code, password: made.password })],
     ['the user name on the general login page', '/login', () => ({ username: made.username, password: made.password })],
   ] as const)
-    it(`with ${name} begins a session that shows the containers of the sub-user`, async () => {
+    it(`with ${name} starts a session that shows its containers`, async () => {
       const browser = new Browser(gateway)
       const { status, body: answer, text } = await browser.request('POST', path, { body: body() })
       expect(status, text).to.equal(200)
@@ -52,7 +52,7 @@ describe('the login of a sub-user', function () {
       expect((await browser.request('GET', '/containers')).status).to.equal(401)
     })
 
-  it('fails with the same error for wrong data as for a disabled, expired or unknown sub-user', async () => {
+  it('fails with the same error for wrong data and for a disabled, expired or unknown sub-user', async () => {
     await gateway.request('POST', '/admins', {
       body: { username: 'root', password: 'correct horse battery' },
     })
@@ -79,7 +79,7 @@ describe('the login of a sub-user', function () {
     expect(texts.size, [...texts].join('\n')).to.equal(2)
   })
 
-  it('requires the new password after a rotation, and the new access code if one was requested', async () => {
+  it('requires the new password after a rotation, and a new access code on request', async () => {
     const rotate = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
     })
@@ -91,7 +91,7 @@ describe('the login of a sub-user', function () {
     expect((await byName(password)).status).to.equal(200)
   })
 
-  it('is recorded in the login log and in the list of sub-users, and a sub-user can read its own log entries', async () => {
+  it('is recorded in the login log and in the list of sub-users, and the sub-user can read its entries', async () => {
     await byName('wrong')
     const browser = new Browser(gateway, { 'user-agent': 'Firefox' })
     await browser.request('POST', '/sub-user/access', {
@@ -115,7 +115,7 @@ describe('the login of a sub-user', function () {
     expect((audit.body.data as { action: string }[]).map(({ action }) => action)).to.include('container.stop')
   })
 
-  it('begins with a link whose answer does not show whether its access code is valid; no log contains the code', async () => {
+  it('starts with a link that does not reveal whether its code is valid, and that no log contains', async () => {
     const [known, unknown] = [await fetchOnce(`/u/${made.access_code}`), await fetchOnce(`/u/${'A'.repeat(22)}`)]
     expect([known.status, known.headers.get('location')]).to.deep.equal([302, `/login#code=${made.access_code}`])
     expect(known.headers.get('referrer-policy')).to.equal('no-referrer')

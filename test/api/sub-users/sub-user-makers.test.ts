@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { SubUserCalls } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type RequestOptions, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('sub-users that a key with restricted rights creates', function () {
+describe('the sub-users of a key with restricted rights', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let [one, two]: Guest[] = []
@@ -26,7 +26,7 @@ describe('sub-users that a key with restricted rights creates', function () {
   }
   const all = ['subuser:*', 'container:*', 'snapshot:*', 'image:read', 'task:read', 'terminal:*', 'audit:read']
 
-  it('have by default all permissions of the key, and never more', async () => {
+  it('have all permissions of the key by default, and never more', async () => {
     const key = await gateway.makeKey({ scopes: ['subuser:create', 'container:read', 'snapshot:*'] })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:power'] }, { key }))).to.deep.equal(
       [403, 'insufficient_scope', 'permissions'],
@@ -51,7 +51,7 @@ describe('sub-users that a key with restricted rights creates', function () {
     ])
   })
 
-  it('cannot be changed by a caller with fewer rights, not even their password', async () => {
+  it('cannot be changed, or get a new password, by a caller with fewer rights', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'] })
     for (const [method, path, body] of [
@@ -67,7 +67,7 @@ describe('sub-users that a key with restricted rights creates', function () {
     expect(rotated.status).to.equal(200)
   })
 
-  it('are hidden from a key that is bound to only some or none of the containers of the sub-user', async () => {
+  it('are hidden from a key that is bound to only some or none of their containers', async () => {
     const mine = await calls.make({ container_name: 'one' })
     const others = [await calls.make({ container_name: 'two' }), await calls.make({ container_names: ['one', 'two'] })]
     const key = await gateway.makeKey({ scopes: all, container_uuids: [one!.uuid] })

@@ -33,7 +33,7 @@ describe('the rights of a sub-user', function () {
   const names = async (): Promise<string[]> =>
     ((await ask('GET', '/containers')).body.data as { name: string }[]).map(({ name }) => name)
 
-  it('change at once when the containers, permissions, images or expiry date of the sub-user are changed', async () => {
+  it('change at once with its containers, permissions, images or expiry date', async () => {
     expect(await names()).to.deep.equal(['own'])
     await change({ container_names: ['other', 'own'] })
     expect(await names()).to.deep.equal(['own', 'other'])
@@ -52,7 +52,7 @@ describe('the rights of a sub-user', function () {
     expect((await ask('GET', '/containers')).status).to.equal(401)
   })
 
-  it('do not include a new container that has the name of a deleted one', async () => {
+  it('do not include a new container with the name of a deleted one', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     await change({ container_names: ['gone'] })
     expect(await names()).to.deep.equal(['gone'])
@@ -74,7 +74,7 @@ describe('the rights of a sub-user', function () {
     const path = '/containers/own/port-mappings'
     const mappings = async () => (await gateway.request('GET', '/containers/own')).body.data.port_mappings as object[]
 
-    it('permit as many mappings as the limit of the sub-user, on host ports that the gateway selects', async () => {
+    it('permit as many mappings as its limit, on host ports that the gateway selects', async () => {
       const add = (body: object) => answerOf(ask('POST', path, { body }))
       expect(await add({ container_port: 80, host_port: 0, host_ip: '' })).to.equal(200)
       expect(await add({ container_port: 443, host_port: 25_000 })).to.deep.equal([
@@ -102,7 +102,7 @@ describe('the rights of a sub-user', function () {
       expect(await add({ container_port: 10 })).to.deep.equal([403, 'quota_exceeded', undefined])
     })
 
-    it('permit a search for free ports, but not on a host address that the sub-user names', async () => {
+    it('permit a search for free ports, but not on a given host address', async () => {
       expect((await ask('GET', '/containers/own/random-port')).status).to.equal(200)
       expect(await answerOf(ask('GET', '/containers/own/random-port?host_ip=192.0.2.10'))).to.deep.equal([
         403,
@@ -111,7 +111,7 @@ describe('the rights of a sub-user', function () {
       ])
     })
 
-    it('include changes of the container port and removals of mappings', async () => {
+    it('include changes of the container port and removals', async () => {
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
       expect(await put({ ...before, container_port: 2222, description: 'mine' })).to.equal(200)
@@ -126,7 +126,7 @@ describe('the rights of a sub-user', function () {
       expect(await mappings()).to.deep.equal([])
     })
 
-    it('include only changes of the container port if the permission of the sub-user is restricted to container ports', async () => {
+    it('include only changes of the container port with a permission restricted to it', async () => {
       await change({ permissions: ['container:read', 'container:network:inner'] })
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
@@ -148,7 +148,7 @@ describe('the rights of a sub-user', function () {
     })
   })
 
-  it('include reinstallations with permitted images; other images are treated like unknown ones', async () => {
+  it('include reinstallations with permitted images, and others look unknown', async () => {
     const ids = async (path: string): Promise<string[]> =>
       ((await ask('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const reinstall = async (template_id: string) => {

@@ -8,7 +8,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Step = 'create' | 'rotate' | 'update' | 'remove'
 
-describe('a gateway whose store dies during a request', function () {
+describe('a failure of the store during a request', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   beforeEach(async () => {
@@ -48,7 +48,7 @@ describe('a gateway whose store dies during a request', function () {
   const count = async (): Promise<number> => ((await gateway.request('GET', '/sub-users')).body.data as object[]).length
 
   for (const tell of [true, false])
-    it(`creates one sub-user for a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
+    it(`leads to one sub-user for a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
       dieAfter('create', tell)
       const first = await send('POST', '/sub-user/create', { container_name: 'own' })
       expect(first.status, first.text).to.equal(tell ? 200 : 503)
@@ -63,7 +63,7 @@ describe('a gateway whose store dies during a request', function () {
     })
 
   for (const tell of [true, false])
-    it(`returns a rotated password again to a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
+    it(`leads to the same rotated password for a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
       const made = await calls.make({ container_name: 'own' })
       const caller = await calls.loggedIn(made)
       dieAfter('rotate', tell)
@@ -79,7 +79,7 @@ describe('a gateway whose store dies during a request', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('answers a repeated password rotation with 409 if a later rotation has replaced its password', async () => {
+  it('leads to the answer 409 for a repeated password rotation after a later rotation', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)
@@ -89,7 +89,7 @@ describe('a gateway whose store dies during a request', function () {
     expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('keeps each change and each removal of a sub-user that it has confirmed', async () => {
+  it('does not undo a confirmed change or removal of a sub-user', async () => {
     const made = await calls.make({ container_name: 'own' })
     dieAfter('update', true)
     expect((await send('PATCH', `/sub-users/${made.id}`, { disabled: true })).status).to.equal(200)
@@ -102,7 +102,7 @@ describe('a gateway whose store dies during a request', function () {
     expect((await calls.make({ container_name: 'own', username: made.username })).password).not.to.equal('')
   })
 
-  it('refuses requests of sub-users until the store is back', async () => {
+  it('blocks the requests of sub-users until the store is back', async () => {
     const caller = await calls.loggedIn(await calls.make({ container_name: 'own' }))
     await killUnder(gateway.store, gateway.redis)
     expect((await caller('GET', '/containers')).status).to.equal(503)

@@ -33,7 +33,7 @@ describe('a sub-user', function () {
   const opens = async (id: string, password: string): Promise<boolean> =>
     gateway.access.accounts.passwords.matches(await hashOf(id), password, { account: id, source: '' })
 
-  it('gets a name, a password, and an access code with 128 random bits; the password is shown only once', async () => {
+  it('gets a name, a password (shown once), and an access code with 128 random bits', async () => {
     const { body } = await create({ container_name: 'one' })
     const { id, username, password, access_code: code } = body.data
     expect(body.data).to.have.all.keys(
@@ -80,7 +80,7 @@ describe('a sub-user', function () {
     ])
   })
 
-  it('has a password and an access code that are not in plain text in the store or in the audit log', async () => {
+  it('has no plain-text password or access code in the store or in the audit log', async () => {
     const made = await calls.make({ container_name: 'one' }, { headers: { 'idempotency-key': 'k' } })
     const rotated = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
@@ -94,7 +94,7 @@ describe('a sub-user', function () {
     expect(stored).to.include(made.username)
   })
 
-  it('is returned without a password if a creation for the same containers is repeated', async () => {
+  it('is returned without a password if its creation is repeated for the same containers', async () => {
     const first = await calls.make({ container_names: ['one', 'two'] })
     for (const body of [
       { container_names: ['two', 'one', String(one!.id)] },
@@ -109,7 +109,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)
   })
 
-  it('is refused if its containers already have a sub-user with different settings, or if its name is in use', async () => {
+  it('is refused if its containers already have a sub-user with different settings, or its name is in use', async () => {
     const { username } = await calls.make({ container_name: 'one' })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
       409,
@@ -124,7 +124,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
-  it('has a name with a suffix if it was created with a key that is bound to containers; the suffix hides which names exist', async () => {
+  it('has a name with a suffix if the creator is bound to containers, so that it cannot find other names', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {
@@ -141,7 +141,7 @@ describe('a sub-user', function () {
     expect(made.filter(({ password }) => password !== '')).to.have.length(1)
   })
 
-  it('can be created with the empty fields that older clients send, and errors name the invalid field', async () => {
+  it('can be created with the empty fields of older clients, and errors contain the invalid field', async () => {
     const lenient = {
       container_name: ' one ',
       container_names: [],
@@ -168,7 +168,7 @@ describe('a sub-user', function () {
       expect(await refusalOf(create(body)), JSON.stringify(body)).to.deep.equal(refusal)
   })
 
-  it('keeps the settings that a change omits', async () => {
+  it('keeps omitted settings in a change', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const before = await calls.find(id)
     for (const [body, change] of [
@@ -203,7 +203,7 @@ describe('a sub-user', function () {
     expect((await calls.change(id, { passwort: 'x', disabled: true })).ignored).to.deep.equal(['passwort'])
   })
 
-  it('loses its sessions when its password is rotated, and gets a new access code if requested', async () => {
+  it('loses its sessions at a rotation of its password, and gets a new access code on request', async () => {
     const made = await calls.make({ container_name: 'one' })
     const caller = await calls.loggedIn(made)
     expect((await caller('GET', '/containers')).status).to.equal(200)
@@ -225,7 +225,7 @@ describe('a sub-user', function () {
     expect((await subUsers.findByCode(code))?.username).to.equal(made.username)
   })
 
-  it('loses its sessions and its access code when it is deleted, and its name can be used again', async () => {
+  it('loses its sessions and its access code at its deletion, and its name is free again', async () => {
     const made = await calls.make({ container_name: 'one', username: 'alice' })
     const caller = await calls.loggedIn(made)
     expect((await gateway.request('DELETE', `/sub-users/${made.id}`)).status).to.equal(200)
@@ -244,7 +244,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'alice' })).id).not.to.equal(made.id)
   })
 
-  it('loses a container that is deleted, and keeps the others', async () => {
+  it('loses a deleted container, and keeps the others', async () => {
     const gone = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     const made = await calls.make({ container_names: ['gone', 'two'] })
     await gateway.request('DELETE', `/containers/${gone.uuid}/delete`)
@@ -259,7 +259,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'two' })).id).to.equal(made.id)
   })
 
-  it('has audit log entries for changes that others make to it, and a log of the actions that it performs itself', async () => {
+  it('has audit entries for changes by others, and a log of its own actions', async () => {
     const made = await calls.make({ container_name: 'one' })
     await calls.change(made.id, { disabled: true, permissions: ['container:read'] })
     await calls.change(made.id, { disabled: false, permissions: ['container:read', 'container:power'] })

@@ -46,12 +46,12 @@ describe('TLS with certificates of an ACME authority', () => {
   const obtain = (target: string = name) => put({ mode: 'letsencrypt', target, email: 'a@panel.example' })
   const shown = async (): Promise<string> => (await shownCertificate(gateway.tls.address!)).fingerprint256
 
-  describe('obtains a certificate, although the authority refuses one in five nonces,', () => {
+  describe('with an authority that refuses one in five nonces', () => {
     for (const [what, target, more] of [
-      ['for a domain name by HTTP-01', name, {}],
-      ['for an IP address by HTTP-01', '127.0.0.1', {}],
-      ['for a domain name by TLS-ALPN-01', name, { httpListen: undefined }],
-      ['for an IP address by TLS-ALPN-01', '127.0.0.1', { httpListen: undefined }],
+      ['obtains a certificate for a domain name by HTTP-01', name, {}],
+      ['obtains a certificate for an IP address by HTTP-01', '127.0.0.1', {}],
+      ['obtains a certificate for a domain name by TLS-ALPN-01', name, { httpListen: undefined }],
+      ['obtains a certificate for an IP address by TLS-ALPN-01', '127.0.0.1', { httpListen: undefined }],
     ] as const)
       it(what, async () => {
         await start(more)
@@ -63,14 +63,14 @@ describe('TLS with certificates of an ACME authority', () => {
         expect(gateway.tls.documents.challenge.value).to.equal(null)
       })
 
-    it('by TLS-ALPN-01 if a different program uses port 80', async () => {
+    it('obtains a certificate by TLS-ALPN-01 if a different program uses port 80', async () => {
       await start({ httpListen: { host: '127.0.0.1', port: pebble.port } })
       const { status, text } = await obtain()
       expect(status, text).to.equal(200)
     })
   })
 
-  it('does not order again a certificate that it has, and uses only one account', async () => {
+  it('uses only one account, and does not order an existing certificate again', async () => {
     await start()
     const { status, text, body } = await obtain()
     expect(status, text).to.equal(200)
@@ -131,7 +131,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('limits the rate; the API then answers 503 with the delay that the authority demands', async () => {
+    it('limits the rate (the API answers 503 with the delay of the authority)', async () => {
       for (const [retryAfter, expected] of [
         ['1234', /^1234$/],
         [new Date(Date.now() + 100_000).toUTCString(), /^(9\d|100)$/],
@@ -144,7 +144,7 @@ describe('TLS with certificates of an ACME authority', () => {
       }
     })
 
-    it('takes too long; the gateway then gives up the order', async () => {
+    it('takes too long (the gateway gives up the order)', async () => {
       await gateway.close()
       await start({ acme: { directory: proxy.url, caPem: proxy.caPem, orderMs: 800 } })
       expect((await put({ mode: 'self_signed', target: name })).status).to.equal(200)
@@ -164,7 +164,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await refused(409, 'acme_refused')
     })
 
-    it('is slow: further changes of TLS are refused until the new certificate is complete', async () => {
+    it('is slow (further changes of TLS are refused meanwhile)', async () => {
       proxy.delayMs = 150
       const slow = obtain()
       await waitFor(() => gateway.tls.documents.challenge.value, { what: 'a challenge is open' })

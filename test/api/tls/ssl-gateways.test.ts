@@ -73,7 +73,7 @@ describe('TLS of several gateways', () => {
   const shown = async (tls: Tls): Promise<string> =>
     (await shownCertificate(await waitFor(() => tls.address))).fingerprint256
 
-  it('is changed at all gateways at once, and is the same at a gateway that starts later', async () => {
+  it('is changed at all gateways at once, and is the same at a later gateway', async () => {
     const [one, two] = [await open(), await open()]
     for (const tls of [one, two]) {
       const wanted = await upload(tls)
@@ -89,7 +89,7 @@ describe('TLS of several gateways', () => {
     await waitFor(() => one.address === undefined, { timeoutMs: deadlineOf(2000), what: 'off' })
   })
 
-  it('is changed by only one of several concurrent requests, and the other requests get an error', async () => {
+  it('is changed by only one of several concurrent requests', async () => {
     const [one, two] = [await open(), await open()]
     await upload(one)
     await waitFor(() => two.documents.settings.value?.enabled)
@@ -101,7 +101,7 @@ describe('TLS of several gateways', () => {
     for (const tls of [one, two]) await waitFor(async () => (await shown(tls)) === wanted)
   })
 
-  it('causes a warning at a gateway whose port is in use, and starts there when the port is free', async () => {
+  it('causes a warning at a gateway with an occupied port, and starts there when the port is free', async () => {
     const port = await freePort()
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
@@ -114,7 +114,7 @@ describe('TLS of several gateways', () => {
     expect(two.warnings).to.deep.equal([])
   })
 
-  it('keeps the previous settings if the HTTPS port of the gateway does not present the new certificate', async () => {
+  it('keeps the previous settings if the HTTPS port does not present the new certificate', async () => {
     let isBroken = false
     const tls = await open({
       probe: async (...asked) => {
@@ -131,7 +131,7 @@ describe('TLS of several gateways', () => {
     expect(await upload(tls)).to.not.equal(former)
   })
 
-  it('uses the previous certificate if the current certificate cannot be read', async () => {
+  it('uses the previous certificate if the current one cannot be read', async () => {
     const tls = await open()
     const former = await upload(tls)
     await upload(tls)
@@ -143,7 +143,7 @@ describe('TLS of several gateways', () => {
     await waitFor(async () => (await shown(tls)) === former, { what: 'the former certificate' })
   })
 
-  it('sends HSTS only if this cannot lock out browsers, and with a lifetime that ends before the certificate expires', async () => {
+  it('sends HSTS only if this cannot lock out browsers, and not for longer than the certificate is valid', async () => {
     const dayMs = 86_400_000
     const of = async (tls: Tls, target: string, more: LeafOptions = {}): Promise<string | undefined> => {
       const { certPem, keyPem } = await authority.issue(target, more)
@@ -163,7 +163,7 @@ describe('TLS of several gateways', () => {
     expect(await of(await open({ plainIsPublic: true }), name), 'listen is public').to.equal(undefined)
   })
 
-  it('redirects from port 80 of a gateway only while the HTTPS port of this gateway works', async () => {
+  it('redirects from port 80 of a gateway only while its HTTPS port works', async () => {
     const [port, httpPort] = [await freePort(), await freePort()]
     const ask = (): Promise<number> =>
       fetch(`http://127.0.0.1:${httpPort}/`, { redirect: 'manual' }).then(

@@ -8,7 +8,7 @@ import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import type { TestAuthority } from '../../support/gateway/tls-material.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('on a gateway with TLS,', () => {
+describe('a gateway with TLS', () => {
   const lab = new SslLab()
   const { put, get, shown, upload, off, overTls, overHttp, isRefused, ports } = lab
   let gateway: TestGateway
@@ -19,7 +19,7 @@ describe('on a gateway with TLS,', () => {
   })
   after(() => lab.close())
 
-  describe('while a different program uses one of the two ports', () => {
+  describe('with one of its two ports in use by another program', () => {
     let taken: Server
     beforeEach(async () => {
       await off()
@@ -29,14 +29,14 @@ describe('on a gateway with TLS,', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('HTTPS cannot be turned on if that program uses the HTTPS port', async () => {
+    it('cannot turn on HTTPS if the HTTPS port is in use', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('HTTPS is turned on, with a warning about port 80, if that program uses port 80', async () => {
+    it('turns on HTTPS, with a warning, if port 80 is in use', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -50,7 +50,7 @@ describe('on a gateway with TLS,', () => {
     })
   })
 
-  describe('port 80', () => {
+  describe('at port 80', () => {
     before(async () => {
       await off()
       expect((await upload()).status).to.equal(200)
@@ -78,14 +78,14 @@ describe('on a gateway with TLS,', () => {
         })
       })
 
-    it('redirects a POST in such a way that the method stays POST, and answers 404 to unknown challenges', async () => {
+    it('redirects a POST with the same method, and answers 404 to unknown challenges', async () => {
       expect((await overHttp('/api/v1/containers', name, 'POST')).status).to.equal(308)
       expect((await overHttp('/.well-known/acme-challenge/x', name)).status).to.equal(404)
     })
   })
 
-  describe('HSTS', () => {
-    it('is not sent if the certificate is not trusted', async () => {
+  describe('without a trusted certificate', () => {
+    it('does not send HSTS', async () => {
       await put({ mode: 'self_signed', target: name })
       const agent = new HttpsAgent({ rejectUnauthorized: false })
       expect(await overTls('/healthz', { agent })).to.deep.equal({ status: 200, hsts: undefined })
@@ -96,7 +96,7 @@ describe('on a gateway with TLS,', () => {
     const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
     afterEach(() => policy({ enabled: false }))
 
-    it('HTTPS answers clients that the policy excludes with 403, and port 80 answers them with a redirect', async () => {
+    it('answers excluded clients with 403 at the HTTPS port, and with a redirect at port 80', async () => {
       await upload()
       expect((await overTls('/api/v1/dashboard')).status).to.equal(200)
       expect((await policy({ enabled: true, allowed_sources: ['192.0.2.0/24'] })).status).to.equal(200)
@@ -106,7 +106,7 @@ describe('on a gateway with TLS,', () => {
   })
 
   describe('under load', () => {
-    it('the certificate can be exchanged without a failed request', async () => {
+    it('changes its certificate without a failed request', async () => {
       await upload()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 8 })
       let [running, asked] = [true, 0]
@@ -134,7 +134,7 @@ describe('on a gateway with TLS,', () => {
   })
 
   describe('with an open connection', () => {
-    it('the gateway continues to serve this connection while the certificate is replaced', async () => {
+    it('keeps this connection during a change of the certificate', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
       const socket = connectTls(at)

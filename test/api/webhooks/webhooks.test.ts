@@ -84,7 +84,7 @@ describe('webhooks', function () {
     expect(receiver.types).to.deep.equal(['task.pending', 'webhook.test'])
   })
 
-  it('repeat a failed delivery, in order for each container and without delaying deliveries about other containers', async () => {
+  it('repeat a failed delivery, in order for each container and without delaying other containers', async () => {
     await make({ events: ['guest.*'] })
     let failures = 4
     receiver.answer = (response, message, count) => {
@@ -100,7 +100,7 @@ describe('webhooks', function () {
     expect(new Set(ids).size, 'every attempt has the same id').to.equal(1)
   })
 
-  it('deliver an event after their receiver was down', async () => {
+  it('deliver an event after the receiver was down', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await receiver.down()
     await change('while it was down')
