@@ -76,7 +76,7 @@ describe('a guest in the panel', function () {
     await page.setViewportSize({ width: 1280, height: 800 })
   })
 
-  it('has charts whose time axis shows the whole chosen period up to now, even if the guest is new', async () => {
+  it('has charts for the whole chosen period up to now, even for a new guest', async () => {
     const young = await lab.gateway.fleet.addGuest({ name: 'young' })
     record(young, 1)
     await lab.show(page, `/containers/${young.id}`)
@@ -100,7 +100,7 @@ describe('a guest in the panel', function () {
     return { days: (to - from) / 86_400_000, endMs: to }
   }
 
-  describe('that is offered a snapshot before its disk is replaced', () => {
+  describe('with the offer of a snapshot before its disk is replaced', () => {
     const snapshots = async (): Promise<{ id: string; description: string }[]> => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       return body.data.snapshots as { id: string; description: string }[]
@@ -164,7 +164,7 @@ describe('a guest in the panel', function () {
       expect(await snapshots()).to.deep.equal([])
     })
 
-    it('cannot have the snapshot if its snapshot limit is reached', async () => {
+    it('cannot have the snapshot at its snapshot limit', async () => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       for (let at = 0; at < body.data.quota; at++)
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })

@@ -50,7 +50,7 @@ describe('a terminal of a real guest in the panel', function () {
     return new RegExp(`^${mark} (.*)$`, 'm').exec(text)?.[1] ?? ''
   }
 
-  it('has the size that is visible in the browser, and shows characters of all scripts', async () => {
+  it('has the visible size in the browser, and shows characters of all scripts', async () => {
     const view = await open('one')
     const { cols, rows } = await view.size()
     expect(await run(view, 'busybox stty size')).to.equal(`${rows} ${cols}`)
@@ -160,7 +160,7 @@ describe('a terminal of a real guest in the panel', function () {
       console.log(`        open again after ${Math.round(performance.now() - ready)} ms`)
     }
 
-    it('after the gateway was restarted', async () => {
+    it('after a restart of the gateway', async () => {
       const { view, pid } = await edit()
       await lab.gateway.kill('SIGTERM')
       await view.state('lost')
@@ -172,7 +172,7 @@ describe('a terminal of a real guest in the panel', function () {
       await expectSame(view, pid)
     })
 
-    it('after the agent was restarted', async () => {
+    it('after a restart of the agent', async () => {
       const { view, pid } = await edit()
       await lab.host.kill('SIGTERM')
       await view.state('lost')
@@ -203,7 +203,7 @@ describe('a terminal of a real guest in the panel', function () {
       await eventually(async () => expect(await resume()).to.equal(''))
     }
 
-    it('when its user logs out in another tab', async () => {
+    it('after a logout in another tab', async () => {
       const view = await open('one')
       const other = await context.newPage()
       await other.goto(`${lab.gateway.url}/`)
@@ -218,7 +218,7 @@ describe('a terminal of a real guest in the panel', function () {
       await view.page.getByRole('dialog').locator('#username').waitFor()
     })
 
-    it('when the guest is deleted', async () => {
+    it('after the deletion of the guest', async () => {
       await lab.create('gone')
       const view = await open('gone')
       await ends(view, /^The guest/, () => lab.send('DELETE', '/containers/gone/delete'))

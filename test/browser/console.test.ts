@@ -43,7 +43,7 @@ describe('a terminal in the panel', function () {
     return { page, view, terminal: guestsTerminal(guest) }
   }
 
-  it('shows the output of the guest, and sends the guest the input and the size of the terminal', async () => {
+  it('shows the output of the guest, and sends it the input and the size', async () => {
     const { view, terminal, page } = await open()
     terminal.show('中文 \u{1f600} ready\r\n# ')
     await view.shows(/中文 \u{1f600} ready/u)
@@ -154,7 +154,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(popup, 'console-full-wide')
   })
 
-  it('is replaced by the login if the session ended', async () => {
+  it('is replaced by the login after the end of the session', async () => {
     const { view, page } = await open()
     await page.context().clearCookies()
     await page.reload()
@@ -276,7 +276,7 @@ describe('a terminal in the panel', function () {
       expect(await page.locator('body').innerText()).not.to.match(/stolen|onerror/)
     })
 
-    it('stays usable after escape sequences that demand very many repetitions of an action', async () => {
+    it('stays usable after escape sequences with very many repetitions', async () => {
       const { view, terminal } = await open()
       const finals = Array.from({ length: 63 }, (_, at) => String.fromCharCode(0x40 + at))
       const between = ['', ' ', '!', '"', '#', '$', "'", '*']

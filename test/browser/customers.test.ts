@@ -69,7 +69,7 @@ describe('customers in the panel', () => {
     await page.context().close()
   })
 
-  it('see the message of a suspension, and cannot start the guest until an administrator lifts the suspension', async function () {
+  it('see the message of a suspension, and cannot start the guest until an administrator lifts it', async function () {
     const guest = await lab.gateway.fleet.addGuest({ name: 'unpaid', status: 'stopped' })
     const customer = new SubUserCalls(lab.gateway)
     const usual = made
@@ -108,11 +108,11 @@ describe('customers in the panel', () => {
     made = usual
   })
 
-  describe('whom administrators manage', () => {
+  describe('under the management of administrators', () => {
     const publicUrl = (url: string) => lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
     after(() => publicUrl(''))
 
-    it('are shown on the page of their guest, and can be assigned to another guest on the page of the other guest', async function () {
+    it('are shown on the page of their guest, and can be assigned to another guest on its page', async function () {
       const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
       const page = await lab.logIn()
       await lab.show(page, `/containers/${own.id}`)
@@ -146,7 +146,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-    it('have a login link with the public URL of the panel, and no link if no public URL is set', async function () {
+    it('have a login link with the public URL of the panel, or none without a public URL', async function () {
       const page = await lab.logIn()
       const { body } = await lab.gateway.request('GET', '/sub-users')
       await lab.show(page, `/sub-users/${body.data[0].id}`)

@@ -7,7 +7,7 @@ import { PanelLab } from './panel-lab.js'
 
 const hosts = ['host-a', 'host-b'] as const
 
-describe('draining a host in the panel', () => {
+describe('the drain of a host in the panel', () => {
   let lab: PanelLab
   let page: Page
   before(async () => {
@@ -25,7 +25,7 @@ describe('draining a host in the panel', () => {
     lab.expectNoComplaints()
   })
 
-  it('shows the plan, moves the guests after a confirmation, and brings them back', async () => {
+  it('shows its plan, moves the guests after a confirmation, and returns them', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts/host-a')
     await page.getByRole('button', { name: 'Empty host', exact: true }).click()

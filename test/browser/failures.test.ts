@@ -61,7 +61,7 @@ describe('the panel with missing scripts or data', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`shows the error of a request if the script “${script}” of a dialog does not load, and loads it for the next request`, async () => {
+    it(`shows the error of a request if the script “${script}” of a dialog does not load, and loads it later`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())
@@ -126,7 +126,7 @@ describe('the panel with missing scripts or data', function () {
     await unread.waitFor({ state: 'detached' })
   })
 
-  it('keeps earlier data on the page if they cannot be refreshed, and reports this', async () => {
+  it('keeps earlier data on the page, with a message, if it cannot be refreshed', async () => {
     await lab.show(page, '/hosts')
     await page.route('**/api/v1/hosts', fails)
     await page.evaluate('window.dispatchEvent(new Event("focus"))')
@@ -136,7 +136,7 @@ describe('the panel with missing scripts or data', function () {
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
   })
 
-  it('shows the last page that still exists if a list became shorter', async () => {
+  it('shows the last existing page after a list became shorter', async () => {
     let total = 101
     await page.route(/\/api\/v1\/audit-logs\?/, (route) =>
       route.fulfill({ json: { success: true, data: [] }, headers: { 'x-total-count': String(total) } }),
@@ -155,7 +155,7 @@ describe('the panel with missing scripts or data', function () {
     await first
   })
 
-  it('reads a list again if enabling one of its rows fails because the row no longer exists', async () => {
+  it('reads a list again if one of its rows no longer exists when it is enabled', async () => {
     const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
     const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
     await lab.show(page, '/webhooks')

@@ -90,7 +90,7 @@ describe('a web page', function () {
       })
       afterEach(() => page.close())
 
-      it('cannot change anything with fetch or a form, and attempts in the name of an account are logged', async () => {
+      it('cannot change anything with fetch or a form, and attempts with an account are logged', async () => {
         const target = own(`/containers/${guest.id}/stop`)
         const sent: number[] = []
         page.on('response', (response) => {
@@ -173,7 +173,7 @@ describe('a web page', function () {
         expect(shown()).to.deep.equal(refused)
       })
 
-      it('cannot open a console with the cookie or a stolen ticket, and the ticket stays valid', async () => {
+      it('cannot open a console with the cookie or a stolen ticket, and does not use up the ticket', async () => {
         const before = consoles().length
         const stolen = await ticket()
         for (const protocols of [[], [`berth-ticket.${stolen}`], ['berth.console.v1', `berth-ticket.${stolen}`]])
@@ -192,7 +192,7 @@ describe('a web page', function () {
       })
     })
 
-  it('can open consoles only while its origin is on the list of permitted origins', async () => {
+  it('can open consoles only while its origin is permitted', async () => {
     const origin = `http://billing.test:${port}`
     const put = async (origins: string[]): Promise<void> => {
       const { status, text } = await lab.gateway.request('PUT', '/webssh-origins', { body: { origins } })

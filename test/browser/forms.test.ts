@@ -330,7 +330,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('body').innerText()).not.to.include(generated)
   })
 
-  it('show devices of the host only for containers, and explain that a change takes effect at the next start', async () => {
+  it('show devices of the host only for containers, with a hint that a change takes effect at the next start', async () => {
     const body = { devices: ['fuse'] }
     await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })
     await lab.show(page, `/containers/${guest.id}/settings`)
@@ -351,7 +351,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
-  it('name every required field of a request in the source file that sends this request, or in a module that it imports', () => {
+  it('name every required field of a request in the source file that sends it, or in an import of this file', () => {
     const missing: string[] = []
     let operations = 0
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {

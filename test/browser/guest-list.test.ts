@@ -80,7 +80,7 @@ describe('the list of guests', function () {
     await page.locator('[data-search]').fill('')
   })
 
-  it('extends the selected guests that expire, and takes snapshots of those that may have any', async () => {
+  it('extends only selected guests with an expiry, and takes snapshots only of those that may have any', async () => {
     const before = await expiryOf('blog')
     await page.getByText('3 of 3', { exact: true }).waitFor()
     await page.getByLabel('Select all').check()

@@ -25,7 +25,7 @@ describe('the page of a guest in the panel', () => {
   }
   const dialog = (name: string) => page.getByRole('dialog', { name, exact: true })
 
-  it('sets tags, note and protection, and shows them on the page and in the list, which it filters by tag', async () => {
+  it('sets tags, note and protection, and shows them on the page and in the list with its filter by tag', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'labelled' })
     await lab.gateway.fleet.addGuest({ name: 'plain' })
     await open(guest, 'settings')
@@ -55,7 +55,7 @@ describe('the page of a guest in the panel', () => {
     expect(await main.getByLabel('Tags', { exact: true }).inputValue()).to.equal('web')
   })
 
-  it('says how to lift the protection instead of deleting a protected guest', async () => {
+  it('explains how to lift the protection instead of deleting a protected guest', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'keeper' })
     await lab.gateway.request('PATCH', `/containers/${guest.id}`, { body: { delete_protected: true } })
     await open(guest, 'settings', { language: 'zh' })

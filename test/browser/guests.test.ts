@@ -34,7 +34,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
-  it('that cannot be created cause an error with the reason and the request id, and the form stays filled', async function () {
+  it('keep the form filled, with the reason and the request id, if they cannot be created', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -66,7 +66,7 @@ describe('guests in the panel', () => {
     await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
   })
 
-  it('can be started together, and the dialog shows how many of them already run', async function () {
+  it('can be started together, and the dialog shows how many already run', async function () {
     const { fleet } = lab.gateway
     for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
@@ -120,7 +120,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('show no menu if their row shows another guest when the menu has loaded', async function () {
+  it('show no menu if their row has changed to another guest before the menu loads', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')
@@ -145,7 +145,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('are opened by a link right after a filter was typed, and the filter does not change the address of the new page', async function () {
+  it('are opened by a link right after the user typed a filter, which does not change the new address', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')

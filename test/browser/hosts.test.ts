@@ -33,7 +33,7 @@ const texts = {
 } as const
 type Step = keyof typeof texts
 
-describe('adding a host in the panel', () => {
+describe('the dialog for a new host in the panel', () => {
   let lab: PanelLab
   let page: Page
   let directory: string
@@ -154,7 +154,7 @@ describe('adding a host in the panel', () => {
     await hint.waitFor({ state: 'detached' })
   })
 
-  it('continues on the page of the host, where a new command can be created', async () => {
+  it('continues on the page of the host, which can create a new command', async () => {
     const created = await openPending('at-its-page')
     await shows(page, 'command')
     for (const step of ['installing', 'failed'] as const) {
@@ -169,7 +169,7 @@ describe('adding a host in the panel', () => {
     await shows(page, 'failed')
   })
 
-  it('permits renaming a host before its address is known', async () => {
+  it('permits a new name of the host before its address is known', async () => {
     await openPending('no-address')
     await page.getByRole('button', { name: 'Edit', exact: true }).click()
     const dialog = page.getByRole('dialog')

@@ -9,7 +9,7 @@ import { PanelLab, type OpenOptions } from './panel-lab.js'
 const id = 'alpine-3.22'
 
 /** A test server aborts real downloads. */
-describe('images in the panel whose download fails', function () {
+describe('images in the panel after a failed download', function () {
   let lab: PanelLab
   let server: ImageServer
 
@@ -67,7 +67,7 @@ describe('images in the panel whose download fails', function () {
     await page.context().close()
   })
 
-  it('cannot be used for a new guest, but the form stays filled and permits another attempt', async () => {
+  it('cannot be used for a new guest, but the form stays filled for another attempt', async () => {
     const { faults } = lab.gateway.fleet.agentOf('host-a').host
     const broken = (): void => {
       throw new BerthError('invalid', 'image_invalid', 'unpack the image: unexpected end of file')

@@ -22,7 +22,7 @@ const readFocus = `(() => {
 })()`
 
 /** The panel must be usable without a mouse, and the focus must always be visible. */
-describe('the panel, used only with the keyboard,', function () {
+describe('the panel with only a keyboard', function () {
   let lab: PanelLab
   let page: Page
 
@@ -54,7 +54,7 @@ describe('the panel, used only with the keyboard,', function () {
   }
   const hasFocus = async (target: Locator): Promise<boolean> => (await target.and(page.locator(':focus')).count()) === 1
 
-  it('permits logging in and skipping to the content', async () => {
+  it('permits the login, and skips to the content', async () => {
     await page.goto(lab.gateway.url)
     await tabTo(page.locator('#username'))
     await page.keyboard.type('typist')
@@ -67,7 +67,7 @@ describe('the panel, used only with the keyboard,', function () {
     await waitFor(() => hasFocus(page.locator('#main-content')), { what: 'the focus on the content' })
   })
 
-  it('permits creating a guest, opening its terminal and leaving it', async () => {
+  it('permits the creation of a guest, and opens and leaves its terminal', async () => {
     for (const key of ['g', 'c']) await press(key)
     await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
     await tabTo(page.locator('#main-content').getByRole('link', { name: 'New guest' }).first())
@@ -102,7 +102,7 @@ describe('the panel, used only with the keyboard,', function () {
     await expectSeen()
   })
 
-  it('moves the focus back to the menu button when a dialog closes, and permits deleting a guest', async () => {
+  it('moves the focus back to the menu button after a dialog, and permits the deletion of a guest', async () => {
     const more = page.getByRole('button', { name: 'Actions for by-keys' })
     await more.focus()
     await focused(more)

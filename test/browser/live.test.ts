@@ -60,7 +60,7 @@ describe(`the live panel with ${count} other guests`, () => {
     await page.context().close()
   })
 
-  it('shares one event stream between eight tabs, all of which show a change', async function () {
+  it('shares one event stream between eight tabs, and all of them show a change', async function () {
     const first = await lab.logIn()
     const pages = [first]
     while (pages.length < 8) pages.push(await first.context().newPage())

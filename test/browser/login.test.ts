@@ -6,7 +6,7 @@ import { focused } from './page-checks.js'
 import { failLogin, openLab, type PanelLab } from './panel-lab.js'
 import { waitFor } from '../support/wait.js'
 
-describe('logging in to the panel', () => {
+describe('the login of the panel', () => {
   let lab: PanelLab
 
   before(async function () {
@@ -52,7 +52,7 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  it('is possible after the session ended, without clearing a filled form', async function () {
+  it('is possible after the end of the session, without clearing a filled form', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
@@ -69,7 +69,7 @@ describe('logging in to the panel', () => {
     await page.context().close()
   })
 
-  describe('while a dialog is open', () => {
+  describe('over an open dialog', () => {
     /** Waits until a click on the middle of an element would hit it. */
     const onTop = async (page: Page, selector: string): Promise<void> => {
       await page.locator(selector).waitFor()
@@ -91,7 +91,7 @@ describe('logging in to the panel', () => {
     const submit = (page: Page): Promise<void> =>
       page.getByRole('dialog').getByRole('button', { name: 'Create API key' }).click()
 
-    it('shows the confirmation of the password on top of the dialog', async function () {
+    it('shows the confirmation of the password on top', async function () {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
@@ -104,7 +104,7 @@ describe('logging in to the panel', () => {
       await page.context().close()
     })
 
-    it('returns to the dialog when the user cancels the request for the password', async function () {
+    it('returns to the dialog after a cancellation', async function () {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
@@ -116,7 +116,7 @@ describe('logging in to the panel', () => {
       await page.context().close()
     })
 
-    it('shows the login on top of the dialog if the session ended', async function () {
+    it('shows the login on top after the end of the session', async function () {
       const page = await openKeyForm()
       await page.context().clearCookies()
       await submit(page)
@@ -140,7 +140,7 @@ describe('logging in to the panel', () => {
     await store.ping() // waits until the gateway has received the change
   }
 
-  it('is possible for a new administrator after using a setup link, which works only once', async function () {
+  it('is possible for a new administrator with a set-up link, which works only once', async function () {
     const { body } = await lab.gateway.request('POST', '/admins', { body: { username: 'grace' } })
     const link = `${lab.gateway.url}/setup#${body.data.setup_token}`
     const page = await (await lab.open()).newPage()

@@ -77,7 +77,7 @@ for (const count of [1000, 20_000] as const)
       expect(ms * throttling, told).to.be.lessThan(slowness * bound)
     }
 
-    it('shows its first rows soon, and renders only the rows that are visible', async () => {
+    it('shows its first rows soon, and renders only the visible rows', async () => {
       const { ms } = await workOf(async () => {
         await page.goto(`${lab.gateway.url}/#/containers`)
         await page.locator('.guest-row .name').first().waitFor()

@@ -7,7 +7,7 @@ import { PanelLab, type OpenOptions } from './panel-lab.js'
 
 const action = 'Move to another host'
 
-describe('moving a container to another host in the panel', () => {
+describe('the dialog for a move in the panel', () => {
   let lab: PanelLab
   let page: Page
   before(async () => {
@@ -133,7 +133,7 @@ describe('moving a container to another host in the panel', () => {
     await page.locator('#main-content').getByRole('link', { name: 'host-b' }).waitFor()
   })
 
-  it('shows why the check of a move was refused, and keeps the form', async () => {
+  it('shows why the check refused the move, and keeps the form', async () => {
     await changeTarget({ draining: true })
     const form = await openForm(await lab.gateway.fleet.addGuest({ name: 'refused' }))
     const option = form.getByRole('option', { name: 'host-b · Draining' })
@@ -144,7 +144,7 @@ describe('moving a container to another host in the panel', () => {
     expect(await form.locator('#move-bandwidth').inputValue()).to.equal('7')
   })
 
-  it('shows why the move was refused after the check, and lets the user choose another host', async () => {
+  it('shows why the move was refused after the check, and permits another host', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'delayed' })
     const plan = await check(guest)
     await changeTarget({ draining: true })
@@ -156,7 +156,7 @@ describe('moving a container to another host in the panel', () => {
     await plan.waitFor({ state: 'detached' })
   })
 
-  it('shows the reserved port if another guest took the port after the check', async () => {
+  it('shows the reserved port after another guest took the port since the check', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'raced' })
     const plan = await check(guest)
     const label = 'Public port for TCP 22'
@@ -171,7 +171,7 @@ describe('moving a container to another host in the panel', () => {
     expect(String(body.data.port_mappings[0].host_port)).to.equal(after)
   })
 
-  it('says that a running virtual machine is shut down, and moves it this way', async () => {
+  it('announces that a running virtual machine is shut down, and moves it this way', async () => {
     await lab.gateway.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' })
     lab.gateway.fleet.agentOf('host-a').host.contents.set(guest.uuid, 'disk of machine')

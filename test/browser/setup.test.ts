@@ -35,7 +35,7 @@ describe('the first administrator of a gateway', function () {
     }).trim()
   }
 
-  it('is created with the printed link, which works only once, and then sees the page “First steps”', async () => {
+  it('is created with the printed link, which works only once, and sees the page “First steps”', async () => {
     const link = printed()
     expect(link).to.match(/^http:\/\/127\.0\.0\.1:\d+\/setup#[\w-]{43}$/)
     const begun = performance.now()

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { openLab, type PanelLab } from './panel-lab.js'
 import { eventually, waitFor } from '../support/wait.js'
 
-describe('several guests that are selected in the panel', function () {
+describe('several selected guests in the panel', function () {
   let lab: PanelLab
   let page: Page
 
@@ -26,7 +26,7 @@ describe('several guests that are selected in the panel', function () {
   }
   const region = () => page.getByRole('region')
 
-  it('are started if they do not run yet, and a guest whose start fails is named and stays selected', async () => {
+  it('are started if they do not run yet, and stay selected with their name if their start fails', async () => {
     const { fleet } = lab.gateway
     for (let at = 0; at < 50; at++)
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })
@@ -64,7 +64,7 @@ describe('several guests that are selected in the panel', function () {
   const running = async (prefix: string): Promise<number> =>
     (await list(prefix)).filter(({ status }) => status === 'running').length
 
-  it('are deleted after the user typed how many they are, and other guests are not deleted', async () => {
+  it('are deleted after the user typed their number, and no others', async () => {
     for (let at = 0; at < 3; at++) await lab.gateway.fleet.addGuest({ name: `heap-${at}`, status: 'stopped' })
     await choose('heap-', 3)
     await region().getByRole('button', { name: 'Delete', exact: true }).click()

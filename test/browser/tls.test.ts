@@ -46,7 +46,7 @@ describe('the panel over TLS', function () {
     return page
   }
 
-  it('uses cookies that scripts cannot read, and that browsers send only to this server and only over TLS', async () => {
+  it('uses cookies that scripts cannot read, and that browsers send only to this server over TLS', async () => {
     const page = await logIn('ada')
     const cookies = await context.cookies()
     expect(cookies.map((cookie) => cookie.name).sort()).to.deep.equal(['__Host-berth', '__Host-berth-device'])

@@ -8,7 +8,7 @@ import { PanelLab } from './panel-lab.js'
 
 const hosts = ['host-a', 'host-b'] as const
 
-describe('upgrading hosts in the panel', () => {
+describe('the upgrade of hosts in the panel', () => {
   let lab: PanelLab
   let upgrades: UpgradeLab
   let page: Page
@@ -37,7 +37,7 @@ describe('upgrading hosts in the panel', () => {
     await dialog.waitFor({ state: 'hidden' })
   }
 
-  it('shows each step of a host, and then offers to roll the host back', async () => {
+  it('shows each step of a host, and then offers a rollback', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts/host-a')
     await press('Upgrade')
@@ -58,7 +58,7 @@ describe('upgrading hosts in the panel', () => {
     await page.getByText('The upgrade failed: the list of packages is damaged').waitFor()
   })
 
-  it('can be done for all hosts at once, paused and rolled back', async () => {
+  it('covers all hosts at once, with a pause and a rollback', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts')
     await press('Upgrade all hosts')

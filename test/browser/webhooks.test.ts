@@ -22,7 +22,7 @@ describe('webhooks and activity logs in the panel', () => {
 
   const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
 
-  it('permit creating a webhook with a secret that is shown once, testing it, repeating a delivery and deleting it', async function () {
+  it('let the user create a webhook with a secret that is shown once, test it, repeat a delivery and delete it', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
     await page.getByRole('button', { name: 'Add a webhook', exact: true }).click()
@@ -60,7 +60,7 @@ describe('webhooks and activity logs in the panel', () => {
     await page.context().close()
   })
 
-  it('show customers their own actions, and show administrators the actions of each customer', async function () {
+  it('show customers their own actions, and administrators those of each customer', async function () {
     const made = await new SubUserCalls(lab.gateway).make({ container_name: 'web-1', username: 'clara' })
     const customer = await (await lab.open()).newPage()
     await customer.goto(lab.gateway.url)
