@@ -25,7 +25,7 @@ interface Started {
 
 const createFlags = ['--image', 'debian-12', '--ram', '64m', '--vcpu', '0.1', '--disk', '1g', '--no-start']
 
-describe('berth', () => {
+describe('the command line', () => {
   let gateway: TestGateway
   let home: string
   before(async () => {
@@ -58,21 +58,21 @@ describe('berth', () => {
   }
   const own = { BERTH_URL: '', BERTH_KEY: '' }
 
-  describe('while the tasks of a host are waiting', () => {
+  describe('with waiting tasks of a host', () => {
     it('does not wait with --no-wait, and prints the answer', async () => {
       const created = await json('guest', 'create', 'cli-a', ...createFlags, '--no-wait')
       expect(created.name).to.equal('cli-a')
       expect((await json('task', 'get', String(created.task_id))).status).to.equal('pending')
     })
 
-    it('stops waiting at the time limit, and says how to follow the task', async () => {
+    it('stops waiting at the time limit, and names the command to follow the task', async () => {
       const { code, out, err } = await berth('guest', 'create', 'cli-b', ...createFlags, '--timeout', '1s')
       expect(code, err).to.equal(6)
       expect(out).to.match(/^ssh_password {2}\S{8,}$/m)
       expect(err).to.match(/follow it with: berth task get \S+; cancel it with: berth task delete \S+/)
     })
 
-    it('stops waiting when the user presses Ctrl-C, and leaves the task', async () => {
+    it('stops waiting after Ctrl-C, and does not cancel the task', async () => {
       const { child, ended, out } = start(['guest', 'create', 'cli-c', ...createFlags, '-o', 'json'])
       await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
       const { task_id: taskId } = JSON.parse(out()) as { task_id: string }
@@ -83,7 +83,7 @@ describe('berth', () => {
       expect((await json('task', 'get', taskId)).status).to.equal('pending')
     })
 
-    it('fails with the task that is canceled meanwhile', async () => {
+    it('fails if its task is canceled meanwhile', async () => {
       const { ended, out } = start(['guest', 'create', 'cli-canceled', ...createFlags, '-o', 'json'])
       await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
       const { task_id: taskId } = JSON.parse(out()) as { task_id: string }
@@ -94,7 +94,7 @@ describe('berth', () => {
     })
   })
 
-  describe('while the tasks of a host run', () => {
+  describe('with running tasks of a host', () => {
     before(() => gateway.fleet.work('host-a'))
 
     it('waits until a guest is created', async () => {
@@ -160,7 +160,7 @@ describe('berth', () => {
       ['an unknown context', ['guest', 'list', '--context', 'nowhere'], 3, 'context nowhere does not exist'],
       ['a refused raw request', ['api', 'GET', '/api/v1/tasks/none'], 3, '(not_found)'],
     ] as const)
-      it(`ends with ${code} after ${name}`, async () => {
+      it(`ends with the exit code ${code} after ${name}`, async () => {
         const ended = await berth(...args)
         expect(ended.err).to.contain(text)
         expect(ended.code).to.equal(code)
@@ -212,7 +212,7 @@ describe('berth', () => {
     })
   })
 
-  describe('contexts', () => {
+  describe('with contexts', () => {
     const runOwn = (args: readonly string[], input = ''): Promise<Ended> => start(args, own, input).ended
     const config = (): string => join(home, '.config/berth/config.yaml')
 
@@ -253,13 +253,13 @@ describe('berth', () => {
     })
   })
 
-  it('ends with 4 if the key has no right', async () => {
+  it('ends with the exit code 4 if the key lacks a right', async () => {
     const key = await gateway.makeKey({ scopes: ['swap:read'] })
     const { code, err } = await start(['guest', 'list'], { BERTH_KEY: key }).ended
     expect([code, err.includes('(insufficient_scope)')]).to.deep.equal([4, true])
   })
 
-  it('ends with 6 if the gateway cannot be reached', async () => {
+  it('ends with the exit code 6 if the gateway cannot be reached', async () => {
     const url = `http://127.0.0.1:${await freePort()}`
     const { code, err } = await start(['guest', 'list'], { BERTH_URL: url }).ended
     expect(code).to.equal(6)

@@ -9,7 +9,7 @@ import { apiDocument } from '../../scripts/lib/api-document.js'
 const document = apiDocument() as ApiDocument
 const operations = compactOperations(document)
 
-describe('the commands of berth', () => {
+describe('the commands of the command line', () => {
   it('contain each operation of the API exactly once', () => {
     const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
@@ -20,7 +20,7 @@ describe('the commands of berth', () => {
     expect(names.filter((name) => !/^[a-z][a-z0-9-]* [a-z][a-z0-9-]*$/.test(name))).to.deep.equal([])
   })
 
-  it('are all registered in the program, besides the commands that have no operation', () => {
+  it('are all registered in the program, as are the commands without an operation', () => {
     const words = operations.map(({ noun }) => noun)
     const program = createProgram({ operations, surroundings: {} as Surroundings, words })
     const nouns = program.commands.map((command) => command.name())
@@ -29,7 +29,7 @@ describe('the commands of berth', () => {
     expect(registered).to.include.members(operations.map(commandOf))
   })
 
-  it('have no flag twice, and none that is a flag of all commands', () => {
+  it('have no flag twice, and no own flag with the name of a common flag', () => {
     const reserved = ['output', 'columns', 'quiet', 'context', 'wait', 'timeout', 'version', 'help', 'data']
     const clashes = operations.flatMap((operation) => {
       const names = [...operation.flags.map(({ name }) => name), ...reserved]
