@@ -109,7 +109,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect(body.data.total_containers).to.be.a('number')
   })
 
-  it('creates a container with every field of its order form, and finds the container at once by its name', async () => {
+  it('creates a container with every field of its order form, and finds it at once by its name', async () => {
     const { data } = await module.post('/containers', order)
     expect(data).to.include({ name: container, ssh_password: 'S3cret/pass' })
     const row = await detail()
@@ -132,7 +132,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect(row).to.deep.include({ status: 'running', ssh_port: (await detail()).ssh_port })
   })
 
-  it('finds a free port, adds a mapping for it, changes the mapping and removes it', async () => {
+  it('finds a free port, and adds, changes and removes a mapping for it', async () => {
     const { body } = await module.get(of('/random-port?host_ip=0.0.0.0&protocol=TCP'))
     const port = String(body.data.port)
     const fields = { protocol: 'TCP', host_port: port, container_port: '80', description: 'Wéb', host_ip: '' }

@@ -5,7 +5,7 @@ import { describeShellScript } from './shell-client.js'
 import { describeTypedClient } from './typed-client.js'
 
 /** Tests clients that providers already use. They send all their requests over HTTP to a gateway with a real host. */
-describe('among existing clients,', function () {
+describe('existing clients', function () {
   const host = new ClientsHost()
   before(() => host.start())
   after(() => host.stop())
