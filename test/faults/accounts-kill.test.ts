@@ -13,7 +13,7 @@ const program = resolve(import.meta.dirname, '../../dist/gateway/main.js')
  * Kills a real gateway and its Redis while users change their accounts and administrators change settings. Acknowledged
  * changes must be stored. Interrupted changes may be stored or not, and the audit log must match.
  */
-describe(`a gateway that is killed ${kills} times, like its Redis, while accounts and settings change`, function () {
+describe(`the gateway and its Redis, killed ${kills} times while accounts and settings change`, function () {
   let lab: KilledGateway
 
   before(async () => {
@@ -137,7 +137,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while account
     }
   }
 
-  it('keeps all acknowledged changes, and has an audit log that matches them', async () => {
+  it('keep all acknowledged changes, and have an audit log that matches them', async () => {
     await lab.run([
       ...([passwords, secondFactors, links, sessions] satisfies Lane[]),
       lab.setting({

@@ -32,7 +32,7 @@ const guests = [
 const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 
-describe(`an agent that is killed ${kills} times`, function () {
+describe(`an agent, killed ${kills} times`, function () {
   let agent: AgentProcess
   let instance: Instance
   let settings: GuestSettingsServiceClient

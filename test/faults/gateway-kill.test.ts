@@ -31,7 +31,7 @@ interface Order {
 }
 
 /** Kills a real gateway and its Redis while clients create guests of a real agent. */
-describe(`a gateway that is killed ${kills} times, like its Redis, while containers are created`, function () {
+describe(`the gateway and its Redis, killed ${kills} times while containers are created`, function () {
   const lab = new ServedHost({
     name: 'fgk',
     prefix: '198.18.113',
@@ -87,7 +87,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while contain
     await gateway.ready()
   }
 
-  it('loses no acknowledged task, and creates each container exactly once', async () => {
+  it('lose no acknowledged task, and create each container exactly once', async () => {
     const orders: Order[] = []
     let [stopped, round] = [false, 0]
     const runs = Array.from({ length: customers }, async (_, customer) => {

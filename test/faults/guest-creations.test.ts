@@ -30,7 +30,7 @@ const specs = [{}, {}, matrixMachine.spec]
 const slow = `initialize x${tag}2`
 
 /** Tests the order in which the disks are created and the guests boot (docs/design/operations.md). */
-describe('guests that are created at the same time', function () {
+describe('several simultaneously created guests', function () {
   let agent: AgentProcess
   let instance: Instance
   let operations: OperationServiceClient
@@ -113,7 +113,7 @@ describe('guests that are created at the same time', function () {
     await remove(requests)
   })
 
-  it('boot although the disk of one guest cannot be created, and that guest leaves nothing behind', async () => {
+  it('boot even if the disk of one guest, which then leaves nothing behind, cannot be created', async () => {
     const [first, second, third] = await createAll()
     setFaults(agent, { [slow]: 'fail' })
     for (const { operationId } of [first!, third!]) await operationDone(operations, operationId)

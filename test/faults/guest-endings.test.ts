@@ -165,7 +165,7 @@ describe('guests that fail or stop without a request', function () {
     operations.close()
   })
 
-  it('are thawed by the restarted agent if it was killed while they were frozen', async () => {
+  it('are thawed by the restarted agent if they were frozen when it was killed', async () => {
     await untilStatus(3, 'running')
     expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
     await agent.kill('SIGKILL')
@@ -174,7 +174,7 @@ describe('guests that fail or stop without a request', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('lose a disk that reappears after their deletion because of a power failure; disks of unknown guests stay', async () => {
+  it('lose a disk that a power failure restored after their deletion, unlike disks of unknown guests', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

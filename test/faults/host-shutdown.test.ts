@@ -20,7 +20,7 @@ const login = { sshAuthMode: 'password', sshPassword: password }
 const inittab = '::respawn:/bin/sleep 100000\n::shutdown:/bin/sh -c "echo clean >/root/ended"\n'
 
 /** Tests what the systemd unit berth-guests does at shutdown, without a shutdown of the test host. */
-describe('guests of a host that shuts down', function () {
+describe('the guests of a host that shuts down', function () {
   let agent: AgentProcess
   const made = new Map<string, Guest>()
   const guest = (name: string): Guest => made.get(name)!
@@ -99,14 +99,14 @@ describe('guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('keep running until the agent has ended, because a running agent would record that they shut themselves down', () => {
+  it('run longer than the agent, because it would record that they shut themselves down', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent is already running with this state directory')
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('keep running if only the systemd unit is stopped and the host does not shut down', async () => {
+  it('keep running if only the systemd unit is stopped', async () => {
     await rewrite('clean', (root) => writeFileSync(join(root, 'etc/inittab'), inittab))
     await rewrite('deaf', (root) => {
       rmSync(join(root, 'sbin/init'))

@@ -14,7 +14,7 @@ interface Customer {
  * Kills a real gateway and its Redis during changes that accounts-kill.test.ts does not cover: administrators are
  * disabled and removed, customers log in, end their sessions and are removed, and all other settings change.
  */
-describe(`a gateway that is killed ${kills} times, like its Redis, while accounts are added and removed`, function () {
+describe(`the gateway and its Redis, killed ${kills} times while accounts are added and removed`, function () {
   let lab: KilledGateway
 
   before(async () => {
@@ -147,7 +147,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while account
     }
   }
 
-  it('keeps all acknowledged changes, and has an audit log that matches them', async () => {
+  it('keep all acknowledged changes, and have an audit log that matches them', async () => {
     await lab.run([
       ...([administrators, sessions, customers, checks] satisfies Lane[]),
       lab.setting({

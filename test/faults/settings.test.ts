@@ -56,7 +56,7 @@ describe('changes of guest settings', function () {
   }
   const limits = () => readGuestLimits(`x${tag}-1`)
 
-  describe('when the agent is killed before it changes the host', () => {
+  describe('after a kill of the agent before the change of the host', () => {
     /** Kills the agent when `order` calls `method`. Tries again if a periodic comparison called `method` earlier. */
     async function killedAt(
       method: string,
@@ -76,7 +76,7 @@ describe('changes of guest settings', function () {
       expect(readInits(instance).get(`x${tag}-1`), 'the guest runs on').to.equal(before)
     }
 
-    it('set limits on the host once the agent runs again', async () => {
+    it('set limits on the host at the next start of the agent', async () => {
       const wanted = { ramMb: 128, vcpuMilli: 500, networkUpMbps: 20, ioReadMbps: 7 }
       const isJournaled = (): boolean => host.guest(uuid).limits?.ramMb === 128
       await killedAt('resize', () => host.setLimits(uuid, wanted), isJournaled)
@@ -85,13 +85,13 @@ describe('changes of guest settings', function () {
       expect(config()).to.contain(`= ${128 * mib}\n`)
     })
 
-    it('set rates on the host once the agent runs again', async () => {
+    it('set rates on the host at the next start of the agent', async () => {
       const isJournaled = (): boolean => host.guest(uuid).limits?.networkDownMbps === 33
       await killedAt('apply', () => host.setLimits(uuid, { networkDownMbps: 33 }), isJournaled)
       expect(sh('tc', 'class', 'show', 'dev', `x${tag}1`)).to.match(/class htb .* rate 34/)
     })
 
-    it('add an IPv6 address inside the guest once the agent runs again, and again when the guest reboots itself', async () => {
+    it('add an IPv6 address inside the guest at the next start of the agent, and again at a reboot of the guest', async () => {
       const isJournaled = (): boolean => host.guest(uuid).ipv6Addresses.join() === `${prefix}7`
       await killedAt('assignAddresses', () => host.assignIpv6(uuid, [`${prefix}7`]), isJournaled)
       expect(addressesInside()).to.contain(`${prefix}7/128`)
@@ -101,7 +101,7 @@ describe('changes of guest settings', function () {
         await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
-    it('complete a port mapping, and enforce a new firewall, once the agent runs again', async () => {
+    it('complete a port mapping, and enforce a new firewall, at the next start of the agent', async () => {
       const hasMapping = (): boolean => host.guest(uuid).portMappings.length === 1
       const mapping = { containerPort: 80, hostPort: 25_080 }
       await killedAt('attach', () => host.addMapping(uuid, mapping), hasMapping)
@@ -113,7 +113,7 @@ describe('changes of guest settings', function () {
     })
   })
 
-  describe('that the host rejects, like their rollback,', () => {
+  describe('after a rejected change and a rejected rollback', () => {
     it('are undone at the next comparison with the host', async () => {
       const before = limits()
       faults({ apply: 'hold' })
@@ -130,7 +130,7 @@ describe('changes of guest settings', function () {
     })
   })
 
-  it('keep the former firewall in the journal and in the kernel if the host rejects the new firewall', async () => {
+  it('keep the former firewall in the journal and in the kernel if the host rejects the new one', async () => {
     const chain = (): string => sh('nft', 'list', 'chain', 'inet', instance.table, `in_x${tag}1`)
     const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '2222' }
     await host.setFirewall(uuid, Firewall.fromPartial({ enabled: true, defaultAction: 'DROP', rules: [rule] }))
@@ -160,7 +160,7 @@ describe('changes of guest settings', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('make the former host port available to the other guest only after the host has applied the change', async () => {
+    it('release the former host port for the other guest only after the change of the host', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -178,7 +178,7 @@ describe('changes of guest settings', function () {
       expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort: 25_001 }))).to.equal('accepted')
     })
 
-    it('are both rolled back when the host rejects both at the same moment', async () => {
+    it('are both rolled back if the host rejects both at the same moment', async () => {
       await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.addMapping(other, { containerPort: 22, hostPort: 25_011 })
       faults({ attach: 'hold', 'attach 2': 'hold' })
@@ -202,7 +202,7 @@ describe('changes of guest settings', function () {
     })
   })
 
-  describe('that conflict with the state of the guest', () => {
+  describe('in conflict with the state of the guest', () => {
     it('are rejected as a whole if the guest uses more memory than the new limit', async () => {
       const { revision } = await host.setLimits(uuid, { ramMb: 256, vcpuMilli: 1000 })
       const before = (await host.seen(uuid, revision)).limits
@@ -222,7 +222,7 @@ describe('changes of guest settings', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('are accepted during the creation of the guest, except changes of limits, which are rejected', async () => {
+    it('are accepted during the creation of the guest, except changes of limits', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)

@@ -17,7 +17,7 @@ const name = 'panel.example'
 const answered = 3
 
 /** Kills a real gateway and its Redis while the certificate is replaced. */
-describe(`a gateway that is killed ${kills} times, like its Redis, while its certificate is replaced`, function () {
+describe(`the gateway and its Redis, killed ${kills} times while the certificate is replaced`, function () {
   let gateway: GatewayProcess
   let authority: TestAuthority
   let redis: RedisProcess
@@ -78,7 +78,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while its cer
     await gateway.ready()
   }
 
-  it('keeps all acknowledged changes, and serves the configured certificate', async () => {
+  it('keep all acknowledged changes, and serve the configured certificate', async () => {
     expect(await (await change()).work).to.equal(200)
     const first = await change()
     const begunMs = performance.now()

@@ -29,7 +29,7 @@ interface CustomerAccount {
 }
 
 /** Kills a real gateway and its Redis while sub-users are created, changed and get new passwords. */
-describe(`a gateway that is killed ${kills} times, like its Redis, while sub-users change`, function () {
+describe(`the gateway and its Redis, killed ${kills} times while sub-users change`, function () {
   let gateway: GatewayProcess
   let redis: RedisProcess
   let agent: LabAgent
@@ -116,7 +116,7 @@ describe(`a gateway that is killed ${kills} times, like its Redis, while sub-use
     await gateway.ready()
   }
 
-  it('keeps all acknowledged changes, and creates each account exactly once', async () => {
+  it('keep all acknowledged changes, and create each account exactly once', async () => {
     const all: CustomerAccount[] = []
     let stopped = false
     const runs = Array.from({ length: customers }, async (_, customer) => {

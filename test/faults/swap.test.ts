@@ -30,7 +30,7 @@ interface Wish {
 
 const steps = ['make', 'use', 'keep', 'release', 'clean']
 
-describe('for the swap file,', function () {
+describe('changes of the swap file on a real host', function () {
   const scratch = scratchDirectory('btest-swap-matrix')
   after(() => scratch.wipe())
 
