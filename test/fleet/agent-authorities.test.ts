@@ -32,13 +32,13 @@ describe('the CAs that an agent trusts', () => {
     await installCertificate(directory, certificatePem)
   }
 
-  it('begin with the CA of its own certificate, whatever the order of the list that it received', async () => {
+  it('begin with the CA of its own certificate, whatever the order of the received list', async () => {
     const { authorities, caPem } = await install(next, pki.authority)
     expect(authorities).to.deep.equal([pki.authority.caPem, next.caPem])
     expect(caPem).to.equal(pki.authority.caPem)
   })
 
-  it('come first in the list once they have issued the present certificate of the host', async () => {
+  it('begin with the CA that issued the present certificate of the host', async () => {
     await install(pki.authority, next)
     await renewBy(next)
     expect(getIdentity(directory).authorities).to.deep.equal([next.caPem, pki.authority.caPem])
@@ -52,7 +52,7 @@ describe('the CAs that an agent trusts', () => {
     expect(readFileSync(identityPaths(directory).pendingKey, 'utf8')).to.equal(before)
   })
 
-  it('can be found by the fingerprint in a token; for an unknown fingerprint, the CA of its own certificate is used', async () => {
+  it('are found by a fingerprint in a token, with the CA of the own certificate for an unknown fingerprint', async () => {
     const found = await install(pki.authority, next)
     expect(findAuthority(found, next.fingerprint)).to.equal(next.caPem)
     expect(findAuthority(found, 'unknown')).to.equal(pki.authority.caPem)
@@ -75,7 +75,7 @@ describe('the CAs that an agent trusts', () => {
     expect(await codeOf(install(pki.authority, ...more))).to.equal('bad_certificate')
   })
 
-  it('do not include an unknown CA, so a certificate of that CA is refused', async () => {
+  it('do not include an unknown CA, whose certificates are refused', async () => {
     expect(await codeOf(renewBy(next))).to.equal('bad_certificate')
   })
 })

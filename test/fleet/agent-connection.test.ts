@@ -70,7 +70,7 @@ describe('connections to agents', () => {
     expect(connection.peer()).to.equal(undefined)
   })
 
-  it('of an agent that moves to a new gateway end at the former gateway and stay open at the new gateway', async () => {
+  it('end at the former gateway, and stay open at the new one, after a move of the agent to it', async () => {
     const moves = Array.from({ length: 12 }, (_, n) => moveOnce(`h-moved-${n}`))
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })
@@ -139,7 +139,7 @@ describe('connections to agents', () => {
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('let a call that was not sent fail like a call to an offline host', async () => {
+    it('lead to the same error as for an offline host if the call was not sent', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -152,7 +152,7 @@ describe('connections to agents', () => {
     })
   })
 
-  describe('of a console', () => {
+  describe('for a console', () => {
     let ended: ServiceError | undefined
     let heard: string[]
     const listener = {
@@ -212,7 +212,7 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('end with an error about the version of the agent, not about an offline host, if the agent has no consoles', async () => {
+    it('end with an error about the version of the agent if it has no consoles', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')

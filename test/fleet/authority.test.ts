@@ -18,7 +18,7 @@ describe('the private CA', function () {
   })
   afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-  it('is created once even by concurrent gateways, and only root can read it', async () => {
+  it('is created once, even by concurrent gateways, and only root can read it', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => ensureAuthority(join(directory, 'pki'), 10)))
     expect(new Set(made.map(({ fingerprint }) => fingerprint)).size).to.equal(1)
     expect(readdirSync(join(directory, 'pki'))).to.deep.equal(['authority.pem'])
@@ -26,7 +26,7 @@ describe('the private CA', function () {
     expect(statSync(join(directory, 'pki/authority.pem')).mode & 0o777).to.equal(0o600)
   })
 
-  it('is never replaced if its file is damaged; an error reports the damage', async () => {
+  it('is never replaced if its file is damaged, and an error reports the damage', async () => {
     await ensureAuthority(directory, 10)
     truncateSync(join(directory, 'authority.pem'), 300)
     for (const attempt of [1, 2])
@@ -39,7 +39,7 @@ describe('the private CA', function () {
     expect(statSync(join(directory, 'authority.pem')).size).to.equal(300)
   })
 
-  it('issues a certificate for each role, and openssl accepts each of them in strict mode', async () => {
+  it('issues a certificate for each role that openssl accepts in strict mode', async () => {
     const authority = await ensureAuthority(directory, 10)
     writeFileSync(join(directory, 'ca.pem'), authority.caPem)
     for (const [identity, purpose] of [
@@ -56,7 +56,7 @@ describe('the private CA', function () {
     }
   })
 
-  it('uses only the public key of a certificate request, and issues no certificate beyond the end of its own one', async () => {
+  it('uses only the public key of a certificate request, and issues no certificate beyond its own end', async () => {
     const authority = await ensureAuthority(directory, 1)
     const issued = await authority.signRequest(await createCsrPem(createPrivateKeyPem()), agent, 30 * 24 * 3_600_000)
     const certificate = new X509Certificate(issued.certificatePem)

@@ -20,7 +20,7 @@ function answerOf({ hostId, response: { guest, operation, sshPassword } }: Guest
   return { hostId, uuid, id, portMappings, operation: operation!.id, sshPassword }
 }
 
-describe('names and ids of guests in a fleet', function () {
+describe('the names and ids of guests in a fleet', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -28,7 +28,7 @@ describe('names and ids of guests in a fleet', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('can be used again after a guest was deleted while no gateway ran', async () => {
+  it('are free again after the deletion of a guest while no gateway ran', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const shown = test.store.key('shown-guests', hostId)
@@ -43,7 +43,7 @@ describe('names and ids of guests in a fleet', function () {
     expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
   })
 
-  it('stay reserved when a gateway starts before the host has reported the guest', async () => {
+  it('stay reserved at the start of a gateway before the host reports the guest', async () => {
     const { hostId, agent } = await test.addHost('one')
     const registry = new GuestRegistry(test.store)
     const room = { hostId, limits: spec.limits!, untilMs: 0 }
@@ -56,7 +56,7 @@ describe('names and ids of guests in a fleet', function () {
     expect(agent.guests().length).to.equal(0)
   })
 
-  it('are the same if a creation is repeated, and can be used again if a creation is rejected', async () => {
+  it('are the same for a repeated creation, and free again after a rejected creation', async () => {
     const { agent } = await test.addHost('one')
     let asked = 0
     const { engine } = agent.domain
@@ -103,7 +103,7 @@ describe('names and ids of guests in a fleet', function () {
     await waitFor(() => other.view.hosts().filter(({ state }) => state === 'online').length === 2)
   })
 
-  it('include the names and ids of guests that a new host already has', async () => {
+  it('include those of guests that a new host already has', async () => {
     const { hostId } = await test.addHost('one', { guests: 1, firstId: 500 })
     expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(501)
     expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
@@ -111,7 +111,7 @@ describe('names and ids of guests in a fleet', function () {
     expect(test.fleet.view.findHost(hostId)?.warnings).to.deep.equal([])
   })
 
-  it('stay with the first host if a second host reports the same guest, and the second host gets a warning', async () => {
+  it('stay with the first host if a second host reports the same guest, with a warning', async () => {
     const a = await test.addHost('a', { guests: 3 })
     const b = await test.addHost('b', { guests: 2, firstId: 3 })
     const shown = [...test.fleet.view.guests()].map(({ hostId, guest }) => [hostId, guest.name])

@@ -42,7 +42,7 @@ describe('the check of the fence (lease name and epoch) in calls to an agent', (
     expect(await call()).to.equal('ok')
   })
 
-  it('still refuses lower epochs after the agent was restarted', async () => {
+  it('still refuses lower epochs after a restart of the agent', async () => {
     expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
     await agent.stop()
     await agent.resume()

@@ -16,7 +16,7 @@ interface Answer {
   readonly pin: string
 }
 
-describe('installation of hosts', () => {
+describe('the installation of hosts', () => {
   const scratch = scratchDirectory('btest-install')
   const packages = join(scratch.path, 'packages')
   let test: TestFleet
@@ -58,7 +58,7 @@ describe('installation of hosts', () => {
     send('POST', installReportPath, {}, JSON.stringify({ token, ...fields }))
   const codeIn = ({ text }: Answer): string => (JSON.parse(text) as { code: string }).code
 
-  it('has a command that contains the pinned key of the gateway and stays the same after a restart', async () => {
+  it('has a command with the pinned key of the gateway that stays the same after a restart', async () => {
     const { command } = await test.fleet.hosts.createJoinToken(hostId)
     token = /berth_jt_\S+/.exec(command)![0]
     const { pin } = await send('GET', '/install')
@@ -78,7 +78,7 @@ describe('installation of hosts', () => {
     execFileSync('sh', ['-n'], { input: text })
   })
 
-  it('serves packages only to hosts with a token, even if the token was used before', async () => {
+  it('serves packages only to hosts with a token, even a used one', async () => {
     const path = '/packages/berth-agent_1.2.3+4.gabc~rc1_amd64.deb'
     const bearer = { authorization: `Bearer ${token}` }
     expect(await send('GET', path, bearer)).to.include({ status: 200, text: 'package' })

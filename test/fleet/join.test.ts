@@ -41,7 +41,7 @@ describe('the joining of a host', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('allows only one request per connection, and then closes the connection even if more requests follow', async () => {
+  it('allows only one request per connection, and then closes the connection', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -64,7 +64,7 @@ describe('the joining of a host', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('stores the address from which the host joins if the host has no address yet', async () => {
+  it('stores the address of the joining host if it has no address yet', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     await joinGateway(token, directory(), 7)
@@ -78,7 +78,7 @@ describe('the joining of a host', function () {
     await joinGateway(token, directory(), 7)
   })
 
-  it('does not change the address of a host that already has an address', async () => {
+  it('does not change an existing address of a host', async () => {
     await joinGateway(await newToken(), directory(), 7)
     expect(test.fleet.view.findHost(hostId)?.address).to.equal('127.0.0.1:1')
   })
@@ -90,7 +90,7 @@ describe('the joining of a host', function () {
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('refuses a token after a newer token was created, or the host was removed', async () => {
+  it('refuses a token after the creation of a newer one, or the removal of the host', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
@@ -128,7 +128,7 @@ describe('the joining of a host', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('ends before the agent sends anything if the gateway has a different CA than the token names', async () => {
+  it('ends before the agent sends anything if the gateway’s CA is not the one in the token', async () => {
     const token = await newToken()
     const content = parseJoinToken(token)
     const [head, , tail] = token.split('.')
@@ -166,7 +166,7 @@ describe('the joining of a host', function () {
       .and.to.contain('ECONNREFUSED')
   })
 
-  it('revokes the former certificate of a host, and the running agent of the host then uses the new one', async () => {
+  it('revokes the former certificate of a host, and its running agent uses the new one', async () => {
     const { hostId: id, agent } = await test.addHost('again')
     const identityDir = join(test.directory, 'agent-again')
     const before = readFileSync(join(identityDir, 'identity.pem'))
@@ -186,7 +186,7 @@ describe('the joining of a host', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('permits the address of another host only if the other host has joined and is offline', async () => {
+  it('permits the address of another host only if that host has joined and is offline', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')

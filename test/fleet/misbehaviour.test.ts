@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-describe('agents that are removed or misbehave', function () {
+describe('agents that were removed or misbehave', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -38,7 +38,7 @@ describe('agents that are removed or misbehave', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('pending')
   })
 
-  it('do not delay calls to other agents when they stop answering', async () => {
+  it('do not delay calls to other agents if they stop answering', async () => {
     const never = new Promise<void>(() => undefined)
     const good = await test.addHost('good')
     const description = test.fleet.view.findHost(good.hostId)!.description!
@@ -61,7 +61,7 @@ describe('agents that are removed or misbehave', function () {
     expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
   })
 
-  it('cannot change the state of another host, its guests or its operations with false reports, which cause a warning', async () => {
+  it('cannot change the state of another host, its guests or its operations, and cause a warning', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const { guest } = test.fleet.view.findGuest('sim-1')!
@@ -91,7 +91,7 @@ describe('agents that are removed or misbehave', function () {
     expect(problems[0]).to.contain('another host')
   })
 
-  it('are shown as offline if they are silent too long, and as online again when they continue', async () => {
+  it('are shown as offline after too long a silence, and as online when they continue', async () => {
     await test.close()
     test = await startTestFleet({ agents: { silence_ms: 3000 } }, { log, redis })
     const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })

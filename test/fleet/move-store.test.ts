@@ -39,7 +39,7 @@ describe('moves in the store', function () {
     expect(await moves.readGeneration(uuid)).to.equal(1)
   })
 
-  it('are refused for a guest until the result of its earlier move was delivered to both hosts', async () => {
+  it('are refused for a guest before both hosts know the result of its earlier move', async () => {
     await moves.begin(move)
     await moves.decide(move, 'cancel')
     expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('guest_moving')
@@ -55,7 +55,7 @@ describe('moves in the store', function () {
     expect(await store.client.hExists(store.key('guests'), uuid)).to.equal(0)
   })
 
-  it('return a guest to its source, also after the removal of the target', async () => {
+  it('return a guest to its source, even after the removal of the target', async () => {
     for (const isRemoved of [false, true]) {
       await moves.begin(move)
       await moves.decide(move, 'switch')
@@ -68,7 +68,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('that the store has lost are ended with the source as the owner of the guest, unless another host owns the guest', async () => {
+  it('end after their loss with the source as the owner, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move)
     expect(await moves.recover(lost)).to.equal(false)
@@ -102,7 +102,7 @@ describe('moves in the store', function () {
     })
     const leftMs = async (): Promise<number> => ((await rooms.list()).get('m1')?.untilMs ?? 0) - Date.now()
 
-    it('on the target until all gateways have got the target’s report about the guest', async () => {
+    it('on the target until all gateways have its report about the guest', async () => {
       const hourMs = 3_600_000
       expect(await leftMs()).to.be.above(hourMs)
       await moves.decide(move, 'switch')
@@ -117,7 +117,7 @@ describe('moves in the store', function () {
       expect((await rooms.list()).size).to.equal(0)
     })
 
-    it('only until the guest returns to its source', async () => {
+    it('only until the return of the guest to its source', async () => {
       await moves.decide(move, 'switch')
       await moves.decide(move, 'return')
       expect((await rooms.list()).size).to.equal(0)

@@ -24,7 +24,7 @@ describe('a fleet that moves guests between hosts', function () {
   after(() => lab?.close())
   afterEach(() => lab?.reset())
 
-  it('moves a running guest, and shows it as moved and not as removed', async () => {
+  it('moves a running guest, and shows it as moved, not as removed', async () => {
     const guest = await lab.addGuest()
     const events: string[] = []
     const stop = lab.fleet.view.changes.listen((change) => {
@@ -54,7 +54,7 @@ describe('a fleet that moves guests between hosts', function () {
       await lab.expectOnlyAt('host-b', guest)
     })
 
-  it('refuses to move a running virtual machine that may not be shut down, at the gateway and at the agent', async () => {
+  it('refuses to move a running virtual machine that must not be shut down, at the gateway and at the agent', async () => {
     await lab.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.addGuest({ virtualization: 'kvm' })
     expect(await codeOf(lab.fleet.moveGuest(lab.requestFor(guest)))).to.equal('offline_required')
@@ -70,7 +70,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await codeOf(submitted)).to.equal('offline_required')
   })
 
-  it('starts a virtual machine again on its host if its offline move fails', async () => {
+  it('starts a virtual machine again on its host after a failed offline move', async () => {
     await lab.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.addGuest({ virtualization: 'kvm' })
     lab.source.observer = ({ step, phase }) => {
@@ -89,7 +89,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(lab.target.host.driver.running.has(guest.uuid)).to.equal(false)
   })
 
-  it('plans a move without reserving anything on the target host', async () => {
+  it('plans a move without a reservation on the target host', async () => {
     const guest = await lab.addGuest()
     const plan = await lab.fleet.planMove({
       guest: lab.fleet.view.findGuest(guest.uuid)!,
@@ -103,14 +103,14 @@ describe('a fleet that moves guests between hosts', function () {
     expect(lab.target.guests().some(({ uuid }) => uuid === guest.uuid)).to.equal(false)
   })
 
-  it('refuses to move a guest to the host on which it already is', async () => {
+  it('refuses to move a guest to its own host', async () => {
     const guest = await lab.addGuest()
     const asked = { ...lab.requestFor(guest), toHostId: 'host-a' }
     const refused = await lab.fleet.moveGuest(asked).catch((error: unknown) => error)
     expect(refused).to.include({ code: 'invalid_state' })
   })
 
-  it('refuses a guest on a target whose memory is allocated to other guests', async () => {
+  it('refuses a guest on a target without unallocated memory', async () => {
     const guest = await lab.addGuest()
     const request = { generation: 0, fromHostId: 'host-a', guest, overcommit: { cpu: 0, ram: 0.0001, disk: 0 } }
     for (const moveId of ['', 'm'])
@@ -132,7 +132,7 @@ describe('a fleet that moves guests between hosts', function () {
     await lab.expectOnlyAt('host-a', guest)
   })
 
-  it('refuses the ticket of a move that has ended, and a ticket for another host', async () => {
+  it('refuses the ticket of an ended move, and a ticket for another host', async () => {
     const guest = await lab.addGuest()
     const request = lab.requestFor(guest)
     await lab.fleet.moveGuest(request)
@@ -151,7 +151,7 @@ describe('a fleet that moves guests between hosts', function () {
     agent.domain.arrivals.appoint({ uuid, generation, isOwner })
   const findAt = (agent: LabAgent, { uuid }: Guest) => agent.guests().find((guest) => guest.uuid === uuid)
 
-  it('keeps the data of the present move on the target host when a late request of an earlier move arrives', async () => {
+  it('keeps the data of the present move on the target after a late request of an earlier move', async () => {
     const guest = await lab.addGuest()
     await expectAt(lab.target, guest, 'newer', 1)
     lab.target.host.volumes.add(guest.uuid)
@@ -162,7 +162,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(lab.target.host.volumes.has(guest.uuid)).to.equal(false)
   })
 
-  it('confirms a host as the owner of a guest only if the host has the guest', async () => {
+  it('confirms a host as the owner of a guest only if it has the guest', async () => {
     const guest = await lab.addGuest()
     expect(await codeOf(appointAt(lab.target, guest, 1, true))).to.equal('not_found')
     await expectAt(lab.target, guest, 'move', 1)
@@ -172,7 +172,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(findAt(lab.source, guest)?.ownership.role).to.equal('owner')
   })
 
-  it('does not move a guest back before the task of the first move has ended', async () => {
+  it('does not move a guest back before the end of the first move’s task', async () => {
     const guest = await lab.addGuest()
     let code = ''
     lab.source.observer = async ({ step, phase }) => {
@@ -183,7 +183,7 @@ describe('a fleet that moves guests between hosts', function () {
     await lab.expectOnlyAt('host-b', guest)
   })
 
-  it('does not delete a guest on its source host if the guest is already moving back to this host', async () => {
+  it('does not delete a guest on its source if it is already moving back', async () => {
     const guest = await lab.addGuest()
     const { uuid } = guest
     lab.source.observer = ({ step, phase }) => {
@@ -196,7 +196,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('stops an old copy of a guest on a host restored from a backup; the guest can move there once the copy is deleted', async () => {
+  it('stops an old copy of a guest on a restored host, and can move the guest there after its deletion', async () => {
     const guest = await lab.addGuest()
     const { id, uuid, name } = guest
     expect(await lab.move(guest)).to.equal('done')

@@ -88,7 +88,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('spread 100 simultaneously requested guests over the hosts in the same way as a single gateway', async () => {
+  it('spread 100 simultaneous guests over the hosts in the same way as a single gateway', async () => {
     const sizes = { small: 50, medium: 100, large: 250 }
     const counts = []
     for (const gateways of [1, 3]) {
@@ -126,7 +126,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('use another host if an agent refuses the guest because of other guests that no gateway knows', async () => {
+  it('use another host if an agent refuses the guest because of guests that no gateway knows', async () => {
     lab = await Lab.start(redis, 1, { one: 2, other: 1 })
     const { agent } = lab.hosts.get('one')!
     const { engine } = agent.domain
@@ -142,7 +142,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal({ one: 2, other: 1 })
   })
 
-  it('can use resources that a dead gateway has reserved as soon as this reservation has expired', async () => {
+  it('can use the resources that a dead gateway has reserved after the end of this reservation', async () => {
     lab = await Lab.start(redis, 2, { one: 1 })
     const [gateway, dying] = lab.gateways as [GatewayFleet, GatewayFleet]
     const { client } = lab.test.store

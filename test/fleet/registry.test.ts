@@ -11,7 +11,7 @@ const onHostA = {
   place: () => ({ hostId: 'a', room: { hostId: 'a', limits, untilMs: Infinity }, changes: new Map() }),
 }
 
-describe('reservations of names and ids', function () {
+describe('the reservation of names and ids', function () {
   let redis: TestRedis
   let stores: Store[]
   before(async () => {
@@ -48,7 +48,7 @@ describe('reservations of names and ids', function () {
     return (keys[1] as unknown as string[]).filter((key) => !key.endsWith('next-guest-id'))
   }
 
-  it('give a name to only one of 50 concurrent requests, and different ids to 50 different names', async () => {
+  it('gives a name to only one of 50 concurrent requests, and different ids to 50 different names', async () => {
     const same = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)))
     expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
     expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)
@@ -56,13 +56,13 @@ describe('reservations of names and ids', function () {
     expect(new Set(ids).size).to.equal(50)
   })
 
-  it('are made only once for 50 concurrent attempts of the same operation', async () => {
+  it('happens only once for 50 concurrent attempts of the same operation', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
     expect(new Set(ids)).to.deep.equal(new Set([1]))
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('are released only by the host for which they were made, and leave no key behind in the store', async () => {
+  it('can be released only by its host, and then leaves no key behind in the store', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')
@@ -72,7 +72,7 @@ describe('reservations of names and ids', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('include the guests that hosts report: each belongs to the host that reported it first, and new ids are higher', async () => {
+  it('covers reported guests: each belongs to the first host that reported it, and new ids are higher', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)
@@ -86,7 +86,7 @@ describe('reservations of names and ids', function () {
     expect(again.map(({ size }) => size).toSorted()).to.deep.equal([0, 1])
   })
 
-  it('are released after some time if no guest uses them', async () => {
+  it('ends after some time without a guest', async () => {
     for (const name of ['kept', 'lost', 'young']) await attempt(name, name)
     const soon = Date.now() + 1000
     expect(await registries[0]!.sweep(({ name }) => name !== 'lost', 0)).to.deep.equal([])

@@ -12,11 +12,11 @@ import type { LabAgent } from '../support/memory/lab-agent.js'
 import { startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the renewal of certificates', function () {
+describe('the regular renewal of certificates', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('does not interrupt calls or the view of hosts, even if certificates are valid for only a few seconds', async () => {
+  it('does not interrupt calls or the view of hosts, even with a validity of a few seconds', async () => {
     // Certificates are renewed after two thirds of this lifetime. The last third is enough for slow renewals.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
@@ -139,7 +139,7 @@ describe('the renewal of a certificate that is not valid', function () {
       })
   })
 
-  it('also succeeds for a host that did not install the certificates of many earlier renewals', async () => {
+  it('succeeds even if the host did not install the certificates of many earlier renewals', async () => {
     const { hostId, agent, serial } = await comeBack('many', { issuedDaysAgo: 40, failed: 15 })
     await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
     expect(serialOf(agent)).not.to.equal(serial)
@@ -147,7 +147,7 @@ describe('the renewal of a certificate that is not valid', function () {
     expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
   })
 
-  it('uses a connection on which no other calls are possible', () => {
+  it('uses a connection without other calls', () => {
     const target = { hostId: 'h-one', address: '127.0.0.1:1', caPems: [foreign.authority.caPem] }
     const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
     connection.close()
@@ -180,7 +180,7 @@ describe('the renewal of certificates at the agent', () => {
     expect(getIdentity(identityDir).serial).to.equal(issued.serial)
   })
 
-  it('installs only a certificate that the CA of its gateway issued for this host and the requested key', async () => {
+  it('installs only a certificate from its gateway’s CA for this host and the requested key', async () => {
     const { identityDir, serial } = await pki.enrol('h-strict')
     const csr = await createSigningRequest(identityDir)
     const identity = { role: 'agent', hostId: 'h-strict' } as const

@@ -144,7 +144,7 @@ describe('the rotation of the CA with two gateways', function () {
     expect(pidsOf()).to.deep.equal(pids)
   }
 
-  it('distributes the new CA to both gateways and to hosts that are online', async () => {
+  it('distributes the new CA to both gateways and to online hosts', async () => {
     for (const { agent } of [two, three]) await agent.stop()
     const ca = await order('/fleet/ca/rotation')
     expect(ca.rotation.state).to.equal('distributing')
@@ -163,7 +163,7 @@ describe('the rotation of the CA with two gateways', function () {
     ])
   })
 
-  it('gives both gateways the same CA, whose key is only encrypted in the store', async () => {
+  it('gives both gateways the same CA, with an encrypted key in the store', async () => {
     const [first, second] = [0, 1].map((at) => readFileSync(join(stateOf(at), 'pki/next-authority.pem'), 'utf8'))
     expect(first).to.equal(second)
     const store = await group.redis.openStore('berth:')

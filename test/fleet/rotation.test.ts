@@ -70,7 +70,7 @@ describe('the rotation of the CA', function () {
     await waitFor(() => isOnline(hostId), { what: 'the host after a restart of its agent' })
   })
 
-  it('refuses a host with a certificate of the old CA after the end, although the certificate is not revoked', async () => {
+  it('ends with a refusal of hosts with certificates of the old CA, even if these are not revoked', async () => {
     const { hostId, agent } = await test.addHost('one')
     const oldCa = await ensureAuthority(join(test.directory, 'pki'), 1)
     await begin()
@@ -115,7 +115,7 @@ describe('the rotation of the CA', function () {
     }
   })
 
-  it('can end without a host that stays offline, which must then join again', async () => {
+  it('can end without an offline host, which must then join again', async () => {
     await test.addHost('one')
     const two = await test.addHost('two')
     await two.agent.stop()
@@ -130,7 +130,7 @@ describe('the rotation of the CA', function () {
     await waitFor(() => isOnline(two.hostId), { what: 'the host that has joined again' })
   })
 
-  it('does not change the certificates of hosts while a guest moves between them', async () => {
+  it('keeps the certificates of hosts while a guest moves between them', async () => {
     const one = await test.addHost('one', { guests: 1 })
     const two = await test.addHost('two')
     const former = rotation.authority.first.caPem
@@ -157,7 +157,7 @@ describe('the rotation of the CA', function () {
     for (const { agent } of [one, two]) expect(agent.tls.identity().caPem).not.to.equal(former)
   })
 
-  it('can be canceled while the new CA is being distributed', async () => {
+  it('can be canceled during the distribution of the new CA', async () => {
     const one = await test.addHost('one')
     const two = await test.addHost('two')
     await two.agent.stop()
@@ -170,7 +170,7 @@ describe('the rotation of the CA', function () {
     await waitFor(() => isOnline(two.hostId), { what: 'the other host' })
   })
 
-  it('lets hosts join with tokens that are older than the rotation, until it ends', async () => {
+  it('lets hosts join with older tokens until its end', async () => {
     await test.addHost('one')
     const early = await test.fleet.hosts.createHost({ name: 'early', address: '127.0.0.1:1' })
     const late = await test.fleet.hosts.createHost({ name: 'late', address: '127.0.0.1:2' })

@@ -22,7 +22,7 @@ describe('two gateways with one store', function () {
   const countOf = (replies: readonly Reply[], status: number): number =>
     replies.filter((reply) => reply.status === status).length
 
-  it('count failed logins together, and then let the user wait at both gateways', async () => {
+  it('count failed logins together, and require the same wait at both', async () => {
     for (let n = 0; n < freeLogins; n++) expect((await login(n, 'ada')).status, `attempt ${n}`).to.equal(401)
     for (const n of [0, 1]) {
       const { status, body, headers } = await login(n, 'ada')
@@ -36,7 +36,7 @@ describe('two gateways with one store', function () {
     expect([countOf(replies, 401), countOf(replies, 429)]).to.deep.equal([freeLogins, 16 - freeLogins])
   })
 
-  it('accept a setup link once, even if both gateways get the link at the same time', async () => {
+  it('accept a set-up link once, even if both get it at the same time', async () => {
     const { body } = await send(0, 'POST', '/admins', { body: { username: 'hopper' } })
     const setup = { token: String(body.data.setup_token), password: 'correct horse battery' }
     const replies = await Promise.all([0, 1].map((n) => send(n, 'POST', '/setup', { key: '', body: setup })))
@@ -44,7 +44,7 @@ describe('two gateways with one store', function () {
     for (const n of [0, 1]) expect((await send(n, 'POST', '/setup', { key: '', body: setup })).status).to.equal(404)
   })
 
-  it('count the API keys that a limited key creates together', async () => {
+  it('count the API keys of a limited key together', async () => {
     const scopes = ['apikey:create', 'container:read']
     const { body } = await send(0, 'POST', '/api-keys', { body: { name: 'reseller', scopes } })
     const key = String(body.data.key)

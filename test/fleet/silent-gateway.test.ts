@@ -4,7 +4,7 @@ import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group
 import { waitFor } from '../support/wait.js'
 
 /** The second gateway does not answer the first one: its process is stopped, or it has no connection to Redis. */
-describe('two gateways on one Redis, one of which is silent,', function () {
+describe('two gateways on one Redis, one of them silent', function () {
   let group: GatewayGroup
   let writer: GroupMember
   let silent: GroupMember
@@ -33,7 +33,7 @@ describe('two gateways on one Redis, one of which is silent,', function () {
     expect((await writer.request('PUT', '/language', { body: { language } })).status).to.equal(200)
   }
 
-  it('refuse a key that was deleted while one of them was stopped, in the first request after the pause', async () => {
+  it('refuse a deleted key in the first request after the pause of one gateway', async () => {
     for (let round = 0; round < 5; round++) {
       const { use, remove } = await makeKey()
       process.kill(silent.process.pid, 'SIGSTOP')
@@ -48,7 +48,7 @@ describe('two gateways on one Redis, one of which is silent,', function () {
     }
   })
 
-  it('accept changes, and the first answer of the silent gateway after its pause shows the changes', async () => {
+  it('accept changes, and show them in the first answer after the pause of the silent gateway', async () => {
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 50; round++) await setLanguage(round % 2 === 0 ? 'en' : 'zh')
     const read = silent.request('GET', '/language')
@@ -57,14 +57,14 @@ describe('two gateways on one Redis, one of which is silent,', function () {
     expect((await read).body.data.language).to.equal('zh')
   })
 
-  it('refuse a deleted key everywhere, even at a gateway that is cut off from Redis', async () => {
+  it('refuse a deleted key everywhere, even at a gateway without a connection to Redis', async () => {
     const { use, remove } = await makeKey()
     group.slowLine.hold()
     expect(await remove()).to.equal(200)
     expect(await use()).to.equal(503)
   })
 
-  it('wait for a gateway that became silent, and log this, only at the first of several changes', async () => {
+  it('wait for a silent gateway, with a log line, only at the first of several changes', async () => {
     const before = warnings()
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 10; round++) await setLanguage('en')

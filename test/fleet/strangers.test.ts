@@ -49,7 +49,7 @@ describe('idle connections of clients without a certificate', function () {
       ['one source', ['127.0.0.1'], 300],
       ['twenty sources', manySources, 20],
     ] as const)
-      it(`do not prevent a host from joining if they come from ${name}`, async () => {
+      it(`from ${name} do not prevent a host from joining`, async () => {
         const test = await startTestFleet()
         try {
           const open = await flood(test.fleet.joinAddress, from, perSource)
@@ -78,7 +78,7 @@ describe('idle connections of clients without a certificate', function () {
   })
 
   describe('at the agent’s port', () => {
-    it('neither prevent a new connection of the gateway nor end its open connections', async () => {
+    it('neither prevent a new connection of the gateway nor end its open ones', async () => {
       const pki = await createTestPki()
       const tls = createServerCredentials((await pki.enrol('h-1')).identityDir)
       const server = new Server()

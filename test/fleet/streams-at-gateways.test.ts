@@ -130,7 +130,7 @@ describe('an event stream that resumes at another gateway', function () {
     expect([...new Set(others.map(({ event, data }) => data.type ?? event))], logs()).to.deep.equal(['ready'])
   }
 
-  it('gets each event exactly once, if the client changes between the gateways', async () => {
+  it('contains each event exactly once if the client changes between the gateways', async () => {
     const witnesses = [await stream(group.members[0]!), await stream(group.members[1]!)]
     let current = await stream(group.members[0]!)
     const received: ReceivedEvent[] = []
@@ -147,7 +147,7 @@ describe('an event stream that resumes at another gateway', function () {
     await expectAll(guests, () => [...received, ...current.events])
   })
 
-  it('gets each event exactly once, if the gateway of the client is killed', async () => {
+  it('contains each event exactly once if the gateway of the client is killed', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const witnesses = [await stream(second), await stream(first)]
     const former = await stream(first)
@@ -164,7 +164,7 @@ describe('an event stream that resumes at another gateway', function () {
     for (const index of hostIds.keys()) await online(first, index)
   })
 
-  it('gets each event exactly once, if it returns to a gateway that was killed and started again', async () => {
+  it('contains each event exactly once if it returns to a killed and restarted gateway', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const witnesses = [await stream(second)]
     const changing = changeGuests(() => witnesses)
@@ -186,7 +186,7 @@ describe('an event stream that resumes at another gateway', function () {
   const typesIn = ({ events }: EventStream, kind: string): (string | undefined)[] =>
     events.flatMap(({ event, data }) => (event === kind ? [data.type] : []))
 
-  it('gets events about added and removed containers and their tasks once, also with a key for these containers', async () => {
+  it('contains events about new and deleted containers and their tasks once, even for a key bound to them', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const [agent] = agents as [LabAgent]
     const [own, other] = [70, 71].map((id) => agent.addGuest({ id, uuid: uuidOf(id), name: `late-${id}` }))
@@ -212,7 +212,7 @@ describe('an event stream that resumes at another gateway', function () {
     agent.removeGuest(added.uuid)
   })
 
-  it('gets the changes of hosts, and whether they are online, exactly once', async () => {
+  it('contains the changes and the connection states of hosts exactly once', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const [agent] = agents as [LabAgent]
     const witnesses = await Promise.all(group.members.map((member) => stream(member)))
@@ -242,7 +242,7 @@ describe('an event stream that resumes at another gateway', function () {
     await draining(false)
   })
 
-  it('gets a reset event if the gateway that has sent the last event is not known', async () => {
+  it('contains a reset event if the gateway of the last event is not known', async () => {
     const [first] = group.members as [GroupMember]
     const unknown = await stream(first, 'ffffffffffff.5')
     expect(unknown.events[0]?.event).to.equal('reset')

@@ -42,7 +42,7 @@ describe('certificates of servers', function () {
   })
   after(() => pki.remove())
 
-  describe('that the gateway calls', () => {
+  describe('for calls of the gateway', () => {
     /** Starts a server with this certificate, and counts the calls that reach it. */
     async function serveAs(
       pair: Pair | undefined,
@@ -94,14 +94,14 @@ describe('certificates of servers', function () {
         expect(await callAs(await make(forgery))).to.deep.equal(refused)
       })
 
-    it('are refused if a different authority issued them, even if the server also sends the certificate of this authority', async () => {
+    it('are refused from a different authority, even if the server also sends the authority’s certificate', async () => {
       const pair = await forge({ ...agentNames, usages: [serverAuth], issuer: otherCa })
       expect(await callAs(pair)).to.deep.equal(refused)
       const chain = pair.certificatePem + otherCa.certificatePem
       expect(await callAs({ ...pair, certificatePem: chain })).to.deep.equal(refused)
     })
 
-    it('are refused if they are revoked, and a server without TLS is refused too', async () => {
+    it('are refused if they are revoked, as is a server without TLS', async () => {
       expect(await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true)).to.deep.equal(
         refused,
       )
@@ -109,7 +109,7 @@ describe('certificates of servers', function () {
     })
   })
 
-  describe('that a joining host calls', () => {
+  describe('for calls of a joining host', () => {
     const names = {
       uris: [identityUri({ role: 'join' })],
       dnsNames: [identityDnsName({ role: 'join' })],

@@ -16,7 +16,7 @@ describe('the gateway’s view of its hosts', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('shows all guests of a host that joins, and creations and deletions at once', async () => {
+  it('shows all guests of a joining host, and later creations and deletions at once', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 1000 })
     const { view } = test.fleet
     const { faults } = agent.host
@@ -49,7 +49,7 @@ describe('the gateway’s view of its hosts', function () {
     await waitFor(async () => (await codeOf(test.fleet.createGuest(creationRequest('WEB')))) === 'ok')
   })
 
-  it('spreads new guests over two hosts, and shows the guests of a host as unknown while that host is offline', async () => {
+  it('spreads new guests over two hosts, and shows the guests of an offline host as unknown', async () => {
     const a = await test.addHost('a')
     const b = await test.addHost('b')
     const made = await Promise.all(
@@ -98,7 +98,7 @@ describe('the gateway’s view of its hosts', function () {
     await patient.close()
   })
 
-  it('continues from its last revision after an interruption, and starts over if the agent has a new journal', async () => {
+  it('continues from its last revision after an interruption, or starts over with a new journal', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 5 })
     const first = agent.guests().map(({ uuid }) => uuid)
     await agent.stop()
@@ -119,7 +119,7 @@ describe('the gateway’s view of its hosts', function () {
     await other.destroy()
   })
 
-  it('shows guests of an offline host as unknown after a restart of the gateway, not as deleted', async () => {
+  it('shows guests of an offline host as unknown, not as deleted, after a restart of the gateway', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 300 })
     agent.removeGuest(agent.guests()[0]!.uuid)
     agent.update(agent.guests()[0]!.uuid, { statusReason: 'last known' })
@@ -139,7 +139,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...(await test.startGateway()).view.guests()]).to.deep.equal([])
   })
 
-  it('shows a new guest after a restart of the gateway, although its host is offline', async () => {
+  it('shows a new guest after a restart of the gateway, even if its host is offline', async () => {
     const { agent } = await test.addHost('one')
     await test.fleet.createGuest(creationRequest('just-now'))
     await agent.stop()
@@ -147,7 +147,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
-  it('shows a new guest even if its host went offline before the host reported the creation, also after a gateway restart', async () => {
+  it('shows a new guest even if its host went offline before it reported the creation', async () => {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }
@@ -164,7 +164,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('untold')).to.include({ online: false })
   })
 
-  it('is complete as soon as a newly started gateway is ready', async () => {
+  it('is complete as soon as a new gateway is ready', async () => {
     const { hostId } = await test.addHost('one', { guests: 1000 })
     const other = await test.startGateway(undefined, 60_000)
     expect(other.view.findHost(hostId)?.state).to.equal('online')
