@@ -122,7 +122,7 @@ describe('a backup of a disk', function () {
       await host.isClean()
     })
 
-  it('is restored completely, even if the snapshots of the disk retain more data than the disk contains', async () => {
+  it('is restored completely, even if its snapshots retain more data than it contains', async () => {
     fill('random 500M >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
     const { id: snapshotId } = await host.done({ $case: 'snapshotCreate', value: { uuid: guest, description: '' } })
     fill('random 600M >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
@@ -138,7 +138,7 @@ describe('a backup of a disk', function () {
     await host.isClean()
   })
 
-  it('can be restored without its list of sparse and shared ranges, because the guest temporarily gets space for complete files', async () => {
+  it('can be restored without its list of sparse and shared ranges, with temporary space for complete files', async () => {
     fill('random 100M >data; truncate -s 2000M sparse')
     const [before, data] = [await freeBytes(guest), describeData(guest)]
     const id = await host.backUp(guest, target)

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 const id = '00000000-0000-4000-8000-00000000000c'
 
-describe('a backup whose agent is killed', function () {
+describe('a backup after a kill of the agent', function () {
   const scratch = scratchDirectory('btest-backup-killed')
   const [runs, tree] = [join(scratch.path, 'runs'), join(scratch.path, 'tree')]
   let sftp: TestSftp

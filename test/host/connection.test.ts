@@ -76,14 +76,14 @@ describe('the connection check of a real guest', function () {
       encoding: 'utf8',
     }).stdout.startsWith('web')
 
-  it('finds no fault if the guest is reachable, and reports the host port that leads to it', async () => {
+  it('finds no fault for a reachable guest, and reports its host port', async () => {
     await serve('tcp:22')
     const found = await diagnose()
     expect(found, JSON.stringify(found.steps)).to.include({ reachable: true, code: '', repair: null })
     expect(connects(found.port)).to.equal(true)
   })
 
-  it('reports that no program listens on the port, and lists the ports on which programs listen', async () => {
+  it('reports a port without a program, and lists the ports with programs', async () => {
     await serve('tcp:2222')
     const found = await diagnose()
     expect(found.code).to.equal('nothing_listens')
@@ -122,7 +122,7 @@ describe('the connection check of a real guest', function () {
     await send('PUT', '/containers/web/firewall', { enabled: false })
   })
 
-  it('detects that the rules of a mapping are missing on the host', async () => {
+  it('detects missing rules of a mapping on the host', async () => {
     const nft = (...args: string[]) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', ...args])
     const { port } = await diagnose()
     // The test deletes the rules until a diagnosis finds them missing, because the agent restores them within moments.

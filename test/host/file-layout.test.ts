@@ -62,7 +62,7 @@ describe('the layout (holes, shared ranges) of a file tree', function () {
     return exclusive! + shared!
   }
 
-  it('lists every file that shares data, has holes or is compressed', async () => {
+  it('lists every file with shared data, holes or compression', async () => {
     const { savedBytes, movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
     expect(movedBytes).to.be.within(mib, 4 * mib)
@@ -72,7 +72,7 @@ describe('the layout (holes, shared ranges) of a file tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts the space that holes save for at most 500 files with names in UTF-8, which restic can restore one by one', async () => {
+  it('counts the space of holes for at most 500 files with names in UTF-8', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
@@ -95,14 +95,14 @@ describe('the layout (holes, shared ranges) of a file tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('contains fewer files with shared ranges, but all files with large holes, if the list of ranges needs too much memory', async () => {
+  it('contains fewer files with shared ranges, but all files with large holes, if it would need too much memory', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('contains a file with large holes, but not its ranges if the list of ranges needs too much memory', async () => {
+  it('contains a file with large holes without its ranges if these would need too much memory', async () => {
     run(
       'volume',
       `perl -e '

@@ -110,7 +110,7 @@ describe('the first-boot configuration of a container', function () {
     )
   })
 
-  it('is on the disk when the call returns, so a power failure does not undo it', async () => {
+  it('is on the disk at the end of the call, so that a power failure does not undo it', async () => {
     const machine = await cloned()
     await host.driver.initialize(machine, login, machine.volume)
     // A copy of the pool's device does not contain the kernel's caches. It is like the disk after a power failure.
@@ -192,7 +192,7 @@ describe('the first-boot configuration of a container', function () {
         }
       })
 
-    it('keeps the name servers and the lines of /etc/hosts that the owner of the copied guest added, and generates a new machine-id and new host keys', async () => {
+    it('keeps the original name servers and lines of /etc/hosts, but not the machine-id and the host keys', async () => {
       const machine = await cloned()
       const root = machine.volume
       writeFileSync(`${root}/etc/hosts`, '127.0.0.1 localhost\n127.0.1.1 old.example.com old\n192.0.2.7 database')
@@ -282,7 +282,7 @@ describe('the first-boot configuration of a container', function () {
         /no entry for root/,
       ],
     ] as const)
-      it(`changes nothing on the host if the image has ${name}`, async () => {
+      it(`changes nothing on the host despite ${name} in the image`, async () => {
         const machine = await cloned()
         writeFileSync(canary(), 'untouched', { mode: 0o666 })
         plant(machine.volume)
@@ -292,7 +292,7 @@ describe('the first-boot configuration of a container', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('does not follow a link that leads out of the guest and repeatedly replaces /etc for a moment', async () => {
+    it('follows no link out of the guest, even one that repeatedly replaces /etc for a moment', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`

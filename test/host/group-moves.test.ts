@@ -19,7 +19,7 @@ describe('the preparation of moves of processes between cgroups', () => {
     await waitFor(() => readOwn(process.pid) === before)
   })
 
-  it('finds the cgroup of a running process, and no cgroup of a process that has ended', async () => {
+  it('finds the cgroup of a running process, and none for an ended process', async () => {
     const [root] = cgroups.hierarchies
     const group = `${root}/btest-moves-${process.pid}`
     mkdirSync(group)

@@ -142,7 +142,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('are not restored onto a suspended guest, and a guest that is suspended during a restore stays stopped', async () => {
+  it('are not restored onto a suspended guest, and leave a guest stopped that is suspended meanwhile', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)
@@ -186,7 +186,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, changes, to)).status).to.equal('done')
   })
 
-  it('are created and verified by a schedule, which limits their number', async () => {
+  it('are created and verified by a schedule with a limited number', async () => {
     const to = localTarget()
     const { context, engine, backups } = first.domain
     const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }
@@ -211,7 +211,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, made[1]!, to)).status).to.equal('done')
   })
 
-  it('can be restored onto an almost full disk with a snapshot, and leave the guest its full disk size', async () => {
+  it('can be restored onto an almost full disk with a snapshot, and then leave the guest its full disk size', async () => {
     const limit = 1024 ** 3
     const hasBound = async (): Promise<boolean> => {
       const bound = limit + first.record(uuid).extraBytes
@@ -272,7 +272,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('fail without a trace if the target is full, disconnects, or stores other data than it receives', async () => {
+  it('fail without a trace if the target is full, disconnects, or stores wrong data', async () => {
     const small = join(scratch.path, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'btest', small])
@@ -335,7 +335,7 @@ describe('backups of guests', function () {
     expect(await failing(s3Target())).to.equal('backup_damaged')
   })
 
-  it('can be canceled while they transfer data', async () => {
+  it('can be canceled during the transfer', async () => {
     const id = randomUUID()
     const order = { $case: 'backupCreate', value: { uuid, target: s3Target(), description: '' } } as const
     s3.twist = ({ method, url }) => method === 'PUT' && url?.includes('/data/') === true && canceled()

@@ -46,7 +46,7 @@ describe('disks of guests', function () {
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
   })
 
-  it('can have snapshots, can be restored from these snapshots and can boot their guest, even if they are full', async () => {
+  it('can have snapshots, can be restored and can boot their guest, even if they are full', async () => {
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await real.done(powerOrder('restart', uuid).order)
     await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
@@ -66,7 +66,7 @@ describe('disks of guests', function () {
        i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
     ],
   ] as const)
-    it(`permit a new password, a reinstallation and deletions of snapshots even if they are filled by ${what}`, async () => {
+    it(`permit a new password, a reinstallation and deletions of snapshots while they are full because of ${what}`, async () => {
       const stuck = await real.create(`stuck-${++stuckGuests}`, {
         limits: { ...plainSpec.limits!, diskGb: 1 },
       })
@@ -119,13 +119,13 @@ describe('disks of guests', function () {
     expect(await real.host.volumes.ensureLimits(new Map([[uuid, 2 * gib]]))).to.deep.equal([])
   })
 
-  it('cannot shrink, or become larger than the pool', async () => {
+  it('cannot shrink, or exceed the size of the pool', async () => {
     expect(await codeOf(grow(1))).to.equal('disk_shrink')
     expect(await codeOf(grow(9))).to.equal('resource_exhausted')
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
   })
 
-  it('accept data again after files were deleted on a full disk', async () => {
+  it('accept data again after deletions on a full disk', async () => {
     real.inside(uuid, 'rm /root/first /root/second')
     const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
     await waitFor(() => write() === 'word\n', { what: write })

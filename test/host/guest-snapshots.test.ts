@@ -93,7 +93,7 @@ describe('snapshots of guests', function () {
     expect(fill('beyond', 100)).to.match(/quota exceeded/i)
   })
 
-  it('are created by a schedule, which deletes only snapshots that it created', async () => {
+  it('are created by a schedule that deletes only its own snapshots', async () => {
     const hand = await take()
     const wanted = { enabled: true, intervalHours: 1, time: '00:00', retention: 1, createdBy: 'test' }
     await setSnapshotSchedule(domain.context, { uuid, ifRevision: 0 }, wanted)

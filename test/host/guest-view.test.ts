@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 
 /** A container sees its own limits, and root in it cannot change them. */
-describe('the processors that a guest sees', function () {
+describe('the visible processors of a guest', function () {
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
   const online = readOnlineCpus(undefined)
   const inside = (machine: Machine, command: string): string =>
@@ -68,7 +68,7 @@ describe('the processors that a guest sees', function () {
     )
   })
 
-  it('are its own and not those of the host; the same is true for its memory, swap, uptime and load', async () => {
+  it('are its own, not those of the host, like its memory, swap, uptime and load', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
@@ -84,7 +84,7 @@ describe('the processors that a guest sees', function () {
 })
 
 /** Unlike the tests above, these tests use the agent's operations and settings. */
-describe('processors that guests share', function () {
+describe('the shared processors of several guests', function () {
   const real = new RealDomain('gpr')
   const online = readOnlineCpus(undefined)
   const uuids: string[] = []
@@ -107,13 +107,13 @@ describe('processors that guests share', function () {
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('match in number the limits of the guests, and are distributed evenly', () => {
+  it('match the limits of the guests in number, and are distributed evenly', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)
   })
 
-  it('change in number with the limit of a guest while it runs', async () => {
+  it('change in number with the limit of a running guest', async () => {
     await setVcpus(uuids[0]!, 1500)
     expect(cpusOf(uuids[0]!)).to.have.length(2)
     await setVcpus(uuids[0]!, 500)
@@ -131,7 +131,7 @@ describe('processors that guests share', function () {
     expect(context.store.list().map((record) => anew.cpusOf(record))).to.deep.equal(before)
   })
 
-  it('are distributed evenly again after guests were deleted', async () => {
+  it('are distributed evenly again after the deletion of guests', async () => {
     const crowded = cpusOf(uuids[0]!)[0]
     const gone = uuids.filter((uuid) => cpusOf(uuid)[0] !== crowded)
     for (const uuid of gone) {

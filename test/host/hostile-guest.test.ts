@@ -82,7 +82,7 @@ describe('a hostile guest', function () {
     expect(Number(bound)).to.equal(subgroups.most)
   })
 
-  it('can open only sockets of families that servers use, whatever system call it uses', async () => {
+  it('can open only sockets of the families that servers use, whatever the system call', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
@@ -99,20 +99,20 @@ describe('a hostile guest', function () {
     expect(opened(vsock)).to.equal(0)
   })
 
-  it('cannot create packet rings, whose memory no cgroup counts', async () => {
+  it('cannot create packet rings (no cgroup counts their memory)', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.packetRings)).to.equal(`${errno.ENOPROTOOPT} ${errno.ENOPROTOOPT}`)
   })
 
-  it('has no kernel keyrings, because no namespace separates the keyrings of guests', async () => {
+  it('has no kernel keyrings (no namespace separates them)', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     const code = 'my @text = ("user", "x", "y"); syscall(248, @text, 1, -3); print $! + 0'
     expect(runsPerl(machine, code)).to.equal(`${errno.ENOSYS}`)
   })
 
-  it('has a common limit of network namespaces for all its users, and cannot use up the namespaces of other guests', async () => {
+  it('has one limit of network namespaces for all its users, and cannot use up those of other guests', async () => {
     const [machine, neighbour] = [await lab.started(), await lab.started()]
     const most = namespaceBounds.counts.max_net_namespaces ?? 0
     expect(await holds(machine, attacks.namespaces(newNet))).to.be.within(1, most)
@@ -135,7 +135,7 @@ describe('a hostile guest', function () {
       expect(await holds(neighbour, code), `next to ${taken}`).to.be.at.least(least)
     })
 
-  describe('that tries to use devices of the host', () => {
+  describe('with access attempts to devices of the host', () => {
     type Node = readonly [major: number, minor: number]
     const nodes: Record<'tun' | 'fuse' | 'kvm' | 'ptmx', Node> = {
       tun: [10, 200],
@@ -148,7 +148,7 @@ describe('a hostile guest', function () {
       spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
     }
 
-    it('cannot open devices by default, even if it has device nodes for them on its disk', async () => {
+    it('cannot open devices by default, even with device nodes on its disk', async () => {
       for (const [name, numbers] of Object.entries(nodes)) {
         const machine = await lab.started()
         plant(machine, numbers)
@@ -190,7 +190,7 @@ describe('a hostile guest', function () {
     })
   })
 
-  it('does not see the kernel command line of the host, and has the same limits after a reboot', async () => {
+  it('does not see the kernel command line of the host, even after a reboot', async () => {
     const machine = await lab.started()
     expect(lab.host.inside(machine, 'cat', '/proc/cmdline')).to.equal('')
     const { startTime, pid } = await lab.observed(machine)

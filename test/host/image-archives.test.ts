@@ -187,7 +187,7 @@ describe('archives of root filesystems', function () {
     })
   })
 
-  it('are no longer unpacked by any process after their operation was canceled', async () => {
+  it('are no longer unpacked by any process after a cancellation', async () => {
     const stop = new AbortController()
     const path = await target(1024 * mib)
     const archive = `${scratch.path}/long.tar`

@@ -77,7 +77,7 @@ describe('downloads of images', function () {
     expect(reports.at(-1)).to.include({ receivedBytes: content.length, totalBytes: content.length })
   })
 
-  it('resume after each connection that ended too early', async () => {
+  it('resume after each connection that ends too early', async () => {
     answer = serve({ cutAfter: 1_000_000 })
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
@@ -117,7 +117,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('resume after the part that was already received if they were canceled', async () => {
+  it('resume after the received part if they were canceled', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })
@@ -142,7 +142,7 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('start from the beginning if the part that was received before is damaged', async () => {
+  it('start from the beginning if the received part is damaged', async () => {
     answer = serve({})
     await get()
     truncateSync(file, 2_000_000)
@@ -171,7 +171,7 @@ describe('downloads of images', function () {
     expect(await get({ maxBytes: 2 ** 51 })).to.equal('storage_full')
   })
 
-  it('fail at once if the server rejects them, and after some attempts if the server has an error', async () => {
+  it('fail at once if the server rejects them, and after some attempts if it has an error', async () => {
     answer = (_, response) => response.writeHead(404).end()
     expect(await get()).to.equal('download_failed')
     expect(asked).to.have.length(1)
@@ -202,7 +202,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('do not connect to addresses of the host itself, whether a URL or a redirect names them', async () => {
+  it('do not connect to addresses of the host itself from a URL or a redirect', async () => {
     const own = { readOwn: () => ['127.0.0.3', '2001:4860::8'] }
     const open = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
     for (const url of ['http://[2001:4860::8]:9/image', 'http://127.0.0.3:9/']) {
@@ -212,7 +212,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('are aborted if the server sends too slowly, even if it never stops sending', async () => {
+  it('are aborted if the server sends too slowly, even if it never stops', async () => {
     const drips = new Set<NodeJS.Timeout>()
     answer = (_, response) => {
       response.writeHead(200, { 'content-length': content.length, etag: '"v1"' })
@@ -225,7 +225,7 @@ describe('downloads of images', function () {
     for (const drip of drips) clearInterval(drip)
   })
 
-  it('connect only to the checked address of a host name, and never if one of the addresses of the name is forbidden', async () => {
+  it('connect only to the checked address of a host name, and never if one of its addresses is forbidden', async () => {
     const port = new URL(base).port
     const names = (...addresses: string[]): { lookup: typeof lookup } => {
       const resolve = (_: string, __: object, done: (error: null, found: object[]) => void): void =>

@@ -173,7 +173,7 @@ describe('foreign images', function () {
       await drop(guest)
     })
 
-    it('are downloaded when they are needed for the first guest', async () => {
+    it('are downloaded for the first guest that needs them', async () => {
       server.manners = { cutAfter: 1_500_000 }
       const guest = await make('alpine-3.22')
       expect(attach(guest.id, 'cat', '/etc/template')).to.equal('alpine')
@@ -181,7 +181,7 @@ describe('foreign images', function () {
       await remove('alpine-3.22')
     })
 
-    it('leave nothing behind when their download is canceled', async () => {
+    it('leave nothing behind if their download is canceled', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => left().length > 0 && server.stalled > 0, { what: 'the download in the middle' })
@@ -191,7 +191,7 @@ describe('foreign images', function () {
       expect(existsSync(imagesOf('alpine-3.22'))).to.equal(false)
     })
 
-    it('are completed by the restarted agent if it is killed during the download', async () => {
+    it('are completed by the restarted agent after a kill during the download', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => sizeOf('alpine-3.22') === 1_000_000, { what: 'the download in the middle' })
@@ -245,7 +245,7 @@ describe('foreign images', function () {
       }
     })
 
-    it('can be a complete Debian, whose guests have their address, root login and own host keys', async () => {
+    it('can be a complete Debian with address, root login and own host keys for each guest', async () => {
       const root = `${scratch.path}/debian`
       mkdirSync(root)
       await unpackTestImage(root)
@@ -356,7 +356,7 @@ describe('foreign images', function () {
       expect(left()).to.deep.equal([])
     })
 
-    it('are either complete or absent after the agent was killed at any moment', async () => {
+    it('are either complete or absent after a kill of the agent at any moment', async () => {
       const archive = archiveOf('many', (root) => {
         for (let i = 0; i < 4000; i++) writeFileSync(join(root, `var/file-${i}`), 'x'.repeat(5000))
       })

@@ -82,7 +82,7 @@ describe('images', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  describe('whose build fails or is aborted', () => {
+  describe('after a failed or aborted build', () => {
     it('cause an error about an unreachable mirror', async () => {
       const away = await openImages('http://127.0.0.1:1/debian')
       expect(await refusal(away.ensure('debian-12', () => undefined, never))).to.equal('mirror_unreachable')
@@ -90,7 +90,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('cause an error if the mirror does not have the release, or if the release is not signed by Debian', async () => {
+    it('cause an error if the mirror does not have the release, or Debian has not signed it', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'
@@ -130,7 +130,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('leave no process after a kill of the agent, and nothing at all after the next start of the agent', async () => {
+    it('leave no process after a kill of the agent, and nothing after its next start', async () => {
       const script = `
         import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
         import { Trash } from '${moduleUrl('agent/storage/trash.ts')}'
@@ -161,7 +161,7 @@ describe('images', function () {
   describe('of Debian 12', () => {
     const image = (path: string): string => `${pool.images}/debian-12/${path}`
 
-    it('are built once for all waiting callers, which get reports of the progress', async () => {
+    it('are built once for all waiting callers, with reports of the progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
       const umask = process.umask(0o077) // the agent's systemd unit sets the same umask
@@ -196,7 +196,7 @@ describe('images', function () {
       expect(statSync(pool.images).mode & 0o777).to.equal(0o700)
     })
 
-    it('contain no data of the machine on which they were built', () => {
+    it('contain no data of the machine that built them', () => {
       for (const path of ['etc/machine-id', 'etc/resolv.conf', 'etc/fstab']) {
         expect(lstatSync(image(path)).isFile(), path).to.equal(true)
         expect(readFileSync(image(path), 'utf8'), path).to.equal('')
@@ -220,12 +220,12 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('let users other than root access every directory to which Debian gives them access', () => {
+    it('let other users than root access the same directories as in Debian', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })
 
-    it('can boot two guests, which have different identities', async () => {
+    it('can boot two guests with different identities', async () => {
       const guests = ['btest-images-a', 'btest-images-b'].map((name) => new HandmadeGuest(name, pool, scratch.path))
       try {
         for (const guest of guests) guest.start()
@@ -263,7 +263,7 @@ describe('images', function () {
       }
     })
 
-    it('are reported as unavailable if they were deleted from the pool', async () => {
+    it('are reported as unavailable after their deletion from the pool', async () => {
       sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
       const seen: string[] = []
       const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))

@@ -21,7 +21,7 @@ describe('a network interface', () => {
   beforeEach(removeAll)
   afterEach(removeAll)
 
-  it('is reported as absent while it is being deleted, and never causes an error', async () => {
+  it('is reported as absent during its deletion, and never causes an error', async () => {
     batch(pairs.map(([one, other]) => `link add ${one} type veth peer name ${other}`))
     expect(left()).to.have.length(100)
     const deletion = spawn('ip', ['-batch', '-'])
@@ -36,7 +36,7 @@ describe('a network interface', () => {
     expect(names.map(readFlags).filter(Boolean)).to.deep.equal([])
   })
 
-  describe('that is deleted before it is configured', () => {
+  describe('in the moment of its deletion', () => {
     const [device, peer] = ['btestic0', 'btestid0']
     const remove = (): void => {
       if (readInterfaces().has(device)) execFileSync('ip', ['link', 'delete', device])

@@ -75,7 +75,7 @@ describe('backups of virtual machines', function () {
     expectWhole(first, uuid)
   })
 
-  it('can be restored onto a guest of another host, and this guest keeps its name and login', async () => {
+  it('can be restored onto a guest of another host without a change of its name and login', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const restored = await restore(second, other, id)
     expect([restored.status, restored.error]).to.deep.equal(['done', ''])
@@ -83,7 +83,7 @@ describe('backups of virtual machines', function () {
     expectWhole(second, other)
   })
 
-  it('cannot be restored if their disk is larger than the disk of the guest, or if the password of the target is wrong', async () => {
+  it('cannot be restored with a disk larger than the guest’s, or with a wrong password of the target', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const wrong = { ...target, password: 'another-password' }
     const refused = await second.carryOut({
@@ -99,7 +99,7 @@ describe('backups of virtual machines', function () {
     expect(await inside(second, other, 'cat /data/word', otherPassword)).to.equal('before')
   })
 
-  it('cannot be restored onto a suspended virtual machine, and the virtual machine stays stopped', async () => {
+  it('cannot be restored onto a suspended virtual machine, which stays stopped', async () => {
     const policy = new PolicySettings(second.domain.context, second.domain.policy)
     const order = { reason: 'unpaid', message: '', mode: 'stop', untilMs: 0 }
     await policy.suspend({ uuid: other, ifRevision: 0 }, order)

@@ -164,7 +164,7 @@ describe('disks of virtual machines', function () {
   }
 
   for (const [name, disk] of Object.entries(disks))
-    describe(`that are ${name}`, () => {
+    describe(`${name}`, () => {
       const others = Math.min(imageDataMib, 1024 - disk.dataMib)
       const dataMib = disk.dataMib + others
       const blocksMib = (disk.blocksMib ?? disk.dataMib) + others
@@ -184,7 +184,7 @@ describe('disks of virtual machines', function () {
         await host.done(powerOrder('delete', uuid).order!)
       })
 
-      it('are restored completely from a backup: onto a guest with a snapshot, and onto a new guest', async () => {
+      it('are restored completely from a backup onto a guest with a snapshot and a new guest', async () => {
         const [kept, fresh] = [await snapshot(other), await create()]
         const guests = [other, fresh]
         await Promise.all(guests.map((guest) => restored(guest, backupId, uuid)))
@@ -197,7 +197,7 @@ describe('disks of virtual machines', function () {
         await host.done({ $case: 'snapshotDelete', value: { uuid: other, snapshotId: kept } })
       })
 
-      it('are restored completely onto the same guest after they were overwritten, also with several snapshots', async () => {
+      it('are restored completely onto the same overwritten guest, even with several snapshots', async () => {
         const snapshots: string[] = []
         await rewrite(uuid, disk.usedMib)
         await restored(uuid, backupId, uuid)
@@ -219,7 +219,7 @@ describe('disks of virtual machines', function () {
         await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
       })
 
-      it('can be enlarged and reinstalled while they have a snapshot, and the password of their system can be reset', async () => {
+      it('can be enlarged and reinstalled with a snapshot, and permit a password reset', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })
@@ -233,7 +233,7 @@ describe('disks of virtual machines', function () {
       })
     })
 
-  it('cannot have snapshots that would exceed the space limit', async () => {
+  it('cannot have snapshots beyond the space limit', async () => {
     const uuid = await create()
     await setSnapshotQuota(parts(), { uuid, ifRevision: 0 }, { spaceBytes: gib })
     bash(randomAt(0, 600), diskOf(uuid))

@@ -60,7 +60,7 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('can run on a host without KVM, which reports why KVM is unavailable', async () => {
+  it('can run on a host without KVM, with a reported reason', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
@@ -86,7 +86,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('runs in a QEMU that has a separate user, cgroups and a seccomp filter, but no capabilities', async () => {
+  it('has a QEMU with a separate user, cgroups and a seccomp filter, but no capabilities', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
@@ -103,7 +103,7 @@ describe('a virtual machine', function () {
       expect(line).to.match(new RegExp(`:/${group.replaceAll('.', '\\.')}$`))
   })
 
-  it('runs in a QEMU that sees only programs of the system, and that has opened only files of this guest', async () => {
+  it('has a QEMU that sees only programs of the system, and has opened only files of this guest', async () => {
     const { pid } = (await observed())!
     for (const name of ['mnt', 'pid', 'net', 'ipc', 'uts'])
       expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(readlinkSync(`/proc/self/ns/${name}`))
@@ -118,7 +118,7 @@ describe('a virtual machine', function () {
     expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
-  it('has sockets that only their owner can use, and files that the user of QEMU cannot read', async () => {
+  it('has sockets for its owner only, and files that the user of QEMU cannot read', async () => {
     const { userIdBase } = machine().isolation
     for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
       expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)
@@ -127,7 +127,7 @@ describe('a virtual machine', function () {
       expect(spawnSync('setpriv', [...asQemu, 'stat', path]).status, path).to.not.equal(0)
   })
 
-  it('reports the same usage that its system sees', async () => {
+  it('has the same usage in Berth and in its own system', async () => {
     const { pid } = (await observed())!
     await waitFor(
       async () => {
@@ -171,7 +171,7 @@ describe('a virtual machine', function () {
     stream.destroy()
   })
 
-  it('has a kernel that reports an out-of-memory kill in cgroup v2 in the format that the agent parses', async () => {
+  it('has a kernel that reports out-of-memory kills in cgroup v2 in the expected format', async () => {
     const group = '/run/v2/kvm.payload.one'
     const said = await inside(
       `mkdir /run/v2 && mount -t cgroup2 none /run/v2 && echo +memory >/run/v2/cgroup.subtree_control &&
@@ -196,7 +196,7 @@ describe('a virtual machine', function () {
     await real.done(resetPasswordOrder(uuid, { password }).order)
   })
 
-  it('gets a larger disk and different network rates while it runs, and reports changes that take effect at its next start', async () => {
+  it('gets a larger disk and different network rates while it runs, and reports changes for its next start', async () => {
     await change({ diskGb: 2, ioReadMbps: 10 })
     expect(await inside('cat /sys/block/vda/size')).to.equal(`${(2 * 1024 ** 3) / 512}`)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
@@ -210,7 +210,7 @@ describe('a virtual machine', function () {
     await change({ vcpuMilli: 1000 })
   })
 
-  it('returns memory to the host while it runs, and gets the memory again when it needs it', async () => {
+  it('returns memory to the host while it runs, and gets it again on demand', async () => {
     const freeMb = async (): Promise<number> =>
       Number(await inside("awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo"))
     const [before, { pid }] = [await freeMb(), (await observed())!]
@@ -226,7 +226,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).atNextStart).to.deep.equal([])
   })
 
-  it('has a limit of read requests per second, unless the limit is 0', async () => {
+  it('has a limit of read requests per second, unless it is 0', async () => {
     const read = 'dd if=/dev/vda of=/dev/null bs=4k count=150 iflag=direct 2>/dev/null'
     const up = 'cut -d" " -f1 /proc/uptime'
     const seconds = async (): Promise<number> => {
@@ -258,7 +258,7 @@ describe('a virtual machine', function () {
     await driver.assignAddresses(machine(), [second])
   })
 
-  it('is restored from a snapshot, and runs afterwards', async () => {
+  it('runs after it is restored from a snapshot', async () => {
     await inside('echo before >/data/word; sync')
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await inside('echo after >/data/word; sync')
@@ -268,7 +268,7 @@ describe('a virtual machine', function () {
     expect(existsSync(runFile('frozen'))).to.equal(false)
   })
 
-  it('stops at a press of the power button, and starts with a password that was set while it was stopped', async () => {
+  it('stops at a press of the power button, and then starts with a new password', async () => {
     await inside('echo kept >/data/kept; sync')
     const { pid } = (await observed())!
     await real.done({ $case: 'stop', value: { uuid, force: false } })
@@ -291,7 +291,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).spec.templateId).to.equal(templateId)
   })
 
-  it('stays stopped after it shut itself down, and is started again after its QEMU was killed', async () => {
+  it('stays stopped after it shut itself down, and is started again after a kill of its QEMU', async () => {
     real.domain.reconciler.listen()
     await inside('(sleep 1; poweroff -f) >/dev/null 2>&1 </dev/null &')
     await waitFor(() => real.record(uuid).status === 'stopped', {
@@ -336,7 +336,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
-  it('keeps running after a kernel panic, which is shown as the reason of its status', async () => {
+  it('keeps running after a kernel panic, with the panic as the reason of its status', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
     await waitFor(() => real.record(uuid).statusReason === 'the system of the guest panicked', {

@@ -90,7 +90,7 @@ describe('hostile virtual machines', function () {
     return seen.find((one) => one.uuid === uuid)!.pid!
   }
 
-  it('whose QEMU was taken over cannot reach files, processes or ports of other guests or the host', async () => {
+  it('with a QEMU under their control cannot reach files, processes or ports of others', async () => {
     const [own, other] = [uuids[0]!, uuids[1]!]
     const [pid, otherPid] = [await pidOf(own), await pidOf(other)]
     const { state_dir: state, run_dir: run, storage } = real.config
@@ -146,7 +146,7 @@ describe('hostile virtual machines', function () {
     return stdout.split('\n').filter(Boolean)
   }
 
-  it('run in a QEMU that has opened only files of its guest', async () => {
+  it('have a QEMU that has opened only files of its guest', async () => {
     for (const uuid of uuids) {
       const pid = await pidOf(uuid)
       const open = readdirSync(`/proc/${pid}/fd`).map((fd) => readLink(`/proc/${pid}/fd/${fd}`))
@@ -223,7 +223,7 @@ describe('hostile virtual machines', function () {
   })
 
   /** The virtual machine is idle. The test writes to its disk in place of the system inside. */
-  describe('that write to their disks', () => {
+  describe('with direct writes to their disks', () => {
     let uuid = ''
     const disk = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
     before(async () => {
@@ -232,7 +232,7 @@ describe('hostile virtual machines', function () {
       uuid = await real.create('idle', { ...kvm.spec, templateId: 'debian-13-kvm' })
     })
 
-    it('see only their raw disk, and no file of the host, even if they write a qcow2 header to the disk', async () => {
+    it('see only their raw disk, and no file of the host, even with a qcow2 header on the disk', async () => {
       await real.done(powerOrder('stop', uuid).order)
       const header = join(real.config.run_dir, 'header.qcow2')
       execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', '/etc/shadow', header, '8G'])

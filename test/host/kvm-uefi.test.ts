@@ -78,7 +78,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
   const groupOf = (uuid: string): string =>
     join(readCgroupLayout().controllers.get('pids')!, `kvm.payload.xkvu-${real.record(uuid).id}`)
 
-  describe('that runs Linux', () => {
+  describe('with Linux', () => {
     let uuid = ''
     const inside = (command: string): Promise<string> =>
       sshInto({ address: real.record(uuid).ipv4, password }, command, 200_000)
@@ -92,7 +92,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(said.toLowerCase()).to.equal('secure boot enabled\n2\n/sys/firmware/efi')
     })
 
-    it('has its own UEFI variables and TPM state, and its TPM process is confined like its QEMU', async () => {
+    it('has its own UEFI variables and TPM state, and a TPM process confined like its QEMU', async () => {
       expect(commandsOf(uuid).filter((name) => name === 'swtpm')).to.have.length(1)
       const { userIdBase } = real.domain.context.machines.of(real.record(uuid)).isolation
       const state = lstatSync(join(volumeOf(uuid), 'tpm'))
@@ -108,7 +108,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       }
     })
 
-    it('keeps its UEFI variables and TPM state when it is stopped, and no process of it remains', async () => {
+    it('keeps its UEFI variables and TPM state, but no process, when it is stopped', async () => {
       const vars = join(volumeOf(uuid), 'vars.fd')
       const first = lstatSync(vars).ino
       expect(readFileSync(vars).equals(readFileSync('/usr/share/OVMF/OVMF_VARS_4M.ms.fd'))).to.equal(false)
@@ -120,7 +120,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
     })
   })
 
-  describe('that is configured for Windows', () => {
+  describe('with the configuration for Windows', () => {
     let uuid = ''
     before(async () => void (uuid = await real.create('desk-1', spec(addImage('windows')))))
 

@@ -37,7 +37,7 @@ describe('the volume of a virtual machine from an untrusted backup', () => {
       expect(readFileSync(canary, 'utf8')).to.equal('{"id":"of-the-host"}')
     })
 
-    it(`gets a new instance file in place of ${what}, which the agent neither reads nor follows`, async () => {
+    it(`gets a new instance file in place of ${what}`, async () => {
       for (const name of ['instance.json', 'instance.json.new']) make(join(volume, name))
       expect((await readInstance(volume)).id).to.match(/^iid-/)
       await writeInstance(volume, { id: 'iid-new' })
@@ -48,7 +48,7 @@ describe('the volume of a virtual machine from an untrusted backup', () => {
   }
 
   for (const text of ['', '{', 'null', '[]', '{"id":5}', `{"id":"${'x'.repeat(600_000)}"}`])
-    it(`gets a new instance id if its instance file contains ${text.slice(0, 12) || 'nothing'}`, async () => {
+    it(`gets a new instance id instead of ${text.slice(0, 12) || 'nothing'} in its instance file`, async () => {
       writeFileSync(join(volume, 'instance.json'), text)
       expect((await readInstance(volume)).id).to.match(/^iid-/)
     })

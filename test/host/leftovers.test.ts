@@ -12,7 +12,7 @@ const log = `/var/log/berth-${prefix}`
 
 const shell = (text: string): string => sh('sh', '-c', text)
 
-describe('the removal of what earlier test runs left behind', () => {
+describe('the clean-up after earlier test runs', () => {
   const children: ChildProcess[] = []
   const start = (command: string, ...args: string[]): ChildProcess => {
     const child = spawn(command, args, { stdio: 'ignore' })
@@ -42,7 +42,7 @@ describe('the removal of what earlier test runs left behind', () => {
     expect(state).not.to.match(/btestswp|xswp/)
   })
 
-  it('includes the clock files of libfaketime in /dev/shm, except those that a process uses', async () => {
+  it('includes the clock files of libfaketime in /dev/shm, except those in use by a process', async () => {
     const [used, unused] = [`/dev/shm/${clocks}_used`, `/dev/shm/${clocks}_unused`]
     for (const path of [used, unused]) writeFileSync(path, 'clock')
     const map = `import mmap, time; f = open("${used}", "r+b"); m = mmap.mmap(f.fileno(), 0); time.sleep(600)`

@@ -97,7 +97,7 @@ describe('a guest of the lxc driver', function () {
   }
 
   describe('with limits and usage figures', () => {
-    it('gets higher and lower limits while it runs, and the changed limits are stored', async () => {
+    it('gets higher and lower limits while it runs, and they are stored', async () => {
       const machine = await started()
       const { controllers, version, unified } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
@@ -144,7 +144,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('is reported with the same processor time, runnable tasks and traffic that the guest itself counts', async () => {
+    it('is reported with the same processor time, runnable tasks and traffic as inside the guest', async () => {
       const machine = await started()
       await booted(machine)
       const { pid } = await observed(machine)
@@ -169,7 +169,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('is reported with its disk reads and writes, and each byte counts only once', async () => {
+    it('is reported with its disk reads and writes, counting each byte once', async () => {
       const machine = await started()
       await booted(machine)
       const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)

@@ -33,7 +33,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('for a guest whose LXC name is already in use by a foreign guest', () => {
+  describe('for an LXC name in use by a foreign guest', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',

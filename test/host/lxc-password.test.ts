@@ -41,10 +41,10 @@ describe('the lxc driver', function () {
     chmodSync(`${volume}/usr/sbin/chpasswd`, 0o755)
   }
 
-  describe('when it sets a password', () => {
+  describe('for new passwords', () => {
     const odd = `a$'"\\\`:b ä1`
 
-    it('sets a password that a login in Debian accepts, while the guest is stopped and while it runs', async () => {
+    it('sets a password for a login in Debian, for a stopped and a running guest', async () => {
       const machine = await lab.prepared()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -56,7 +56,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
     })
 
-    it('sets a password in BusyBox without chpasswd, while the guest is stopped and while it runs', async () => {
+    it('sets a password in BusyBox without chpasswd, for a stopped and a running guest', async () => {
       const machine = await busybox()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -75,7 +75,7 @@ describe('the lxc driver', function () {
       expect(told).to.not.contain('secret-word-1')
     })
 
-    it('fails within a time limit if the program in the guest that sets the password fails, hangs or prints endlessly', async () => {
+    it('fails within a time limit if the password program in the guest fails, hangs or prints endlessly', async () => {
       const programs = [
         [
           'echo no such luck >&2; printf "\\033[31mred" >&2; exit 1',
@@ -110,7 +110,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
-    it('sets a password in the files of the guest despite stale lock files, but fails while vipw runs in the guest', async () => {
+    it('ignores stale lock files in the guest, but fails while vipw runs in it', async () => {
       const machine = await lab.prepared()
       for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
       sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)
@@ -129,7 +129,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('when it reads the login of a guest', () => {
+  describe('for the present login', () => {
     const key = 'ssh-ed25519 AAAA me'
     const read = (machine: Machine): Promise<unknown> => lab.host.driver.readLogin(machine)
     const shadowField = 'root:$y$j9T$salt$hash:1::::::\n'
@@ -179,7 +179,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('when it freezes and thaws a guest', () => {
+  describe('for a freeze', () => {
     const counter = ({ volume }: Machine): string => {
       const path = `${volume}/root/count`
       return existsSync(path) ? readFileSync(path, 'utf8') : ''
@@ -199,7 +199,7 @@ describe('the lxc driver', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('stops all processes of a guest until the guest is thawed, even if the driver freezes or thaws the guest twice', async () => {
+    it('stops all processes of a guest until its thaw, even if both are repeated', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -222,7 +222,7 @@ describe('the lxc driver', function () {
       }
     })
 
-    it('returns false for the freeze of a stopped guest, and ignores the thaw of a stopped guest', async () => {
+    it('returns false for a stopped guest, and ignores its thaw', async () => {
       const machine = await lab.prepared()
       expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
       await lab.host.driver.thaw(machine)

@@ -32,7 +32,7 @@ describe('the lxc driver', function () {
   }
 
   describe('at a start', () => {
-    it('starts a guest once, even if two agents start it concurrently', async () => {
+    it('starts a guest once, even for two concurrent agents', async () => {
       const machine = await prepared()
       const other = await lab.host.reopen()
       await Promise.all([
@@ -45,7 +45,7 @@ describe('the lxc driver', function () {
       expect(await observed(machine)).to.deep.equal(first)
     })
 
-    it('waits for a process lxc-start that an earlier agent has left running', async () => {
+    it('waits for a process lxc-start of an earlier agent', async () => {
       const machine = await prepared()
       const orphan = spawn(
         '/usr/bin/lxc-start',
@@ -59,7 +59,7 @@ describe('the lxc driver', function () {
       expect(orphan.exitCode).to.equal(0)
     })
 
-    it('removes the remains of a guest whose monitor was killed', async () => {
+    it('removes the remains of a guest with a killed monitor', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       process.kill(parentOf(pid), 'SIGKILL')
@@ -89,7 +89,7 @@ describe('the lxc driver', function () {
       expect([count('\n'), count(' deprecated '), count(' tentative ')]).to.deep.equal([max, max - 1, 0])
     })
 
-    it('leaves nothing behind if the start fails because of an invalid address', async () => {
+    it('leaves nothing behind after a start with an invalid address', async () => {
       const machine = await prepared(nicWith(['2001:db8::5', '2001:db8::5']))
       const error: Error = await lab.host.driver.start(machine, signal).then(
         () => expect.fail('started'),
@@ -99,7 +99,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('leaves nothing behind if the start fails in the guest, and reports the reason', async () => {
+    it('leaves nothing behind after a failure in the guest, and reports the reason', async () => {
       const machine = await prepared()
       rmSync(`${machine.volume}/usr/sbin/init`, { force: true })
       const error: Error = await lab.host.driver.start(machine, signal).then(
@@ -112,7 +112,7 @@ describe('the lxc driver', function () {
   })
 
   describe('at a stop', () => {
-    it('lets a guest that has just begun to boot shut itself down', async () => {
+    it('lets a booting guest shut itself down', async () => {
       const machine = await started()
       const begun = performance.now()
       await lab.host.driver.stop(machine, { timeoutMs: 110_000, signal })
@@ -134,7 +134,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('shuts down a guest whose init handles only SIGPWR', async () => {
+    it('shuts down a guest with an init that handles only SIGPWR', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "exit 0" PWR; while :; do sleep 0.1; done')
       await lab.host.driver.start(machine, signal)
@@ -142,7 +142,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('gives up the stop of a guest when the caller aborts the call, and the guest continues to run', async () => {
+    it('gives up the stop, without an effect on the guest, if the caller aborts it', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -153,7 +153,7 @@ describe('the lxc driver', function () {
       await observed(machine)
     })
 
-    it('stops a guest whose cgroups are nested so deeply that their path exceeds PATH_MAX', async () => {
+    it('stops a guest with cgroups that are nested beyond PATH_MAX', async () => {
       const machine = await started()
       await booted(machine)
       const memory = '/sys/fs/cgroup/memory'
@@ -165,7 +165,7 @@ describe('the lxc driver', function () {
   })
 
   describe('at the end of a guest', () => {
-    it('reports once that a guest shut itself down', async () => {
+    it('reports a shutdown from inside once', async () => {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')
@@ -174,7 +174,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('reports to the next agent that a guest shut itself down while no agent ran', async () => {
+    it('reports a shutdown from inside to the next agent if no agent was running', async () => {
       const machine = await started()
       const mark = `${lab.host.path}/run/lxc-stopped/${prefix}-${machine.id}`
       await booted(machine)
@@ -189,7 +189,7 @@ describe('the lxc driver', function () {
       expect(existsSync(mark)).to.equal(false)
     })
 
-    it('does not report a reboot from inside as the end of the guest, whose network and id mapping stay the same', async () => {
+    it('does not report a reboot from inside, which keeps network and id mapping', async () => {
       const next = await lab.host.reopen()
       const told: string[] = []
       next.onStopped((uuid) => told.push(uuid))
@@ -221,7 +221,7 @@ describe('the lxc driver', function () {
   })
 
   describe('at the end of the agent', () => {
-    it('does not affect running guests, because their monitors and processes have separate cgroups', async () => {
+    it('does not affect running guests (their monitors and processes have separate cgroups)', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')

@@ -42,7 +42,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     return { terminal, says, seen }
   }
 
-  it('permits logging in on /dev/console', async () => {
+  it('permits a login on /dev/console', async () => {
     const machine = await prepared()
     await lab.host.driver.initialize(machine, { password: 'correct-horse-7' }, machine.volume)
     await lab.host.driver.start(machine, signal)
@@ -72,7 +72,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     return { tty, leads: pid === session }
   }
 
-  it('has a shell whose terminal belongs to the guest', async () => {
+  it('has a shell with a terminal of the guest', async () => {
     const machine = await started()
     await booted(machine)
     const { tty, leads } = await useShell(machine)
@@ -80,7 +80,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     expect(leads, 'leads its session').to.equal(true)
   })
 
-  it('has a shell even if the guest has no setsid(1) to create a session', async () => {
+  it('has a shell even in a guest without setsid(1)', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'rm', '/usr/bin/setsid')

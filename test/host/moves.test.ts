@@ -131,7 +131,7 @@ describe('a gateway that moves guests between two hosts', function () {
     await expectAt(first, guest)
   })
 
-  it('moves a running container with disk, snapshots and settings, and interrupts the container only shortly', async () => {
+  it('moves a running container with disk, snapshots and settings after only a short interruption', async () => {
     const guest = await create('busy')
     const disk = diskOf(first, guest)
     writeFileSync(join(disk, 'root/large'), randomBytes(128 * mib))
@@ -186,7 +186,7 @@ describe('a gateway that moves guests between two hosts', function () {
     await expectAt(first, guest)
   })
 
-  it('keeps a container running on its host when the move is canceled', async () => {
+  it('keeps a container running on its host if the move is canceled', async () => {
     const guest = await rowOf('busy')
     const inits = readInits(first.instance)
     const reply = await migrate(guest, { host_id: hostIds.get(second), bandwidth_mbps: 8 })
@@ -204,7 +204,7 @@ describe('a gateway that moves guests between two hosts', function () {
   })
 
   for (const victim of ['source', 'target', 'gateway'] as const)
-    it(`ends a move with exactly one running copy of the container even if the ${victim === 'gateway' ? 'gateway' : `agent of the ${victim} host`} is killed again and again`, async () => {
+    it(`ends a move with exactly one running copy after repeated kills of the ${victim === 'gateway' ? 'gateway' : `agent of the ${victim} host`}`, async () => {
       const guest = await rowOf('busy')
       const from = (await rowOf('busy')).host_id === hostIds.get(first) ? first : second
       const to = from === first ? second : first
@@ -261,7 +261,7 @@ describe('a gateway that moves guests between two hosts', function () {
     expect(readdirSync(join(second.instance.pool, 'snapshots', guest.uuid))).to.deep.equal([snapshots[0]?.['id']])
   })
 
-  it('ends an offline move of a virtual machine with exactly one running copy even if the agent of its host is killed again and again', async () => {
+  it('ends an offline move of a virtual machine with exactly one running copy after repeated kills of its agent', async () => {
     const guest = await rowOf('machine')
     const reply = await migrate(guest, { host_id: hostIds.get(first), offline: true, bandwidth_mbps: 200 })
     expect(reply.status, JSON.stringify(reply.body)).to.equal(202)

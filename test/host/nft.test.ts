@@ -69,7 +69,7 @@ describe('the nft and ip processes of the agent', () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('are recognized by their PIDs as processes of the agent, including the additional process for a long transaction', async () => {
+  it('are recognized by their PIDs as processes of the agent, as is the extra process for a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {
@@ -97,7 +97,7 @@ describe('the nft and ip processes of the agent', () => {
     expect((error as Error).message.length).to.be.lessThan(1000)
   })
 
-  it('read the counters of a thousand elements, and no counters if the table is missing', async () => {
+  it('read the counters of a thousand elements, and none if the table is missing', async () => {
     const inet = `inet ${table}_counted`
     const remove = [`add table ${inet}`, `delete table ${inet}`]
     await nft.apply(remove)
@@ -122,7 +122,7 @@ describe('the nft and ip processes of the agent', () => {
     }
   })
 
-  it('are started again if they are killed before or during a command', async () => {
+  it('are started again after a kill before or during a command', async () => {
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await failure(nft.apply([`add chain ip ${table} again`]))
     await nft.apply([`add chain ip ${table} again`])

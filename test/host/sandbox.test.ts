@@ -42,7 +42,7 @@ describe('the sandbox of a program', function () {
       expect(await said(`cat ${path} 2>&1 || true`), path).to.match(/No such file/)
   })
 
-  it('contains devices that the program can use even if the umask of the agent is 0077', () => {
+  it('contains usable devices even if the umask of the agent is 0077', () => {
     const args = [`${userId}`, input, directory, '', '1000', '/bin/sh', '-c', 'echo x >/dev/null; umask; ls /dev']
     const script = 'umask 0077; exec perl "$@"'
     const said = execFileSync('sh', ['-c', script, 'sh', perlProgram('in-sandbox'), ...args], {
@@ -51,12 +51,12 @@ describe('the sandbox of a program', function () {
     expect(said).to.equal('0077\nnull\nstdin\nurandom\nzero\n')
   })
 
-  it('permits the program to write only to its directory', async () => {
+  it('permits writes only to the directory of the program', async () => {
     for (const path of ['/x', '/usr/x', '/dev/x', '/dev/stdin', '/bin/x'])
       expect(await said(`echo x 2>&1 >${path} || true`), path).to.match(/Read-only|Permission denied/)
   })
 
-  it('ends together with all processes that the program started, and reports the exit code of the program', async () => {
+  it('ends with all its processes, and reports the exit code of the program', async () => {
     const mark = 31_415_000 + (process.pid % 1000)
     await said(`sleep ${mark} >/dev/null 2>&1 &`)
     await waitFor(() => findProcess(`sleep\0${mark}`) === undefined, { what: 'the child to end' })
@@ -64,7 +64,7 @@ describe('the sandbox of a program', function () {
     expect(await refusal(runInSandbox(order, command, {}))).to.match(/exit code 3/) // `kill` cannot end process 1
   })
 
-  it('inherits no open file from the shell that started the agent, and has its own namespaces', async () => {
+  it('inherits no open file from the shell of the agent, and has its own namespaces', async () => {
     const script = `
       import { runInSandbox } from '${moduleUrl('agent/host/process/sandbox.ts')}'
       await runInSandbox(${JSON.stringify(order)}, ['/bin/sleep', '27182'], {})`

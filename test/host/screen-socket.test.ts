@@ -65,7 +65,7 @@ describe('the socket of a screen', function () {
     for (const key of Object.keys(keys)) expect(said).to.include(`[${key}]`)
   })
 
-  it('needs little memory for many small pieces of output that nobody has read yet', async () => {
+  it('needs little memory for many small pieces of unread output', async () => {
     let taken = 0
     let other: Socket | undefined
     const full = createServer((socket) => (other = socket.pause())).listen(join(folder, 'full.sock'))

@@ -61,7 +61,7 @@ describe('snapshots of volumes', function () {
   const groups = (): string[] =>
     readdirSync(`/sys/fs/btrfs/${pool.view.fsid}/qgroups`).filter((name) => /^\d+_\d+$/.test(name))
 
-  it('contain the volume as it was at their creation, are read-only and invisible to the guest, and are created only once', async () => {
+  it('contain the volume at their creation, are read-only and invisible to the guest, and are created once', async () => {
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(true)
     put('second')
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(false)
@@ -83,13 +83,13 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(pool.guests)).to.deep.equal([guest])
   })
 
-  it('report the space that counted for the volume when they were created', async () => {
+  it('report the space that counted for the volume at their creation', async () => {
     write(`${root}/data`, 16)
     const { sizeBytes } = await volumes.snapshot(guest, 'a')
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)
   })
 
-  it('can be restored to a writable volume with a limit, and still exist afterwards', async () => {
+  it('can be restored to a writable volume with a limit, and then still exist', async () => {
     await volumes.snapshot(guest, 'a')
     put('second')
     for (let i = 0; i < 2; i++) {
@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count towards the disk limit of the guest until neither the volume nor a snapshot uses their data', async () => {
+  it('count towards the disk limit of the guest until nothing uses their data', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -131,7 +131,7 @@ describe('snapshots of volumes', function () {
     write(`${root}/more`, 40)
   })
 
-  it('can be deleted without damage to volumes that were restored from these snapshots', async () => {
+  it('can be deleted without damage to volumes that were restored from them', async () => {
     write(`${root}/data`, 4)
     const before = sh('sha256sum', `${root}/data`).split(' ')[0]
     await volumes.snapshot(guest, 'a')
@@ -144,7 +144,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['b'])
   })
 
-  it('still exist after the volume was replaced by a new volume from an image', async () => {
+  it('still exist after a new volume from an image has replaced the volume', async () => {
     await volumes.snapshot(guest, 'a')
     for (let i = 0; i < 2; i++) await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect(word()).to.equal('first')
@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('survive if the agent was killed after it had replaced the volume by a new one, but before it deleted the old one', async () => {
+  it('survive a kill of the agent between the replacement of the volume and the deletion of the old one', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // These renames simulate an agent that was killed when it had exchanged the volumes, but not deleted the old one.
@@ -169,14 +169,14 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('stay the same, like the volume itself, when a new volume that was prepared as its replacement is discarded', async () => {
+  it('stay the same, like the volume itself, if a prepared replacement is discarded', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])
     expect(word()).to.equal('first')
   })
 
-  it('are deleted together with their guest and quota groups, even if the volume is missing', async () => {
+  it('are deleted together with their guest and quota groups, even without the volume', async () => {
     const before = groups().length
     const other = randomUUID()
     await volumes.clone(other, 'small-1', gib)
@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('have a size even in a pool with classic btrfs quotas, and restore a volume there with its size limit', async () => {
+  it('have a size with classic btrfs quotas too, and restore a volume with its size limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)
@@ -212,7 +212,7 @@ describe('snapshots of volumes', function () {
     await removePool(theirs, log)
   })
 
-  it('leave a guest with either the complete old or the complete new volume if the agent is killed at any moment of a restore', async () => {
+  it('leave a guest with a complete volume after a kill of the agent at any moment of a restore', async () => {
     for (const [text, id] of [
       ['one', 'a'],
       ['two', 'b'],

@@ -39,7 +39,7 @@ const packets = fileURLToPath(new URL('../support/network/packets.py', import.me
 const program = readFileSync(packets, 'utf8')
 const python = '/usr/bin/python3'
 
-describe('a guest that sends forged frames', function () {
+describe('forged frames', function () {
   const children: ChildProcess[] = []
   let host: SettingsHost
   let neighbour = ''
@@ -72,7 +72,7 @@ describe('a guest that sends forged frames', function () {
     'with an enabled firewall': { enabled: true, defaultAction: 'ACCEPT', rules: [] },
   }
   for (const { kind, id, own6, ofKind } of attackers)
-    describe(`and is of kind ${kind.name}`, () => {
+    describe(`from a guest of kind ${kind.name}`, () => {
       let attacker = ''
       let scene: Scene
       let sender: Sender
@@ -90,7 +90,7 @@ describe('a guest that sends forged frames', function () {
           before(() => host.setFirewall(attacker, firewall))
 
           for (const [frames, forge] of Object.entries(forgeries))
-            it(`cannot deliver any of ${ofKind} forged frames: ${frames}`, async () => {
+            it(`are not delivered: ${frames} (${ofKind} frames)`, async () => {
               for (const markers of Object.values(seen)) markers.clear()
               const forged = Array.from({ length: ofKind }, (_, n) => forge(scene, { n, marker: `forged ${n}` }))
               const controls = Array.from({ length: ofKind / rightAfter }, (_, n) => `right ${n}`)
@@ -109,7 +109,7 @@ describe('a guest that sends forged frames', function () {
             })
         })
 
-      it('has only its own MAC at its bridge port, so that it receives no traffic for other guests', () => {
+      it('do not add the MAC of another guest to the sender’s bridge port', () => {
         const ways = new Map<string, string>()
         for (const line of sh(python, packets, 'fdb', bridge).trim().split('\n')) {
           const [mac = '', port = ''] = line.split(' ')

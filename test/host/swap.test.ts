@@ -78,7 +78,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: false, sizeBytes: 64 * mib })
   })
 
-  it('have a valid systemd unit, which activates them at boot', async function () {
+  it('have a valid systemd unit that activates them at boot', async function () {
     await swap.make(0, 64 * mib, signal)
     await swap.keep(0, true)
     await swap.keep(0, true)
@@ -100,7 +100,7 @@ describe('swap files on a real host', function () {
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('that are incomplete or not in use are deleted at a start of the agent, and files without a systemd unit stay inactive', async () => {
+  it('are deleted at a start of the agent if they are incomplete or unused, and stay inactive without a systemd unit', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)
@@ -112,7 +112,7 @@ describe('swap files on a real host', function () {
     expect(swapsBelow(scratch.path)).to.deep.equal([])
   })
 
-  it('are also found if the path of their directory is a link', async () => {
+  it('are found even if the path of their directory is a link', async () => {
     const real = join(scratch.path, `real-${count}`)
     mkdirSync(real)
     sh('ln', '-s', real, join(scratch.path, `link-${count}`))
@@ -122,7 +122,7 @@ describe('swap files on a real host', function () {
     expect((await swap.read()).files[0]).to.include({ active: true })
   })
 
-  it('in a directory of the operator change neither the mode of this directory nor other files in it', async () => {
+  it('in a directory of the operator change neither its mode nor other files in it', async () => {
     const directory = join(scratch.path, `shared-${count}`)
     mkdirSync(directory, { mode: 0o755 })
     writeFileSync(join(directory, 'other'), '')
@@ -153,7 +153,7 @@ describe('swap files on a real host', function () {
     sh('rm', fileOf(0))
   })
 
-  it('have no copy-on-write and compression on btrfs, and do not prevent snapshots of their directory', async () => {
+  it('have no copy-on-write and compression on btrfs, and permit snapshots of their directory', async () => {
     const top = mount('btrfs', 512, 'loop,compress-force=zstd')
     open(join(top, 'state'))
     mkdirSync(config.state_dir)
@@ -186,7 +186,7 @@ describe('swap files on a real host', function () {
     expect(await refusal(swap.use(0))).to.match(/^swap_unsupported:/)
   })
 
-  describe('that contain memory pages of programs', () => {
+  describe('with memory pages of programs', () => {
     let group = ''
     let child: ChildProcess | undefined
     const layout = readCgroupLayout()
@@ -217,7 +217,7 @@ describe('swap files on a real host', function () {
     const used = async (slot: 0 | 1): Promise<number> =>
       (await swap.read()).files.find((file) => file.slot === slot)?.usedBytes ?? 0
 
-    it('lose no pages when the pages are moved to another swap file or to memory', async () => {
+    it('lose no pages when these are moved to another swap file or to memory', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()
@@ -235,7 +235,7 @@ describe('swap files on a real host', function () {
       expect(digest.toString().trim()).to.equal(expected())
     })
 
-    it('stay in use if their deactivation is aborted', async () => {
+    it('stay in use after an aborted deactivation', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()

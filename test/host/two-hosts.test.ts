@@ -159,7 +159,7 @@ describe('a gateway with two hosts', function () {
     expect(readInits(first.instance)).to.deep.equal(inits)
   })
 
-  it('manages a host again once its agent runs again', async () => {
+  it('manages a host again after a restart of its agent', async () => {
     const inits = readInits(first.instance)
     first.start()
     await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {
@@ -170,7 +170,7 @@ describe('a gateway with two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the same guests after the gateway was killed; the status of guests of an offline host is unknown', async () => {
+  it('shows the same guests after it was killed, and those of an offline host as unknown', async () => {
     const rows = await listRows()
     await first.kill()
     await gateway.kill()
@@ -183,7 +183,7 @@ describe('a gateway with two hosts', function () {
     await expectSoon(listRows, () => rows)
   })
 
-  it('loses a running host when this host joins another gateway', async () => {
+  it('loses a running host that joins another gateway', async () => {
     another = await GatewayProcess.create(join(directory, 'another'), `${segment.prefix}.1`)
     another.start()
     await another.ready()

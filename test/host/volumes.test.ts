@@ -70,7 +70,7 @@ describe('volumes of guests', function () {
     expect(existsSync(`${pool.images}/small-1/etc/hostname`)).to.equal(true)
   })
 
-  it('are limited in size, and a guest that exceeds its limit does not affect others', async () => {
+  it('are limited in size, and a guest beyond its limit does not affect others', async () => {
     const [guest, neighbour] = [randomUUID(), randomUUID()]
     await volumes.clone(guest, 'small-1', 64 * mib)
     await volumes.clone(neighbour, 'small-1', gib)
@@ -85,7 +85,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count written data for their limit at once, even before the data are on the disk', async () => {
+  it('count written data for their limit at once, even before it is on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
@@ -131,7 +131,7 @@ describe('volumes of guests', function () {
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('are deleted with all subvolumes that a guest created in them, even read-only and nested ones', async () => {
+  it('are deleted with all subvolumes of the guest, even read-only and nested ones', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     const root = volumes.pathOf(guest)
@@ -154,7 +154,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted at the next start of the agent if they were in the trash when the power failed', async () => {
+  it('are deleted at the next start of the agent if the power failed while they were in the trash', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)
@@ -162,7 +162,7 @@ describe('volumes of guests', function () {
     expect(readdirSync(pool.trash)).to.deep.equal([])
   })
 
-  it('leave no quota group when they and their image are deleted', async () => {
+  it('leave no quota group after their deletion and that of their image', async () => {
     const image = `${pool.images}/old`
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, image)
     writeFileSync(`${image}/own`, Buffer.alloc(mib, 2))
