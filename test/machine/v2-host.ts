@@ -108,7 +108,7 @@ describe('a host with only cgroup v2', function () {
     await machine?.destroy()
   })
 
-  it('has no cgroup v1 hierarchy, as is the default of Debian', () => {
+  it('has no cgroup v1 hierarchy, like a default Debian', () => {
     expect(run('stat', '-fc', '%T', '/sys/fs/cgroup')).to.equal('cgroup2fs')
     expect(sh(`awk '$3 == "cgroup"' /proc/mounts`)).to.equal('')
     expect(run('cat', '/proc/cmdline')).not.to.include('cgroup')
@@ -127,7 +127,7 @@ describe('a host with only cgroup v2', function () {
     expect(ask<{ cgroup_version: number }[]>('/hosts')[0]?.cgroup_version).to.equal(2)
   })
 
-  it('activates a swap file that is created over the API', () => {
+  it('activates a swap file that was created over the API', () => {
     ask('/swap', { method: 'POST', body: { action: 'create', size_mb: 512 } })
     expect(run('swapon', '--noheadings', '--show=NAME')).to.include('/var/lib/berth')
   })
@@ -186,7 +186,7 @@ describe('a host with only cgroup v2', function () {
     note('control groups: 100,000', 512, `${made}, besides those of the system; ${lost} MiB of the host's memory`)
   })
 
-  it('does not let root in a guest raise the limits of the guest', () => {
+  it('does not let root in a guest raise its limits', () => {
     for (const file of limitFiles)
       expect(tries(`print open(my $f, '>', '/sys/fs/cgroup/${file}') ? 'open' : 'closed'`), file).to.equal('closed')
     expect(limits()).to.deep.equal(wantedLimits)
