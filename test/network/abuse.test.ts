@@ -218,7 +218,7 @@ describe('abuse by guests', function () {
     for (const { name } of usual) expect(await alertsOf(name), name).to.deep.equal([])
   })
 
-  it('cannot reach port 25 of machines outside if the guest has no permission to send mail', async () => {
+  it('cannot reach port 25 outside if the guest has no permission to send mail', async () => {
     const guest = guests.get('a slow scan')!
     const reaches = (): boolean[] =>
       lab.probe(lab.namespaceOf(guest), ['tcp,198.19.4.4,25', `tcp,${clientAddress6},25`, 'tcp,198.19.3.3,21'])
@@ -241,7 +241,7 @@ describe('abuse by guests', function () {
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'berth_watch')).to.contain('chain opening')
   })
 
-  it('is not detected while detection is disabled; the detection rules are then removed from the host', async () => {
+  it('is not detected while detection is disabled, and the rules are then removed', async () => {
     const tables = (): string => lab.in(lab.host, 'nft', 'list', 'tables')
     expect(tables()).to.contain('table inet berth_watch')
     await watch.end()

@@ -25,20 +25,20 @@ describe('a public IPv4 address of a guest', function () {
     await pair.attach(pair.b)
   })
 
-  it('is announced, so that neighbours replace their entry for the former owner of the address', async () => {
+  it('is announced, so that neighbours replace the entry of its former owner', async () => {
     const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
     const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
     await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
   })
 
-  it('leads to its guest, which sees the address of the client', () => {
+  it('leads to its guest, with the real client address', () => {
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  it('is the source address of the guest; a guest with several addresses uses the first address', () => {
+  it('is the source address of the guest (the first one of several)', () => {
     expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
     expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })
@@ -48,7 +48,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is added again after another program removed it; addresses of the agent without a guest are removed', async () => {
+  it('is added again after another program removed it, but is removed again without a guest', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')
@@ -65,7 +65,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('203.0.113.78/32')
   })
 
-  it('stays on the host if the operator configured it', async () => {
+  it('stays on the host after its guest is detached if the operator has added the address', async () => {
     pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
     pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
     expect(await pair.repairs()).to.deep.equal([])

@@ -14,7 +14,7 @@ describe('IPv6 of guests', function () {
 
   const [proxied, routed] = ['2001:db8:51::a:1', '2001:db8:77::7']
 
-  it('is available if the host has a prefix; the agent detects the prefix together with its router', async () => {
+  it('is available, with a detected router, if the host has a prefix', async () => {
     const { reason, ...found } = await pair.ipv6Status()
     expect(found).to.deep.equal({
       available: true,
@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('guests get IPv6 addresses from the prefix that was found on the interface up0')
   })
 
-  it('works for a running guest with an on-link prefix, because the host answers neighbour solicitations for the guest', async () => {
+  it('works for a running guest with an on-link prefix through neighbour answers of the host', async () => {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
@@ -45,7 +45,7 @@ describe('IPv6 of guests', function () {
     expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
   })
 
-  it('keeps the detected prefix if a change that omits the prefix is rejected', async () => {
+  it('keeps the detected prefix after a rejected change that omits it', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     expect(await pair.ipv6Status()).to.include({
@@ -119,7 +119,7 @@ describe('IPv6 of guests', function () {
     ])
   })
 
-  it('keeps working after a change of prefixes that was rolled back because it failed for another guest', async () => {
+  it('keeps working after a rolled-back change of prefixes that failed for another guest', async () => {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
@@ -154,7 +154,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('has a status that reports a configured interface that does not exist', async () => {
+  it('has a status that reports a missing interface of the configuration', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }

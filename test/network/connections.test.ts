@@ -72,7 +72,7 @@ describe('the connections of a guest', function () {
     expect(countFlows()).to.be.within(14_000, 19_000)
   })
 
-  it('are deleted when the guest is detached, while connections of other guests stay', async () => {
+  it('are deleted when the guest is detached, unlike those of other guests', async () => {
     lab.tool(inMany, 'flood', clientAddress6, '5000', '1', ...addresses)
     lab.tool(inMany, 'flood', clientAddress, '5000')
     expectOthersServed()
@@ -89,7 +89,7 @@ describe('the connections of a guest', function () {
     for (const filter of others) expect(listed(...filter)).to.not.equal('')
   })
 
-  it('include pings to the gateway address, which are limited whatever source addresses the guest uses', () => {
+  it('include pings to the gateway address, with one limit for all source addresses', () => {
     const ping = `import socket, sys
 for source in sys.argv[1:]:
     sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)

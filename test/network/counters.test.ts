@@ -54,7 +54,7 @@ describe('byte counters', function () {
   })
   after(() => lab.remove())
 
-  it('count the bytes of IP packets with their headers, per direction, for IPv4 and IPv6', async () => {
+  it('include the headers of IP packets, per direction, for IPv4 and IPv6', async () => {
     expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
       rxBytes: 4000,
       txBytes: 4000,
@@ -75,7 +75,7 @@ describe('byte counters', function () {
       [inA, clientAddress, 'txBytes'],
       [lab.client, publicA, 'rxBytes'],
     ] as const)
-      it(`count a TCP transfer including its headers in ${way} if it is sent ${name}`, async () => {
+      it(`include a TCP transfer with its headers in ${way} if it is sent ${name}`, async () => {
         const payload = 20e6
         const handshake = 1000
         lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))
@@ -114,7 +114,7 @@ describe('byte counters', function () {
     expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
   })
 
-  it('continue after changes of the guest, a start of a new agent, and a repair of deleted nft tables', async () => {
+  it('continue after changes of the guest, a restart of the agent, and a repair of deleted nft tables', async () => {
     ping(lab.client, publicA, 972)
     const before = await read()
     await agent.call('attach', { ...a, portMappings: [] })
@@ -134,7 +134,7 @@ describe('byte counters', function () {
     })
   })
 
-  it('do not change when addresses of the guest are added and removed', async () => {
+  it('do not change with added and removed addresses of the guest', async () => {
     ping(lab.client, `${guestPrefix6}1:11`, 952)
     ping(inA, clientAddress6, 952)
     const { [a.uuid]: before } = await read()
@@ -161,7 +161,7 @@ describe('byte counters', function () {
       await agent.call('attach', plain)
     })
 
-  it('start at zero for the next guest that gets the address of a former guest', async () => {
+  it('start at zero for the next guest with the address of a former guest', async () => {
     await agent.call('detach', plain)
     await agent.call('attach', { ...plain, uuid: 'another' })
     expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })

@@ -135,7 +135,7 @@ describe('the firewall of a guest', function () {
     )
   })
 
-  it('blocks requests to the guest if no rule permits them, but not answers to its own requests', async () => {
+  it('blocks requests to the guest without a matching rule, but not answers to its own requests', async () => {
     await set(firewall([{ direction: 'out' }]))
     const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
     expect(ask('out', probes)).to.deep.equal([true, true])
@@ -175,7 +175,7 @@ describe('the firewall of a guest', function () {
   const icmpv6 = (from: string, to: string, types: readonly number[]): void =>
     void lab.in(from, 'python3', '-c', icmpv6Program, to, ...types.map(String))
 
-  it('blocks packets without connection tracking if no rule permits them', async () => {
+  it('blocks packets without connection tracking and without a matching rule', async () => {
     await set(firewall([]))
     const untracked = [128, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200]
     const seen = [await lab.sniff(inA, 'eth0'), await lab.sniff(lab.client, 'eth0')]
@@ -221,7 +221,7 @@ describe('the firewall of a guest', function () {
       })
   })
 
-  describe('when the agent compares it with the host', () => {
+  describe('in a comparison by the agent', () => {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
@@ -247,7 +247,7 @@ describe('the firewall of a guest', function () {
         ['1 firewalls removed'],
       ],
     ] as [string, string, string[]][])
-      it(`is restored after another program made this change: ${name}`, async () => {
+      it(`is restored after a change by another program: ${name}`, async () => {
         await agent.call('attach', closed)
         lab.in(lab.host, 'nft', by)
         const fresh = lab.agent()
@@ -261,7 +261,7 @@ describe('the firewall of a guest', function () {
         await agent.ensure([closed, bGuest])
       })
 
-    it('keeps the former rules in force if a change fails', async () => {
+    it('keeps the former rules if a change fails', async () => {
       await agent.call('attach', closed)
       const bad = { ...closed, firewall: firewall([{ protocol: 'tcp', port: '80-79' }]) }
       const failed = await agent.call('attach', bad).catch((error: Error) => error.message)
@@ -272,7 +272,7 @@ describe('the firewall of a guest', function () {
     })
   })
 
-  it('stays closed when another program deletes its rules, and is repaired within 5 s', async () => {
+  it('stays closed after a deletion of its rules by another program, and is repaired within 5 s', async () => {
     const rules = firewall([{ protocol: 'udp', port: '4000' }, { direction: 'out' }])
     const closed = { ...a, firewall: rules }
     await agent.end()
@@ -308,7 +308,7 @@ describe('the firewall of a guest', function () {
     expect(answered.slice(1)).to.deep.equal([[], [], []])
   })
 
-  it('is replaced 300 times during traffic, and each packet meets either the old or the new rules', async () => {
+  it('applies either the old or the new rules to each packet during 300 replacements', async () => {
     const [always, never, random] = [4000, 4001, [4002, 4003, 4004, 4005]] as const
     const answers = await lab.follow(
       lab.client,

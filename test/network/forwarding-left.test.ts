@@ -34,7 +34,7 @@ describe('IPv6 forwarding of the host', function () {
     rmSync(stateDir, { recursive: true, force: true })
   })
 
-  it('is disabled again once the last guest with IPv6 is deleted', async () => {
+  it('is disabled again after the deletion of the last guest with IPv6', async () => {
     await give([proxied])
     expect(settings()).to.include.members([
       'net.ipv6.conf.all.forwarding = 1',
@@ -46,7 +46,7 @@ describe('IPv6 forwarding of the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays enabled while a guest has an IPv6 address, but the setting proxy_ndp is reset with the last prefix that needs it', async () => {
+  it('stays enabled while a guest has an IPv6 address, while proxy_ndp is reset with its last prefix', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])

@@ -39,7 +39,7 @@ describe('a detected IPv6 prefix', function () {
   }
   const warnings = async (): Promise<string[]> => (await pair.book.call('warnings')) as string[]
 
-  it('is not replaced by a prefix on the interface of another program, even if no guest uses the detected prefix yet', async () => {
+  it('is not replaced by a prefix of another program’s interface, even before its first guest', async () => {
     makeStranger()
     expect((await pair.ipv6Status()).reason).to.contain(
       'guests get IPv6 addresses from the prefix that was found on the interface up0',
@@ -48,7 +48,7 @@ describe('a detected IPv6 prefix', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('stays in use while a guest uses it, even if the default route moves to a different interface, which causes a warning', async () => {
+  it('stays in use, with a warning, if the default route moves to a different interface', async () => {
     pair.a = { ...pair.a, ipv6Addresses: await choose([own]) }
     await pair.attach(pair.a)
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)
@@ -81,7 +81,7 @@ describe('a detected IPv6 prefix', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('causes a warning if it disappears, and is replaced by a prefix that is detected on the uplink', async () => {
+  it('causes a warning if it disappears, and is replaced by a prefix of the uplink', async () => {
     pair.show('address', 'delete', `${hostAddress6}/64`, 'dev', 'up0')
     pair.show('address', 'add', '2001:db8:52::1/64', 'dev', 'up0', 'nodad')
     pair.show('-6', 'route', 'replace', 'default', 'via', 'fe80::1', 'dev', 'up0')

@@ -26,7 +26,7 @@ describe('gateways behind HAProxy', function () {
     await lab.stop()
   })
 
-  it('all receive requests, because HAProxy distributes the requests', async () => {
+  it('all receive requests from HAProxy', async () => {
     const offset = lab.log.length
     for (let n = 0; n < 30; n++) expect((await lab.ask('GET', '/containers')).status).to.equal(200)
     await waitFor(() => lab.answering(offset).size === 3, { what: 'requests at each gateway' })
@@ -55,7 +55,7 @@ describe('gateways behind HAProxy', function () {
     expect([reply.status, reply.headers.get('location')]).to.deep.equal([308, `${lab.url}/containers?a=b`])
   })
 
-  it('lose no request, and continue consoles and streams, while one gateway after another is stopped and started again', async () => {
+  it('lose no request, and continue consoles and streams, while one after another is restarted', async () => {
     const stream = new ResumingStream(lab.url, lab.headers)
     const shell = await ResumingConsole.open(lab.url, lab.headers['x-api-key']!, 'sim-1')
     await waitFor(() => stream.connections > 0, { what: 'the stream' })
@@ -75,7 +75,7 @@ describe('gateways behind HAProxy', function () {
     for (const client of [stream, shell]) client.stop()
   })
 
-  it('fail only changes that are in progress at a gateway that is killed', async () => {
+  it('lose only unfinished changes at a killed gateway', async () => {
     const load = new BalancedLoad(lab)
     const offset = lab.log.length
     await waitForMore(load)
@@ -92,7 +92,7 @@ describe('gateways behind HAProxy', function () {
     await lab.waitForState(1, 'UP', offset)
   })
 
-  it('still get requests when none of them is ready, so that clients get the error codes of Berth', async () => {
+  it('still get requests if none is ready, so that clients get the error codes of Berth', async () => {
     const offset = lab.log.length
     await lab.signalStore('SIGSTOP')
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'DOWN', offset)
@@ -102,7 +102,7 @@ describe('gateways behind HAProxy', function () {
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'UP', offset)
   })
 
-  it('are configured with timeouts that are longer than slow answers and the pauses of streams and consoles', () => {
+  it('have longer timeouts than slow answers and the pauses of streams and consoles', () => {
     const text = readFileSync('docs/examples/haproxy.cfg', 'utf8')
     const seconds = (name: string): number => {
       const [, value, unit] = new RegExp(`^ +timeout ${name} (\\d+)(s|m)$`, 'm').exec(text)!

@@ -24,7 +24,7 @@ const map = (hostPort: number, containerPort: number, more: Partial<NatMapping> 
   ...more,
 })
 
-describe('on a host with two guests,', function () {
+describe('a host with two guests', function () {
   const lab = new NetworkLab('btestmap')
   const a = lab.guest(
     11,
@@ -77,8 +77,8 @@ describe('on a host with two guests,', function () {
   })
   after(() => lab.remove())
 
-  describe('mappings of port ranges', () => {
-    it('that have 1,000 ports need one nft element each, and forward all ports', () => {
+  describe('with mappings of port ranges', () => {
+    it('needs one nft element for a range of 1,000 ports, and forwards all of them', () => {
       const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
       for (const protocol of ['tcp', 'udp']) {
         const answers = lab.probe(
@@ -91,25 +91,25 @@ describe('on a host with two guests,', function () {
       expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
     })
 
-    it('can also be used by the host and by other guests, and forward no port outside of the range', () => {
+    it('forwards ports for itself and other guests too, and no port outside of the range', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.ask(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
       for (const port of [2999, 4000]) expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal('')
     })
 
-    it('can lead to port numbers in the guest that differ from the host ports', () => {
+    it('can forward ports to other port numbers in the guest', () => {
       for (const port of [21000, 21019])
         expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
     })
 
-    it('for one host address are served only at that address', () => {
+    it('forwards ports of a single host address only at that address', () => {
       expect(lab.ask(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
 
-    it('do not lead to the former guest any more after the ports were moved to another guest', async () => {
+    it('does not forward ports to their former guest after a move to another guest', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:3700`, { sport: 5353 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       const moved = map(3700, 3700, { hostPortEnd: 3709, protocol: 'udp' })
@@ -122,13 +122,13 @@ describe('on a host with two guests,', function () {
     })
   })
 
-  it('mappings can lead the same port of two host addresses to different guests', () => {
+  it('can forward the same port of two host addresses to different guests', () => {
     expect(lab.ask(lab.client, `tcp:${secondAddress}:20005`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
 
-  describe('public IPv4 addresses', () => {
-    it('lead every port to their guest', () => {
+  describe('with public IPv4 addresses', () => {
+    it('forwards every port of an address to its guest', () => {
       for (const address of [publicA, publicA2]) {
         expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
         expect(lab.ask(lab.client, `udp:${address}:3005`)).to.equal(`bt11 ${clientAddress}`)
@@ -137,19 +137,19 @@ describe('on a host with two guests,', function () {
       expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
     })
 
-    it('are the source address of their guest, which uses the first address if it has several', () => {
+    it('makes the first address of a guest its source address', () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
       expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
       expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('can be reached by the host and by other guests', () => {
+    it('lets the host and other guests reach the address', () => {
       expect(lab.ask(lab.host, `tcp:${publicA}:22`)).to.match(/^bt11 /)
       expect(lab.ask(inPlain, `tcp:${publicA}:22`)).to.equal(`bt11 ${plain.ipv4}`)
       expect(lab.ask(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
     })
 
-    it('lose their connections when they are removed from the guest', async () => {
+    it('ends the connections of an address after its removal from the guest', async () => {
       expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
       await agent.call('attach', { ...b, publicIpv4s: [] })
       expect(lab.in(lab.host, 'conntrack', '-L', '--orig-dst', publicB)).to.equal('')
@@ -160,7 +160,7 @@ describe('on a host with two guests,', function () {
     })
   })
 
-  it('mappings end their connections when they are removed, even if the guest continues to send', async () => {
+  it('ends the connections of a removed mapping, even if the guest continues to send', async () => {
     await lab.follow(inPlain, 'tick', '2500')
     const heard = await lab.follow(lab.client, 'hear', hostAddress, '2500')
     await waitFor(() => heard.length > 5)
@@ -169,39 +169,39 @@ describe('on a host with two guests,', function () {
     await agent.call('attach', plain)
   })
 
-  describe('IPv6 addresses', () => {
-    it('are used for traffic to and from their guest', () => {
+  describe('with IPv6 addresses', () => {
+    it('routes traffic to and from their guest', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
       expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
     })
 
-    it('can be reached by other guests through the host', () => {
+    it('lets other guests reach them', () => {
       expect(lab.ask(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
     })
 
-    it('of the host serve port mappings, including mappings for one address only', () => {
+    it('serves port mappings at its own addresses, or at only one of them', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('of the private network are replaced by the address of the host, and receive packets only through mappings', () => {
+    it('replaces private addresses by its own, and forwards packets to them only through mappings', () => {
       expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
 
-    it('of the host do not answer guests, which can only ping the gateway address', () => {
+    it('answers guests only pings to the gateway address', () => {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')
     })
   })
 
-  it('the agent reports a warning while a chain of another program drops packets of guests', async () => {
+  it('reports a warning while a chain of another program drops packets of guests', async () => {
     const warnings = async (): Promise<string> => {
       const fresh = lab.agent()
       await fresh.ensure(all)

@@ -42,7 +42,7 @@ describe('NAT66', function () {
 
   after(() => lab.remove())
 
-  it('is reported as the mode of IPv6 if the host has an IPv6 address but no prefix for guests', async () => {
+  it('is the reported mode of IPv6 if the host has an IPv6 address but no prefix for guests', async () => {
     const { prefixes, ...status } = (await book.call('status')) as Ipv6Status
     expect(status).to.deep.equal({
       available: true,
@@ -65,12 +65,12 @@ describe('NAT66', function () {
     expect(lab.ask(inside, `udp:${clientAddress6}:53`)).to.equal(`client ${hostAddress6}`)
   })
 
-  it('serves port mappings at the IPv4 and the IPv6 address of the host, and the guest sees the client’s address', () => {
+  it('serves port mappings at the IPv4 and IPv6 address of the host, with the real client address', () => {
     expect(lab.ask(lab.client, `tcp:${hostAddress6}:20022`)).to.equal(`bt11 ${clientAddress6}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20022`)).to.match(/^bt11 /)
   })
 
-  it('drops packets from outside that are routed to the private address of a guest', () => {
+  it('drops packets from outside to the private address of a guest', () => {
     lab.in(lab.client, 'ip', 'route', 'add', lab.config.subnet6, 'via', hostAddress6)
     expect(lab.ask(lab.client, `tcp:${guest.ipv6Addresses[0]}:22`, { timeoutSeconds: 0.5 })).to.equal('')
   })

@@ -16,7 +16,7 @@ describe('the network of guests', function () {
   after(() => lab.remove())
 
   describe('with one agent', () => {
-    it('serves a port mapping to a client, and the guest sees the address of the client', () => {
+    it('serves a port mapping to a client, with the real client address', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
@@ -32,7 +32,7 @@ describe('the network of guests', function () {
       describe(`and bridge-nf-call-iptables = ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))
 
-        it('serves a port mapping to other guests, and the mapped guest sees their addresses', () => {
+        it('serves a port mapping to other guests, with their real addresses', () => {
           expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
@@ -64,7 +64,7 @@ describe('the network of guests', function () {
       lab.in(lab.host, 'sysctl', '-qw', ...names)
     }
 
-    it('does not let guests reach other guests at ports that are not mapped', () => {
+    it('does not let guests reach unmapped ports of other guests', () => {
       expect(lab.ask(inB, `tcp:${a.ipv4}:22`)).to.equal('')
       expect(lab.ask(inB, `udp:${a.ipv4}:53`)).to.equal('')
     })
@@ -113,7 +113,7 @@ describe('the network of guests', function () {
     })
     const x = second.guest(11, [tcp(30001)])
 
-    it('works for guests of both agents, and continues when the second agent is removed', async () => {
+    it('works for guests of both agents, and survives the removal of the second one', async () => {
       const other = second.agent()
       await other.ensure([x])
       second.plug(x)
@@ -131,7 +131,7 @@ describe('the network of guests', function () {
     })
   })
 
-  describe('when it is removed', () => {
+  describe('after its removal', () => {
     it('leaves only tables and interfaces of other programs', async () => {
       await pair.agent.call('remove')
       expect(lab.in(lab.host, 'nft', 'list', 'tables').trim()).to.equal('table inet foreign')

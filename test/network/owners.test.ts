@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 
 const deleteAgain = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do conntrack -D "$0" "$1"; done'
 
-describe('the agent', function () {
+describe('an agent', function () {
   const pair = new NetworkPair('btestown')
   const { lab, a, b, inA } = pair
 
@@ -22,10 +22,10 @@ describe('the agent', function () {
     return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
   }
 
-  describe('when a port or an address moves to another guest', () => {
+  describe('after a move of a port or an address to another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
-    it('replaces the port mappings of a guest that is attached again with other mappings', async () => {
+    it('replaces the port mappings of a guest that is attached again with others', async () => {
       await attach({ ...a, portMappings: [tcp(20003)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
@@ -44,7 +44,7 @@ describe('the agent', function () {
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('forwards the port to the new guest even if the former guest was never detached', async () => {
+    it('leads clients to the new guest even if the former one was never detached', async () => {
       await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
       await attach(b)
@@ -61,7 +61,7 @@ describe('the agent', function () {
       await attach(a)
     })
 
-    it('deletes the connections of a removed mapping, and no others, after the agent was killed before the deletion', async () => {
+    it('ends the former connections, and no others, even after a kill of the agent', async () => {
       const asked = (port: number): string => lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
@@ -73,7 +73,7 @@ describe('the agent', function () {
       expect(flows).to.contain('dport=20001').and.not.contain('dport=20010')
     })
 
-    it('deletes the connections of the guest that had an address before', async () => {
+    it('ends the connections of the former guest', async () => {
       expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
       expect(flowsOf(a.ipv4)).to.not.equal('')
       await pair.agent.call('detach', a)
@@ -81,7 +81,7 @@ describe('the agent', function () {
       expect(flowsOf(a.ipv4)).to.equal('')
     })
 
-    it('deletes all connections of the former guest even if some connections end after they were listed and before they are deleted', async () => {
+    it('ends all connections of the former guest even if some have ended by themselves', async () => {
       for (let round = 0; round < 3; round += 1) {
         lab.tool(inA, 'flood', clientAddress, '12000')
         const others = ['--orig-src', '--reply-dst'].map((filter) =>

@@ -58,7 +58,7 @@ describe('the rates of guests', function () {
   })
 
   for (const way of ['down', 'up'] as const)
-    it(`for ${way}loads can be raised and lowered during a connection, which continues`, async () => {
+    it(`for ${way}loads can be raised and lowered during a connection`, async () => {
       const running = new Flow(flow(a, way))
       try {
         for (const mbps of [100, 10, 200]) {
@@ -72,7 +72,7 @@ describe('the rates of guests', function () {
     })
 
   for (const way of ['down', 'up'] as const)
-    it(`for ${way}loads are reached by a guest with one connection, even while another guest uses sixteen connections`, async () => {
+    it(`for ${way}loads are reached with one connection, in addition to sixteen connections of another guest`, async () => {
       await shaper.call('ensure', [rates(a, 100, 100), rates(b, 50, 50)])
       const greedy = Array.from({ length: 16 }, () => new Flow(flow(a, way)))
       try {
@@ -83,7 +83,7 @@ describe('the rates of guests', function () {
       }
     })
 
-  it('of 0 mean no limit, and leave no qdiscs and devices behind', async () => {
+  it('set to 0 mean no limit, and leave no qdiscs or devices behind', async () => {
     await shaper.call('apply', rates(a, 10, 10))
     await shaper.call('apply', rates(a, 0, 0))
     await expectMore(flow(a, 'down'), 200)
@@ -129,7 +129,7 @@ describe('the rates of guests', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('are restored soon after the kernel reports that another program changed them', async () => {
+  it('are restored soon after the kernel reports a change by another program', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
@@ -145,7 +145,7 @@ describe('the rates of guests', function () {
     await expectBoth(20)
   })
 
-  it('are completed by the next check if tc was killed while it set them', async () => {
+  it('are completed by the next check after a kill of tc', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
     const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
@@ -163,7 +163,7 @@ describe('the rates of guests', function () {
     await expectRate(flow(a, 'down'), 20)
   })
 
-  it('are restored by the first check of a restarted agent after another program changed them', async () => {
+  it('are restored by the first check of a restarted agent after a change by another program', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
     lab.in(lab.host, 'tc', ...`class change dev ${a.device} classid d0:1 htb rate 900mbit`.split(' '))
@@ -175,7 +175,7 @@ describe('the rates of guests', function () {
     await expectBoth(20)
   })
 
-  it('are set on an interface that was created again, as after a restart of the guest', async () => {
+  it('are set on a re-created interface, as after a restart of the guest', async () => {
     const all = [rates(a, 20, 20), rates(b, 0, 0)]
     await shaper.call('ensure', all)
     lab.unplug(a)
@@ -186,7 +186,7 @@ describe('the rates of guests', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set at once on an interface that the agent did not create, as after a reboot from inside the guest', async () => {
+  it('are set at once on a foreign interface, as after a reboot from inside the guest', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {
@@ -204,7 +204,7 @@ describe('the rates of guests', function () {
     }
   })
 
-  it('are removed if the interface of the guest no longer exists', async () => {
+  it('are removed with the interface of the guest', async () => {
     await shaper.call('ensure', [rates(a, 20, 20), rates(b, 20, 20)])
     lab.unplug(a)
     expect(await shaper.call('ensure', [rates(b, 20, 20)])).to.deep.equal([`${a.device}u removed`])

@@ -98,13 +98,13 @@ describe('packets of a guest', function () {
 
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
-    it(`are not delivered to other guests, here ${name}`, () => {
+    it(`are not delivered to other guests: ${name}`, () => {
       if (!forHostOnly.has(name)) expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })
   }
 
-  it('do not change the bridge port that belongs to the MAC of another guest', () => {
+  it('do not change the bridge port of another guest’s MAC', () => {
     const learnt = lab.tool(lab.host, 'fdb', 'berth0').split('\n')
     const portOf = (device: string): number =>
       Number(lab.in(lab.host, 'cat', `/sys/class/net/${device}/brport/port_no`))

@@ -123,13 +123,13 @@ describe('IPv6 packets of a guest', function () {
   for (const [name, frame] of Object.entries(frames)) {
     const marker = /<<(.*)>>/.exec(Buffer.from(frame, 'hex').toString('latin1'))![1]!
     // A valid packet to guest B may reach the bridge, where the host sees it, but must not reach guest B.
-    it(`are not delivered to other guests, here ${name}`, () => {
+    it(`are not delivered to other guests: ${name}`, () => {
       if (name !== 'a valid packet to another guest') expect([...seenByHost]).to.not.include(marker)
       expect([...seenByB]).to.not.include(marker)
     })
   }
 
-  it('that are neighbour solicitations add a neighbour entry only if they contain the MAC of this guest', async () => {
+  it('add a neighbour entry only if they are solicitations with the MAC of this guest', async () => {
     const neighbour = (): string => lab.in(lab.host, 'ip', 'neighbour', 'show', 'dev', 'berth0')
     const linkLocal = 'fe80::be:aff:fe4d:b'
     const solicit = (linkAddress: string): void => {
