@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending operation but no running one, and calls the function for the end of the canceled operation', async () => {
+  it('cancels a pending operation, but not a running one, and calls its end function', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {
@@ -38,7 +38,7 @@ describe('the operation engine', () => {
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 
-  it('aborts the running step of a canceled operation, and undoes this step and the earlier ones', async () => {
+  it('aborts the running step of a canceled operation, and undoes it and the earlier ones', async () => {
     const done: string[] = []
     const noted = (name: string): Step<unknown> => ({
       ...step(name, () => void done.push(name)),
@@ -80,7 +80,7 @@ describe('the operation engine', () => {
     expect(undone).to.deep.equal(['gate'])
   })
 
-  it('reports a canceled operation as failed if the undo of one of its steps fails', async () => {
+  it('reports a canceled operation as failed if the undo of a step fails', async () => {
     const gate = new Gate()
     const stuck = { ...gate.step, cancelable: true, undo: async () => fail('stuck') }
     const engine = lab.start([define('a', [stuck])])
@@ -92,7 +92,7 @@ describe('the operation engine', () => {
     expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
   })
 
-  it('cancels an operation after a restart if its running step ignored the request to cancel before the restart', async () => {
+  it('cancels an operation after a restart if its running step ignored the request before', async () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {
@@ -113,7 +113,7 @@ describe('the operation engine', () => {
   })
 
   for (const left of ['long', 'second'])
-    it(`completes the undo of a canceled operation after a restart if the undo of the step "${left}" was interrupted`, async () => {
+    it(`completes an interrupted undo of the step "${left}" of a canceled operation after a restart`, async () => {
       const gate = new Gate()
       const runs: string[] = []
       const settled: string[] = []
@@ -161,7 +161,7 @@ describe('the operation engine', () => {
       gate.open()
     })
 
-  it('removes an ended operation, and records the removal as a change that watchers see', async () => {
+  it('removes an ended operation, and reports the removal to watchers', async () => {
     const gate = new Gate()
     const engine = lab.start([define('a', [gate.step])], { parallel: 1 })
     for (const id of ['1', '2']) engine.submit(order(id, 'a', ''))
@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels the pending operations of a guest before its deletion, but no deletion and no running operation', async () => {
+  it('cancels the pending operations of a guest before its deletion, but no deletion and no running one', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)

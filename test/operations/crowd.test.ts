@@ -14,7 +14,7 @@ import { silentLog } from '../support/gateway/redis.js'
 
 const guests = 12
 
-describe('guests that are created at the same time', () => {
+describe('simultaneously created guests', () => {
   const closers = new Closers()
   const directory = mkdtempSync(join(tmpdir(), 'btest-crowd-'))
 

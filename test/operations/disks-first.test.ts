@@ -58,7 +58,7 @@ const named = (count: number): string[] => Array.from({ length: count }, (_, n) 
 describe('the creation of guests', () => {
   const lab = useEngines()
 
-  it('creates the disks of all concurrently requested guests before it boots the first one', async () => {
+  it('creates the disks of all concurrently requested guests before the first boot', async () => {
     const creations = new Creations()
     const engine = lab.start([creations.definition], { parallel: 3 })
     const guests = named(30)
@@ -68,7 +68,7 @@ describe('the creation of guests', () => {
     expect(creations.count('boot')).to.equal(30)
   })
 
-  it('creates the disk of a guest that was requested later before it boots guests whose disks are complete', async () => {
+  it('creates the disk of a later guest before it boots guests with complete disks', async () => {
     const gates = new Map(['g0', 'g1', 'g2'].map((guest) => [guest, new Gate()]))
     const creations = new Creations({ disk: (guest) => gates.get(guest)!.pass() })
     const engine = lab.start([creations.definition], { parallel: 2 })
@@ -107,7 +107,7 @@ describe('the creation of guests', () => {
     gate.open()
   })
 
-  it('lets other operations run while guests wait for their boot, and while these guests boot', async () => {
+  it('lets other operations run while guests boot or wait for their boot', async () => {
     const [disk, boot] = [new Gate(), new Gate()]
     const slow = (gate: Gate) => async (guest: string) => (guest === 'slow' ? gate.pass() : undefined)
     const creations = new Creations({ disk: slow(disk), boot: slow(boot) })
@@ -181,7 +181,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('can be canceled while the guest waits for its boot if the start step permits a cancellation', async () => {
+  it('can be canceled before the boot if the start step permits it', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })
@@ -198,7 +198,7 @@ describe('the creation of guests', () => {
     expect([undone, creations.count('boot g')]).to.deep.equal([['start'], 0])
   })
 
-  it('creates the missing disks before any boot if the agent was restarted before it had booted a guest', async () => {
+  it('creates the missing disks before any boot after a restart of the agent', async () => {
     const gate = new Gate()
     const before = new Creations({ disk: async (guest) => (guest === 'g2' ? gate.pass() : undefined) })
     const engine = lab.start([before.definition], { parallel: 2 })

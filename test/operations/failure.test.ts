@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 describe('failing operations', () => {
   const lab = useEngines()
 
-  it('undo their steps in reverse order, beginning with the failed step, and record the causes of the error', async () => {
+  it('undo their steps in reverse order from the failed step, and record the causes of the error', async () => {
     const seen: string[] = []
     const part = (name: string, run: () => void = () => undefined): Step<unknown> => ({
       name,
@@ -47,7 +47,7 @@ describe('failing operations', () => {
       expect(await engine.wait('1')).to.include({ status: 'failed', errorCode: code, error: message })
     })
 
-  it('stop the undo when all attempts to undo a step have failed, and report the errors of the step and of its undo', async () => {
+  it('stop the undo after the last failed attempt for a step, and report both errors', async () => {
     const seen: string[] = []
     const outcomes: OperationOutcome[] = []
     const steps: Step<unknown>[] = [
@@ -63,7 +63,7 @@ describe('failing operations', () => {
     expect(outcomes[0]).to.include({ undone: false })
   })
 
-  it('are undone even if only a later attempt to undo the step succeeds', async () => {
+  it('are undone even if only a later attempt of the undo succeeds', async () => {
     const seen: boolean[] = []
     const undo = async ({ repeated }: StepContext<unknown>): Promise<void> => {
       seen.push(repeated)
@@ -75,7 +75,7 @@ describe('failing operations', () => {
     expect(seen).to.deep.equal([false, true, true])
   })
 
-  it('repeat the failed step with growing delays, instead of an undo, if the kind of operation is never undone', async () => {
+  it('repeat the failed step with growing delays if their kind is never undone', async () => {
     const waits: number[] = []
     const repeats: boolean[] = []
     const clock = { now: Date.now, sleep: async (ms: number) => void waits.push(ms) }
@@ -96,7 +96,7 @@ describe('failing operations', () => {
     expect(repeats).to.deep.equal([false, ...Array.from({ length: 8 }, () => true)])
   })
 
-  it('end as failed if the function that records their result throws, even if it throws again while it records the failure', async () => {
+  it('end as failed if the function for their result throws, even repeatedly', async () => {
     const outcomes: string[] = []
     const settle =
       (times: number) =>

@@ -10,8 +10,8 @@ const explorations = [
 ]
 const maxStates = 500_000
 
-describe('the state search in a model of two gateways with leases', () => {
-  it('finds no state in which a gateway acts with a lost lease, or in which a confirmed lease disappears', () => {
+describe('the model of two gateways with leases', () => {
+  it('has no state in which a gateway acts with a lost lease, or a confirmed lease disappears', () => {
     for (const bounds of explorations) {
       const { violation, states } = explore(gatewaysModel('none', bounds), maxStates)
       expect(violation).to.equal(undefined)
@@ -20,7 +20,7 @@ describe('the state search in a model of two gateways with leases', () => {
   })
 
   for (const fault of modelFaults.filter((one) => one !== 'none'))
-    it(`finds a violation if the model contains this fault: ${fault}`, () => {
+    it(`has a violation with this fault: ${fault}`, () => {
       const found = explorations.some((bounds) => explore(gatewaysModel(fault, bounds), maxStates).violation)
       expect(found).to.equal(true)
     })

@@ -45,7 +45,7 @@ function subjectOf(world: FileWorld, rest: Pick<MatrixSubject, 'definition' | 's
   }
 }
 
-describeOperationMatrix('an operation that creates something and in which each step has an undo', {
+describeOperationMatrix('an operation with an undo for each step', {
   steps: fileSteps,
   undone: fileSteps,
   prepare: async () => {
@@ -58,7 +58,7 @@ describeOperationMatrix('an operation that creates something and in which each s
   },
 })
 
-describeOperationMatrix('an operation that deletes something and is never rolled back', {
+describeOperationMatrix('an operation without a rollback (deletion)', {
   steps: fileSteps.toReversed(),
   undone: [],
   forwardOnly: true,
@@ -87,7 +87,7 @@ function engineOf(world: FileWorld): OperationEngine {
   return engine
 }
 
-describe('an operation whose process is killed', function () {
+describe('an operation with a killed process', function () {
   let directory: string
 
   beforeEach(() => (directory = makeDirectory()))
@@ -121,7 +121,7 @@ describe('an operation whose process is killed', function () {
       })
 
     for (const phase of ['before-undo', 'after-undo'] as const)
-      it(`is undone after a restart, and reports the original error, if the process is killed ${phase.split('-')[0]} the undo of the step "${step}"`, async () => {
+      it(`is undone with the original error after a restart if the process is killed ${phase.split('-')[0]} the undo of the step "${step}"`, async () => {
         await expectKilled(directory, { submit: create, fail, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record).to.include({
@@ -133,7 +133,7 @@ describe('an operation whose process is killed', function () {
       })
   }
 
-  it('ends and leaves only complete guests even if the process is killed many times at random moments', async () => {
+  it('leaves only complete guests even after many kills at random moments', async () => {
     const guests = Array.from({ length: 6 }, (_, n) => `g${n}`)
     const submit = guests.flatMap((guestUuid, n): ChildOrders['submit'] => [
       { id: `c${n}`, action: 'create', guestUuid },

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 describe('the order of operations', () => {
   const lab = useEngines()
 
-  it('is the order of submission, with one running operation per guest and a maximum number of running operations', async () => {
+  it('is the order of submission, with one running operation per guest and a total limit', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one'), gauge.step('two')])], { parallel: 3 })
     const ids = Array.from({ length: 30 }, (_, n) => `${n}`)
@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('counts operations towards the limit of running ones, except while they wait for a shared resource', async () => {
+  it('counts operations towards the total limit, except while they wait for a shared resource', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0

@@ -68,26 +68,26 @@ const faults: Readonly<Record<string, Partial<Rules>>> = {
 
 /** Deliberate faults that matter only if a host is restored from an older image, or removed from the fleet. */
 const incidentFaults: Readonly<Record<string, Partial<Rules>>> = {
-  'a source deletes its copy although no host has the guest': { mayDismiss: () => true },
-  'a source gets no guest back from a target that was removed': { planReturn: () => undefined },
+  'a source deletes its copy although no other host has the guest': { mayDismiss: () => true },
+  'a source does not get its guest back from a removed target': { planReturn: () => undefined },
   'a restored host keeps running a guest that has moved': { fences: () => false },
 }
 
-describe('the state search in a model of guests that move between hosts', () => {
-  it('finds no state in which a guest runs twice or is lost, in 2 moves between 3 hosts', () => {
+describe('the model of guests that move between hosts', () => {
+  it('has no state in which a guest runs twice or is lost (2 moves between 3 hosts)', () => {
     const { states, violation } = search([firstWorld(3)], productRules, { moves: 2, incidents: 0 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
   // Two guests only affect each other if their host crashes. The search with a single guest contains such crashes too.
-  it('finds no state in which one of two guests runs twice or is lost because hosts crash', () => {
+  it('has no state in which one of two guests runs twice or is lost because of crashed hosts', () => {
     const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, { moves: 1, incidents: 0 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
-  it('finds no state in which a guest runs twice, even if gateways may tell the source host too early to delete its copy', () => {
+  it('has no state in which a guest runs twice because the source deletes its copy too early', () => {
     const { violation } = search(
       [firstWorld(3)],
       { ...productRules, mayDismiss: () => true },
@@ -96,20 +96,20 @@ describe('the state search in a model of guests that move between hosts', () => 
     expect(violation).to.equal(undefined)
   })
 
-  it('finds no state in which a guest is lost or runs twice for long because a host was restored from a backup or removed', () => {
+  it('has no state with a lost or doubled guest because of a restored or removed host', () => {
     const { states, violation } = search([firstWorld(2)], productRules, { moves: 2, incidents: 1 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
   for (const [name, fault] of Object.entries(incidentFaults))
-    it(`finds a violation if the model contains this fault: ${name}`, () => {
+    it(`has a violation with this fault: ${name}`, () => {
       const { violation } = search([firstWorld(2)], { ...productRules, ...fault }, { moves: 1, incidents: 1 })
       expect(violation).to.be.a('string')
     })
 
   for (const [name, fault] of Object.entries(faults))
-    it(`finds a violation if the model contains this fault: ${name}`, () => {
+    it(`has a violation with this fault: ${name}`, () => {
       const { violation } = search([firstWorld(3)], { ...productRules, ...fault }, { moves: 2, incidents: 0 })
       expect(violation).to.be.a('string')
     })

@@ -30,7 +30,7 @@ describe('the progress of operations', () => {
     expect(await engine.wait('1')).to.include({ stage: '', progress: 100 })
   })
 
-  it('is written to the journal only a few times even if a step reports often, and never after the operation has ended', async () => {
+  it('is written to the journal only a few times, and never after the end of the operation', async () => {
     let late: (() => void) | undefined
     const chatty = step('chatty', async (context) => {
       late = () => context.report(0.1, 'late')
@@ -47,7 +47,7 @@ describe('the progress of operations', () => {
     expect(engine.get('1')).to.include({ revision, stage: '' })
   })
 
-  it('is listed with the newest operation first, and on request only for operations that changed after a given revision', async () => {
+  it('is listed with the newest operation first, optionally only after a given revision', async () => {
     const engine = lab.start([define('a', [])])
     for (const id of ['1', '2', '3']) engine.submit(order(id, 'a', id))
     await Promise.all(['1', '2', '3'].map((id) => engine.wait(id)))

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 describe('operations during shutdown and recovery', () => {
   const lab = useEngines()
 
-  it('are interrupted without a failure or an undo, and are continued in the same order after a restart of the engine', async () => {
+  it('are interrupted without a failure or an undo, and continue in the same order after a restart', async () => {
     const seen: string[] = []
     const steps: Step<unknown>[] = [
       { name: 'one', run: async () => void seen.push('one'), undo: async () => void seen.push('undo one') },
@@ -61,7 +61,7 @@ describe('operations during shutdown and recovery', () => {
     expect(engine.get('1')).to.include({ status: 'running', stage: 'gate' })
   })
 
-  it('do not delay the shutdown while they wait for the next attempt, and are resumed later', async () => {
+  it('do not delay the shutdown during a wait for the next attempt, and are resumed later', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const patient = { retry: { firstMs: 60_000, maxMs: 60_000, undoAttempts: 2 } }
@@ -76,7 +76,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await second.wait('1')).status).to.equal('done')
   })
 
-  it('are continued after an interruption even if the interrupted step has no undo', async () => {
+  it('continue after an interruption even if the interrupted step has no undo', async () => {
     const run = step('x', ({ signal, repeated }) => (repeated ? undefined : aborted(signal)))
     const first = lab.start([define('a', [run])])
     first.submit(order('1', 'a', 'g'))
@@ -86,7 +86,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await lab.start([define('a', [run])]).wait('1')).status).to.equal('done')
   })
 
-  it('do not delay the shutdown while they wait for a free slot for their next attempt', async () => {
+  it('do not delay the shutdown during a wait for a free slot', async () => {
     const remove = define('delete', [step('x', () => fail())], { forwardOnly: true })
     const busy = define('busy', [step('x', ({ signal }) => aborted(signal))])
     const engine = lab.start([remove, busy], { parallel: 1, retry: { ...retry, maxMs: 1 } })
@@ -97,7 +97,7 @@ describe('operations during shutdown and recovery', () => {
     expect(await engine.close(2000)).to.equal(true)
   })
 
-  it('are resumed within the limit of running operations, started operations before pending ones', async () => {
+  it('are resumed within the total limit, started operations before pending ones', async () => {
     const gates = Array.from({ length: 4 }, () => new Gate())
     const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
     const first = lab.start(definitions)
@@ -119,7 +119,7 @@ describe('operations during shutdown and recovery', () => {
     ['pending', true],
     ['running', false],
   ] as const)
-    it(`fail, without blocking the next operation of the guest, if their journal entry of the status "${state}" is damaged`, async () => {
+    it(`fail, without blocking the next operation, if their journal entry of the status "${state}" is damaged`, async () => {
       const outcomes: OperationOutcome[] = []
       const ran: string[] = []
       const settle = (_: unknown, outcome: OperationOutcome): void => void outcomes.push(outcome)
@@ -138,7 +138,7 @@ describe('operations during shutdown and recovery', () => {
       expectRefused(() => second.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }), 'operation_conflict')
     })
 
-  it('fail if the journal rejects a write for a reason other than a full disk, and then the next operation of the guest runs', async () => {
+  it('fail, without blocking the next operation, if the journal rejects a write on a disk with space', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF step ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -149,7 +149,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('report the error to waiting callers if the journal rejects the end of an operation', async () => {
+  it('report the error to waiting callers if the journal rejects their end', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF finished_at_ms ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -159,7 +159,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fail with a clear error if this version of the agent does not know their action, and other operations run', async () => {
+  it('fail with a clear error, without blocking others, if their action is unknown to this agent version', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()
@@ -173,7 +173,7 @@ describe('operations during shutdown and recovery', () => {
 
   for (const [name, steps, ran] of [
     [
-      'begin again at the first step if the next version of the agent has an additional step before the others',
+      'begin again at the first step if the next version of the agent has an additional first step',
       ['zero', 'one', 'two'],
       ['zero again', 'one again', 'two'],
     ],

@@ -21,7 +21,7 @@ describe('a submitted operation', () => {
     expect(ended.startedAtMs).to.be.at.least(ended.createdAtMs)
   })
 
-  it('runs only once per id, even if it is submitted again after its end or after a restart of the engine', async () => {
+  it('runs only once per id, even after its end or a restart of the engine', async () => {
     let runs = 0
     let reserved = 0
     const definition = define('a', [step('one', () => void (runs += 1))])
@@ -67,7 +67,7 @@ describe('a submitted operation', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`returns the earlier result and does not run, even after a restart, if that operation was removed ${how}`, async () => {
+      it(`returns the earlier result without a run, even after a restart, if the earlier one was removed ${how}`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')
@@ -83,7 +83,7 @@ describe('a submitted operation', () => {
         expectRefused(() => next.cancel('1'), 'not_found')
       })
 
-    it('is rejected if its request differs from the request of the removed operation', async () => {
+    it('is rejected if its request differs from the earlier one', async () => {
       const engine = start()
       engine.submit(order('1', 'a', 'g'))
       await engine.wait('1')
@@ -92,7 +92,7 @@ describe('a submitted operation', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('runs like a new operation once the engine has forgotten the id, and can then be removed too', async () => {
+    it('runs like a new operation, and can be removed, once the engine has forgotten the id', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))
@@ -109,7 +109,7 @@ describe('a submitted operation', () => {
     })
   })
 
-  it('leaves nothing behind if the function that reserves resources rejects it', async () => {
+  it('leaves nothing behind if the reservation of its resources is rejected', async () => {
     const engine = lab.start([define('a', [])])
     lab.changes.db.exec('CREATE TABLE btest (x)')
     const reserve = (): never => {
@@ -125,7 +125,7 @@ describe('a submitted operation', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected if the engine has not recovered yet or is closed, if a transaction is open, or if the action is unknown', async () => {
+  it('is rejected during recovery, after the close, in a transaction, or with an unknown action', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],
