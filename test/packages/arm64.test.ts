@@ -68,7 +68,7 @@ describe('the packages for arm64', function () {
     ])
   })
 
-  it('contain a Node.js that runs, and the version that packaging/runtime/node.json names', () => {
+  it('contain a working Node.js of the version in packaging/runtime/node.json', () => {
     const wanted = JSON.parse(readFileSync('packaging/runtime/node.json', 'utf8')) as { version: string }
     expect(node('-p', '[process.version, process.arch].join()')).to.equal(`v${wanted.version},arm64`)
   })

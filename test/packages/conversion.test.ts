@@ -87,7 +87,7 @@ describe('an installation from a checkout', function () {
     expect(processes).to.match(/^\d+ \d+$/)
   })
 
-  it('is not overwritten by the packages while it is installed', () => {
+  it('is not overwritten by the packages', () => {
     const { code, output, error } = machine.try('sh', '-c', `set -e; exec </dev/null\n${repository.installation()}`)
     expect(code).not.to.equal(0)
     expect(output + error).to.include('Berth is installed from a checkout on this machine. Run scripts/down there')
@@ -95,7 +95,7 @@ describe('an installation from a checkout', function () {
     expect(api().ask<{ status: string }>(`/hosts/${ownId}`).status).to.equal('online')
   })
 
-  it('is replaced by the packages while the guest keeps running, with its keys and data', async () => {
+  it('is replaced by the packages, with its keys and data, while the guest keeps running', async () => {
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`)
     expect(findGuest()).to.equal(processes)
     shell(documented(page, '--fix-broken'))
@@ -130,7 +130,7 @@ describe('an installation from a checkout', function () {
     await createGuest('other', hostId)
   })
 
-  it('is replaced by the packages that its gateway serves while the guest of the host keeps running', async () => {
+  it('is replaced by the packages of its gateway while the guest keeps running', async () => {
     const guest = findGuest(host)
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`, host)
     const { command } = api().ask<{ command: string }>(`/hosts/${hostId}/join-token`, { method: 'POST', body: {} })
@@ -141,7 +141,7 @@ describe('an installation from a checkout', function () {
     expectPackagedUnits(host, ['berth-agent', 'berth-guests'])
   })
 
-  it('keeps its guests and data when the packages are removed', () => {
+  it('keeps its guests and data at a removal of the packages', () => {
     shell('apt-get purge berth-gateway\napt-get remove berth-agent')
     expect(findGuest()).to.equal(processes)
     expect(machine.run('ls', '/var/lib/berth/gateway')).not.to.equal('')

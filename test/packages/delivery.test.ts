@@ -71,7 +71,7 @@ describe('packages', function () {
     expect(gateway.run('stat', '-c', '%U:%G %a', '/etc/berth/admin.key').trim()).to.equal('root:root 600')
   })
 
-  it('install the agent on another machine with the command that POST /hosts returns', async () => {
+  it('install the agent on another machine with the command from POST /hosts', async () => {
     serveHosts(gateway, addresses.gateway)
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     const answer = gateway.run('sh', '-c', documented('docs/hosts.md', 'http://127.0.0.1:8080/api/v1/hosts'))
@@ -85,7 +85,7 @@ describe('packages', function () {
     expect(rowOf(added.id).install?.step).to.equal('waiting')
   })
 
-  it('repair the installation of the agent if the installation command is run again', () => {
+  it('repair the installation of the agent if its command runs again', () => {
     shell(
       host,
       'systemctl stop berth-agent; rm /usr/lib/berth/agent/dist/agent/main.js; dpkg --force-all -r berth-runtime',
@@ -95,7 +95,7 @@ describe('packages', function () {
     expect(rowOf(added.id).status).to.equal('online')
   })
 
-  it('contain everything that the added host needs to run a guest', async () => {
+  it('contain everything for a guest on the added host', async () => {
     const body = {
       name: 'guest',
       host_id: added.id,

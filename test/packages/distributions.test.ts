@@ -17,7 +17,7 @@ const hosts: readonly { release: Release; name: string; address: string }[] = [
   { release: 'noble', name: 'ubuntu-24-04', address: '10.213.8.3' },
 ]
 
-describe('with other distributions,', function () {
+describe('the packages on other distributions', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
@@ -50,7 +50,7 @@ describe('with other distributions,', function () {
     scratch.wipe()
   })
 
-  it('the packages install a gateway without an agent', async () => {
+  it('install a gateway without an agent', async () => {
     gateway.run('apt-get', 'install', '-y', 'berth-gateway')
     serveHosts(gateway, gatewayAddress)
     expect(gateway.run('berth-setup')).to.match(/http:\/\/\S+\/setup#\S+/)
@@ -58,7 +58,7 @@ describe('with other distributions,', function () {
   })
 
   for (const { release, name, address } of hosts)
-    describe(`a host with ${name}`, () => {
+    describe(`on a host with ${name}`, () => {
       let machine: SystemdMachine
       let host = ''
       let command = ''
@@ -67,7 +67,7 @@ describe('with other distributions,', function () {
         machine = await create(name, address, release)
       })
 
-      it('installs the agent with the command of POST /hosts, and is online afterwards', () => {
+      it('install the agent with the command from POST /hosts, and it is online afterwards', () => {
         const answer = api().ask<{ host: { id: string }; command: string }>('/hosts', {
           method: 'POST',
           body: { name },
@@ -79,7 +79,7 @@ describe('with other distributions,', function () {
         expect(api().ask(`/hosts/${host}`), output + error).to.include({ status: 'online', address: `${address}:7443` })
       })
 
-      it('runs a guest', async () => {
+      it('can run a guest', async () => {
         const body = {
           name,
           host_id: host,
@@ -95,7 +95,7 @@ describe('with other distributions,', function () {
         expect(machine.run('systemctl', 'show', '-P', 'NRestarts', 'berth-agent').trim()).to.equal('0')
       })
 
-      it('contains nothing of Berth after the agent was uninstalled', () => {
+      it('leave nothing of Berth behind after their removal', () => {
         const { code, output, error } = machine.try('sh', '-c', command.replace(/berth_jt_\S+/, '--uninstall'))
         expect(code, output + error).to.equal(0)
         const search = 'find / -xdev -ipath "*berth*" -not -path "/proc/*" -not -path "/sys/*" | head'

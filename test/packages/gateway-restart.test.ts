@@ -140,16 +140,16 @@ describe('clients of a gateway', function () {
     for (let n = 0; n < clients.consoles; n++) consoles.push(await ResumingConsole.open(url, key, guest))
   }
 
-  it('notice only a delay when the gateway is restarted', () =>
+  it('notice only a delay during a restart of the gateway', () =>
     expectNoFailure(() => machine.run('systemctl', '--no-block', 'restart', 'berth-gateway')))
 
-  it('notice only a delay when the packages of the gateway and the agent are upgraded', async () => {
+  it('notice only a delay during an upgrade of the packages', async () => {
     await expectNoFailure(() =>
       machine.run('systemd-run', '--collect', 'apt-get', 'install', '-y', 'berth-gateway', 'berth-agent'),
     )
     expect(machine.run('dpkg-query', '-W', '-f', '${Version}', 'berth-gateway')).to.equal(versions.second)
   })
 
-  it('lose only requests in progress when the gateway is killed', () =>
+  it('lose only unfinished requests if the gateway is killed', () =>
     expectNoFailure(() => machine.run('systemctl', 'kill', '-s', 'KILL', '--kill-whom=main', 'berth-gateway'), true))
 })

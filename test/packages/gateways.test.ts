@@ -67,7 +67,7 @@ describe('gateways from the packages', function () {
     machine.run('sh', '-c', command!)
   }
 
-  it('keep their data when the store is moved to the operator’s Redis server as documented', async () => {
+  it('keep their data after the documented move of the store to the operator’s Redis server', async () => {
     apiOf(first).ask('/hosts', { method: 'POST', body: { name: 'early', address: '192.0.2.1:7443' } })
     runDocumented(first, 'systemctl stop berth-gateway')
     first.run('systemctl', 'stop', 'redis-server')
@@ -95,14 +95,14 @@ describe('gateways from the packages', function () {
     expect(new Set(owner.split('\n'))).to.deep.equal(new Set(['berth']))
   })
 
-  it('keep their id and name when they are restarted', async () => {
+  it('keep their id and name after a restart', async () => {
     const own = gatewaysOf(second).find(({ answers }) => answers)!
     second.run('systemctl', 'restart', 'berth-gateway')
     await waitFor(() => hostsOf(second)?.includes('early'), { what: 'the restarted gateway' })
     expect(gatewaysOf(second).find(({ answers }) => answers)).to.include({ id: own.id, name: 'second' })
   })
 
-  it('end when they are removed from the fleet, and systemd does not start them again', async () => {
+  it('end after their removal from the fleet, and systemd does not start them again', async () => {
     const { id } = gatewaysOf(first).find(({ name }) => name === 'second')!
     apiOf(first).ask(`/gateways/${id}`, { method: 'DELETE' })
     const state = (): string => second.try('systemctl', 'is-active', 'berth-gateway').output.trim()

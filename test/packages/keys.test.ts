@@ -74,12 +74,12 @@ describe('a client of the package repository', function () {
     return () => writeFileSync(file, text, 'latin1')
   }
 
-  it('accepts the repository if the client has its public key', () => {
+  it('accepts the repository with its public key', () => {
     const { accepted, output } = update()
     expect(accepted, output).to.equal(true)
   })
 
-  it('rejects the repository if the client has only the key of another provider', () => {
+  it('rejects the repository with only the key of another provider', () => {
     const other = place('other')
     repositoryCommand('keys', other)
     cpSync(join(other, 'berth.gpg'), keyring)
@@ -88,7 +88,7 @@ describe('a client of the package repository', function () {
     expect(output).to.match(/NO_PUBKEY|not signed|Missing key/)
   })
 
-  it('rejects a list of packages that was changed after it was signed', () => {
+  it('rejects a list of packages with a change after its signature', () => {
     const restore = changeFile('dists/stable/main/binary-amd64/Packages.gz', () => 'other bytes')
     const plain = changeFile('dists/stable/main/binary-amd64/Packages', (text) => text.replace('1.0.0', '9.0.0'))
     const { accepted, output } = update()
@@ -98,7 +98,7 @@ describe('a client of the package repository', function () {
     expect(output).to.match(/Hash Sum mismatch|unexpected size/)
   })
 
-  it('rejects an InRelease file that was changed after it was signed', () => {
+  it('rejects an InRelease file with a change after its signature', () => {
     const restore = changeFile('dists/stable/InRelease', (text) => text.replace('Origin: Berth', 'Origin: Other'))
     const { accepted, output } = update()
     restore()
@@ -115,18 +115,18 @@ describe('a client of the package repository', function () {
       publish()
     })
 
-    it('accepts the repository if the client has the former public key', () => {
+    it('accepts the repository with the former public key', () => {
       writeFileSync(keyring, former)
       const { accepted, output } = update()
       expect(accepted, output).to.equal(true)
     })
 
-    it('accepts the repository if the client has the new public key', () => {
+    it('accepts the repository with the new public key', () => {
       const { accepted, output } = update()
       expect(accepted, output).to.equal(true)
     })
 
-    it('finds the new public key in the package that gateways serve to their hosts', () => {
+    it('finds the new public key in the package from the gateways', () => {
       const file = execFileSync('sh', ['-c', `ls -t ${packages}/berth-repository_*.deb`], { encoding: 'utf8' }).trim()
       const contained = execFileSync('sh', [
         '-c',
@@ -136,7 +136,7 @@ describe('a client of the package repository', function () {
     })
   })
 
-  describe('after the keys have expired', () => {
+  describe('with expired keys', () => {
     it('rejects the repository', () => {
       const home = join(keys, 'root')
       const run = (...words: string[]) =>

@@ -58,14 +58,14 @@ describe('a single machine with gateway and agent', function () {
     expect(processes).to.have.length(1)
   })
 
-  it('has the newer gateway and agent after the documented upgrade command, while the guest keeps running', async () => {
+  it('has the newer gateway and agent after the documented upgrade, while the guest keeps running', async () => {
     repository.publish(second)
     repository.addTo(machine)
     apt(documented(page, '--only-upgrade berth berth-repository'))
     await expectVersion(second)
   })
 
-  it('has the older gateway and agent again after the documented downgrade command, while the guest keeps running', async () => {
+  it('has the older gateway and agent again after the documented downgrade, while the guest keeps running', async () => {
     apt(documented(page, '--allow-downgrades berth='))
     await expectVersion(first)
     await host.createGuest('later')

@@ -173,7 +173,7 @@ describe('interrupted upgrades and rollbacks', function () {
     ['--upgrade', 'an upgrade'],
     ['--rollback', 'a rollback'],
   ] as const)
-    it(`succeed when ${what} is repeated after it was killed at each of its commands`, async () => {
+    it(`succeed when ${what} is repeated after a kill at each of its commands`, async () => {
       order(action)
       for (const command of ['curl', 'ln', 'mv', 'dpkg', 'apt-get install']) {
         expect(killAt(action, command)).to.match(new RegExp(`^${command}`))
@@ -192,7 +192,7 @@ describe('interrupted upgrades and rollbacks', function () {
   ] as const) {
     const isNow = (): boolean => states.test(statusOf(name))
 
-    it(`succeed when they are repeated after they were killed while ${moment}`, async () => {
+    it(`succeed when they are repeated after a kill while ${moment}`, async () => {
       for (const action of ['--upgrade', '--rollback'] as const) {
         order(action)
         await interruptWhen(action, isNow, kill)
@@ -202,7 +202,7 @@ describe('interrupted upgrades and rollbacks', function () {
       }
     })
 
-    it(`succeed when they are repeated after the power failed while ${moment}`, async () => {
+    it(`succeed when they are repeated after a power failure while ${moment}`, async () => {
       for (const action of ['--upgrade', '--rollback'] as const) {
         order(action)
         await interruptWhen(action, isNow, () => machine.cutPower())
@@ -217,7 +217,7 @@ describe('interrupted upgrades and rollbacks', function () {
     })
   }
 
-  it('are completed by the command of the gateway for this host', async () => {
+  it('are completed by the gateway’s command for this host', async () => {
     api().ask(`/hosts/${host.id}/upgrade`, { method: 'POST', body: {} })
     await waitFor(() => /^i[HUF]|R$/.test(statusOf('berth-agent')), { timeoutMs: 600_000, what: 'dpkg' })
     kill()

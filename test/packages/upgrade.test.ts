@@ -38,7 +38,7 @@ interface Run {
   readonly hosts: readonly { readonly name: string; readonly state: string; readonly message: string }[]
 }
 
-describe('upgrade of a host', function () {
+describe('the upgrade of a host', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
@@ -133,7 +133,7 @@ describe('upgrade of a host', function () {
     expectUnaffected()
   })
 
-  it('refuses packages whose list is signed by another key', async () => {
+  it('refuses packages with a list that another key has signed', async () => {
     served.serve(gateway, second, { keys: createForeignKeys(scratch.path) })
     const { upgrade: ended, version } = await upgrade()
     expect(ended, journal()).to.include({ state: 'failed' })
@@ -159,12 +159,12 @@ describe('upgrade of a host', function () {
     expectUnaffected()
   })
 
-  it('has installed the new signing key on the host, which knew only the former key', () => {
+  it('installs the new signing key on a host that knew only the former key', () => {
     const keyring = readFileSync(join(host.root, 'usr/share/keyrings/berth.gpg'))
     expect(keyring.equals(readFileSync(join(repository.keys, 'berth.gpg')))).to.equal(true)
   })
 
-  it('never installs an older version that the gateway offers', () => {
+  it('never installs an older version from the gateway', () => {
     served.serve(gateway, first)
     const { join_token: token } = api().ask<{ join_token: string }>(`/hosts/${hostId}/join-token`, { method: 'POST' })
     const authority = gateway.run(
@@ -215,7 +215,7 @@ describe('upgrade of a host', function () {
     expectUnaffected()
   })
 
-  it('returns to the installed version if the host loses its power while the new agent does not start', async () => {
+  it('returns to the installed version after a power failure if the new agent does not start', async () => {
     served.serve(gateway, second, { change: breakAgent })
     api().ask(`/hosts/${hostId}/upgrade`, { method: 'POST', body: {} })
     await waitFor(() => row().upgrade?.step === 'waiting', { ...slow, what: 'the wait for the new agent' })

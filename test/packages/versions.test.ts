@@ -120,7 +120,7 @@ describe('a gateway and an agent of different versions', function () {
     await expectToWork('one', { gateway: versions.previous, agent: versions.previous })
   })
 
-  it('refuse the upgrade of a host while the gateway offers packages of another version', async () => {
+  it('refuse the upgrade of a host if the packages of the gateway have another version', async () => {
     apt('apt-get install --only-upgrade berth-gateway')
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     await host.waitUntilOnline()
@@ -141,12 +141,12 @@ describe('a gateway and an agent of different versions', function () {
     await expectToWork('three', { gateway: versions.present, agent: versions.present })
   })
 
-  it('work together after a downgrade of the gateway, which then uses the data that the newer gateway wrote', async () => {
+  it('work together after a downgrade of the gateway, with the data of the newer one', async () => {
     apt(documented(upgrades, '--allow-downgrades berth-gateway='), versions.previous)
     await expectToWork('four', { gateway: versions.previous, agent: versions.present })
   })
 
-  it('refuse to replace the agent by an older agent that the gateway offers', async () => {
+  it('refuse to replace the agent by an older one from the gateway', async () => {
     const { upgrade, version } = await host.upgrade()
     expect(upgrade?.state, host.journal()).to.equal('failed')
     expect(upgrade?.message).to.include(
@@ -156,12 +156,12 @@ describe('a gateway and an agent of different versions', function () {
     expect(version).to.equal(versions.present)
   })
 
-  it('work together after a rollback to the previous agent, which then uses the data that the newer agent wrote', async () => {
+  it('work together after a rollback of the agent, with the data of the newer one', async () => {
     expect((await host.upgrade({ rollback: true })).upgrade, host.journal()).to.include({ state: 'done' })
     await expectToWork('five', { gateway: versions.previous, agent: versions.previous })
   })
 
-  it('keep the present agent if the previous agent cannot read the journal', async () => {
+  it('keep the present agent if the previous one cannot read the journal', async () => {
     apt(documented(upgrades, '--only-upgrade berth-gateway berth-repository'))
     await host.waitUntilOnline(versions.previous)
     served.serve(gateway, versions.present, { change: raiseJournal })
