@@ -10,7 +10,7 @@ describe('the installation script of a gateway', () => {
   const { path, wipe } = scratchDirectory('btest-install-launcher')
   after(wipe)
 
-  it('does not show the join token in its command line, which other users can read', () => {
+  it('hides the join token from its command line, which other users can read', () => {
     const show = 'tr "\\0" " " </proc/$$/cmdline; echo; echo "$BERTH_JOIN_TOKEN"\n'
     const output = execFileSync('sh', ['-s', '--', 'berth_jt_secret'], { input: addLauncher(parts, show) })
     expect(output.toString().trim().split('\n')).to.deep.equal(['sh /dev/fd/8 ', 'berth_jt_secret'])
@@ -27,7 +27,7 @@ describe('the installation script of a gateway', () => {
     expect(output.toString()).to.equal('--uninstall\n')
   })
 
-  it('reads the join token from the environment, and hides the token from all commands that it starts', () => {
+  it('reads the join token from the environment, and hides it from all its commands', () => {
     const begin = 'install_agent() { echo "$token ${BERTH_JOIN_TOKEN:-unset}"; exit; }\nmain "$@"\n'
     const script = addLauncher(parts, composeInstallScript(parts).replace('\nmain "$@"\n', `\n${begin}`))
     const env = { ...process.env, BERTH_JOIN_TOKEN: 'berth_jt_secret' }
@@ -35,7 +35,7 @@ describe('the installation script of a gateway', () => {
       expect(execFileSync('sh', args, { input: script, env }).toString()).to.equal('berth_jt_secret unset\n')
   })
 
-  it('does not contain the line that ends the here-document in which it is sent', () => {
+  it('does not contain the end line of its own here-document', () => {
     expect(composeInstallScript(parts)).not.to.include('END OF THE INSTALLATION SCRIPT')
   })
 })

@@ -18,7 +18,7 @@ const signed = 'Origin: Berth\nSHA256:\n aaaa 100 Packages\n bbbb 200 berth.gpg\
 const signature = '-----BEGIN PGP SIGNATURE-----\n\nc2lnbmF0dXJl\n-----END PGP SIGNATURE-----\n'
 const added = 'SHA256:\n cccc 300 berth.gpg\n cccc 300 Packages\n'
 
-describe('the digests that the installation script reads from InRelease', () => {
+describe('the digests from InRelease in the installation script', () => {
   after(wipe)
 
   // apt ignores text outside of the signed part of InRelease. A gateway could add digests there that nobody has signed.
@@ -39,11 +39,11 @@ describe('the digests that the installation script reads from InRelease', () => 
     ['among the headers of the message', `${begin}\n${added}Hash: SHA512\n\n${signed}${signature}`],
     ['among the headers, after a line that only contains a space', `${begin}\n \n${added}\n${signed}${signature}`],
   ] as const)
-    it(`are not read from an InRelease file to which text was added ${place}`, () => {
+    it(`are not read from an InRelease file with added text ${place}`, () => {
       expect(digestOf('berth.gpg', list)).to.equal('')
     })
 
-  it('are not read from the signature, or from text after the signature', () => {
+  it('are not read from the signature, or from text after it', () => {
     const unsigned = signed.replace(/ bbbb.*\n/, '')
     const list = `${begin}\nHash: SHA512\n\n${unsigned}${signature.replace('c2ln', `${added}c2ln`)}${added}`
     expect(digestOf('berth.gpg', list)).to.equal('')

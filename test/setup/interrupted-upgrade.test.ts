@@ -11,7 +11,7 @@ import { scratchDirectory } from '../support/scratch.js'
  * packages are files of this test. Reports to the gateway, downloads, apt and dpkg are simulated.
  */
 
-describe('an upgrade of the agent that a power failure interrupts', () => {
+describe('an interrupted upgrade of the agent', () => {
   const { path, wipe } = scratchDirectory('btest-interrupted-upgrade')
   const packages = join(path, 'var/lib/berth/packages')
   const units = join(path, 'etc/systemd/system')
@@ -112,7 +112,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
   const isPending = () =>
     existsSync(join(packages, 'pending')) || existsSync(join(units, 'berth-upgrade-resume.service'))
 
-  it('leaves a directory with the upgrade request until it has ended, and only root can read this directory', () => {
+  it('leaves a directory with the request until its end, and only root can read it', () => {
     set('cut-2')
     upgrade()
     expect(statSync(join(packages, 'pending')).mode & 0o777).to.equal(0o700)
@@ -126,7 +126,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
   })
 
-  it('retains the packages of the former version if dpkg was killed and the upgrade command is repeated', () => {
+  it('retains the packages of the former version if the command is repeated after a kill of dpkg', () => {
     set('cut-within-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = upgrade()
@@ -134,7 +134,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(join(packages, 'previous'))]).to.deep.equal(['2', '1'])
   })
 
-  it('returns at boot to the former version if the new version was not completely installed', () => {
+  it('returns at boot to the former version if the new one is not completely installed', () => {
     set('cut-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = boot()!
@@ -144,7 +144,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('returns at boot to the former version if the gateway does not reach the agent of the new version', () => {
+  it('returns at boot to the former version if the gateway does not reach the new agent', () => {
     set('cut-after-2')
     set('broken-2')
     upgrade()
@@ -164,7 +164,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('returns to the former version even if the power fails again during the return', () => {
+  it('returns to the former version even if the power fails again meanwhile', () => {
     set('cut-2')
     set('cut-1')
     upgrade()
@@ -189,7 +189,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     ])
   })
 
-  it('ends at the next boot if the power fails again just before the return to the former version is complete', () => {
+  it('ends at the next boot if the power fails again just before the end of the return', () => {
     set('cut-2')
     upgrade()
     bootAndLosePower()
@@ -198,7 +198,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
   })
 
-  it('keeps the packages for a rollback if the power fails again just before the return to the former version is complete', () => {
+  it('keeps the packages for a rollback if the power fails again just before the end of the return', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')
@@ -211,7 +211,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('does nothing at boot if another run of the upgrade command has already ended the upgrade', () => {
+  it('does nothing at boot if another run of the command has already ended the upgrade', () => {
     set('cut-2')
     upgrade()
     const reports = readFileSync(join(path, 'reports'), 'utf8')
@@ -222,7 +222,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(readFileSync(join(path, 'reports'), 'utf8')).to.equal(reports)
   })
 
-  it('fails at the next boot, and is not retried at later boots, if the packages of the former version are missing', () => {
+  it('fails at the next boot, without later attempts, if the packages of the former version are missing', () => {
     set('cut-2')
     upgrade()
     rmSync(join(packages, 'previous/InRelease'))
@@ -231,7 +231,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(isPending()).to.equal(false)
   })
 
-  it('returns at the next boot to the newer version if it was a rollback that was interrupted', () => {
+  it('returns at the next boot to the newer version if it was a rollback', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -243,7 +243,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('repeats a rollback that was killed while dpkg replaced the packages', () => {
+  it('can be a rollback that is repeated after a kill during the replacement of the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -255,7 +255,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('completes a repeated rollback if the first rollback was killed after it exchanged the packages of both versions', () => {
+  it('can be a rollback that is repeated after a kill after the exchange of the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     renameSync(join(packages, 'previous'), join(packages, 'next'))
@@ -265,7 +265,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('is forgotten once the installation command of the gateway has installed another version, even if this command then fails', () => {
+  it('is forgotten after an installation of another version, even if the installation command then fails', () => {
     set('cut-after-2')
     upgrade()
     const { status, stderr } = runCommand('3')
@@ -274,7 +274,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('is forgotten at boot if the installation command installed a different version after the upgrade and was then killed', () => {
+  it('is forgotten at boot if the installation command installed a different version and was then killed', () => {
     set('cut-after-2')
     upgrade()
     set('cut-command')
@@ -284,7 +284,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('retains no packages for a further rollback after a rollback that was killed and then repeated', () => {
+  it('retains no packages for a further rollback after a killed and repeated rollback', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')

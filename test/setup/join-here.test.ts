@@ -65,17 +65,17 @@ describe('scripts/up', function () {
     return { output, joined: joined !== false, asked: asked ? readFileSync(asked, 'utf8').trim() : '' }
   }
 
-  it('lets a host join if the host has no identity and is unknown to the gateway', () => {
+  it('lets a host without an identity join if it is unknown to the gateway', () => {
     const { joined, asked } = up()
     expect([joined, asked]).to.deep.equal([true, '/hosts'])
   })
 
-  it('lets a host join under its former name if the host has lost its identity', () => {
+  it('lets a host join under its former name after the loss of its identity', () => {
     const { joined, asked } = up('h1')
     expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
   })
 
-  it('does not let a host join again if its gateway still knows the host', () => {
+  it('does not let a host join again if its gateway still knows it', () => {
     keepIdentity(here)
     expect(up('h1').joined).to.equal(false)
   })
@@ -95,12 +95,12 @@ describe('scripts/up', function () {
     }
   })
 
-  it('lets a host join again if its gateway has forgotten the host', () => {
+  it('lets a host join again if its gateway has forgotten it', () => {
     keepIdentity(here)
     expect(up().joined).to.equal(true)
   })
 
-  it('does not let a host join if it belongs to a different gateway, and reports this', () => {
+  it('does not let a host of a different gateway join, and reports this', () => {
     keepIdentity(there)
     for (const hosts of [[], ['h1']]) {
       const { output, joined } = up(...hosts)
@@ -124,7 +124,7 @@ describe('scripts/up', function () {
       expect(up('h1').output).to.include('online')
     })
 
-  it('lets a host join again if its gateway was replaced by one with a new CA', () => {
+  it('lets a host join again after the replacement of its gateway by one with a new CA', () => {
     keepIdentity(there)
     rmSync(join(dir, 'var/gateway/pki'), { recursive: true })
     keepAuthority(there)

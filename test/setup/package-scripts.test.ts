@@ -22,7 +22,7 @@ function run(script: string): { status: number | null; output: string } {
   return { status, output: stdout + stderr }
 }
 
-describe('in the package berth-gateway,', () => {
+describe('the package berth-gateway', () => {
   beforeEach(() => {
     for (const directory of [
       'programs',
@@ -36,7 +36,7 @@ describe('in the package berth-gateway,', () => {
   })
   afterEach(wipe)
 
-  describe('the script that initialises a gateway', () => {
+  describe('with its initialisation script', () => {
     const key = join(path, 'etc/berth/admin.key')
     const calls = (): number => readFileSync(join(path, 'calls'), 'utf8').length
     beforeEach(() => {
@@ -45,21 +45,21 @@ describe('in the package berth-gateway,', () => {
       addProgram('berth-gateway', `printf x >>${path}/calls; echo "key $(wc -c <${path}/calls)" >"$3"`)
     })
 
-    it('creates the API key of the administrator, which only root can read', () => {
+    it('creates the administrator’s API key, which only root can read', () => {
       expect(run('initialise')).to.deep.equal({ status: 0, output: '' })
       expect(readFileSync(key, 'utf8')).to.equal('key 1\n')
       expect(statSync(key).mode & 0o777).to.equal(0o600)
       expect(existsSync(join(path, 'run/berth/gateway/admin.key'))).to.equal(false)
     })
 
-    it('does not create the API key of the administrator again after the operator has deleted it', () => {
+    it('does not create the administrator’s API key again after the operator has deleted it', () => {
       run('initialise')
       rmSync(key)
       expect(run('initialise').status).to.equal(0)
       expect([calls(), existsSync(key)]).to.deep.equal([1, false])
     })
 
-    it('does not replace an API key of the administrator that exists already', () => {
+    it('does not replace an existing API key of the administrator', () => {
       writeFileSync(key, 'own key')
       expect(run('initialise').status).to.equal(0)
       rmSync(key)
@@ -67,7 +67,7 @@ describe('in the package berth-gateway,', () => {
       expect([calls(), existsSync(key)]).to.deep.equal([0, false])
     })
 
-    it('creates the API key of the administrator again if it failed before the key was completely written', () => {
+    it('creates the administrator’s API key again after an incomplete write', () => {
       addProgram('sync', 'exit 1')
       expect(run('initialise').status).to.equal(1)
       rmSync(join(programs, 'sync'))
@@ -76,8 +76,8 @@ describe('in the package berth-gateway,', () => {
     })
   })
 
-  describe('berth-setup', () => {
-    it('ends when the gateway answers', () => {
+  describe('with berth-setup', () => {
+    it('ends the set-up when the gateway answers', () => {
       writeFileSync(join(path, 'calls'), '')
       addProgram('id', 'echo 0')
       addProgram('berth-agent', 'echo host=h-1')

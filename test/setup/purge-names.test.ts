@@ -107,36 +107,36 @@ describe('scripts/down --purge', function () {
     expect([code, existsSync(`/var/log/berth-${name}`)]).to.deep.equal([0, false])
   })
 
-  it('removes nothing, not even the state directory, if the configuration and the recorded values are missing', () => {
+  it('removes nothing, not even the state directory, without the configuration and the recorded values', () => {
     mkdirSync(state)
     expectRefused(purge(), `${etc}/agent.yaml is missing`)
     expect(existsSync(state)).to.equal(true)
   })
 
-  it('uses the values that scripts/up recorded if the configuration is missing', () => {
+  it('uses the recorded values of scripts/up if the configuration is missing', () => {
     writeRecord()
     expectPurged(purge())
   })
 
   for (const root of ['.', unbuilt])
-    it(`removes only what belongs to the instance if the configuration is in block style and the programs are ${root === '.' ? 'built' : 'not built'}`, () => {
+    it(`removes only data of the instance with a configuration in block style and ${root === '.' ? 'built' : 'missing'} programs`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })
 
-  it('removes only what belongs to the instance if the configuration is in flow style', () => {
+  it('removes only data of the instance with a configuration in flow style', () => {
     writeConfigs({ network: flow })
     expectPurged(purge())
   })
 
-  it('uses the recorded values if the configuration is in flow style and the programs are not built', () => {
+  it('uses the recorded values with a configuration in flow style and missing programs', () => {
     writeConfigs({ network: flow })
     writeRecord()
     expectPurged(purge({ root: unbuilt }))
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`removes nothing if the programs are not built and the shell script cannot parse the section network: ${JSON.stringify(network)}`, () => {
+    it(`removes nothing with missing programs if the shell script cannot parse the section network: ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)
@@ -149,7 +149,7 @@ describe('scripts/down --purge', function () {
       ['the interface prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['the loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`removes nothing if a named instance does not configure ${what} (with the programs ${root === '.' ? 'built' : 'not built'})`, () => {
+      it(`removes nothing if a named instance does not configure ${what} (with ${root === '.' ? 'built' : 'missing'} programs)`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'belongs to the first instance')
       })

@@ -184,7 +184,7 @@ describe('scripts/down --purge without a working agent', function () {
     await waitFor(() => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '))
   })
 
-  describe('and with a Redis server of somebody else', () => {
+  describe('with a Redis server of somebody else', () => {
     const prefix = `berth-${name}:`
     let server: TestRedis
     before(async () => (server = await startTestRedis()))
@@ -207,7 +207,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
     })
 
-    it('names the remaining keys if the server cannot be reached, but not its password', () => {
+    it('names the remaining keys, but not the password, of an unreachable server', () => {
       configure('redis://user:secret@127.0.0.1:1/0')
       const { code, output } = purge()
       expect([code, traces()], output).to.deep.equal([0, []])
@@ -215,7 +215,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.not.include('nothing is left').and.not.include('secret')
     })
 
-    it('does not delete keys with the prefix that the first instance uses', async () => {
+    it('does not delete keys with the prefix of the first instance', async () => {
       const { client } = await server.openStore()
       await client.set('berth:hosts', '1')
       configure(server.url, '{}')
@@ -224,7 +224,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
   })
 
-  describe('and with recorded kernel settings', () => {
+  describe('with recorded kernel settings', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
     /** One limit of the kernel, and two settings of the network namespace. */
@@ -263,13 +263,13 @@ describe('scripts/down --purge without a working agent', function () {
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
     })
 
-    it('restores no settings after a boot, because the boot has reset them', () => {
+    it('restores no settings after a boot, which has already reset them', () => {
       write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])
     })
 
-    it('restores network settings when the last agent of their network namespace is removed, and only once', () => {
+    it('restores network settings only once, with the last agent of their network namespace', () => {
       write(boot, { '/gone': netns, [directory]: 1 })
       restoreKernelSettings(record)
       expect(now()).to.deep.equal([unchanged[0], ...lowered.slice(1)])
@@ -278,7 +278,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(now(), 'set by somebody else later').to.deep.equal(unchanged)
     })
 
-    it('does not apply recorded settings of a different network namespace to its own namespace', () => {
+    it('does not apply recorded settings of a different network namespace to its own one', () => {
       write(boot, { '/gone': 1 }, 1)
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])

@@ -21,7 +21,7 @@ describe('the set-up scripts', () => {
   before(() => (dir = mkdtempSync('/tmp/btest-scripts-')))
   after(() => rmSync(dir, { recursive: true, force: true }))
 
-  describe('check Node.js and', () => {
+  describe('with a check of Node.js', () => {
     /** @returns a PATH without Node.js and npm, or with programs of these names that print `version` */
     function pathWithNode(version?: string): string {
       const bin = mkdtempSync(join(dir, 'bin-'))
@@ -38,7 +38,7 @@ describe('the set-up scripts', () => {
     }
 
     for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
-      it(`stop and name the package to install if Node.js is missing: ${script}`, () => {
+      it(`stop with the name of the missing package: ${script}`, () => {
         const { code, output } = run(script, [], { PATH: pathWithNode() })
         expect(code).to.equal(1)
         expect(output).to.include('Node.js is not installed').and.include('20.19')
@@ -62,13 +62,13 @@ describe('the set-up scripts', () => {
         expect(shell(`version_at_least ${version} "$minimum_node"`).code === 0).to.equal(enough))
   })
 
-  describe('install', () => {
+  describe('with an installation', () => {
     const install = (withKvm: boolean, architecture: string): string =>
       shell(`require_root() { :; }; require_node() { :; }; take_setup_lock() { :; }; ensure_npm_packages() { :; }
         dpkg() { echo ${architecture}; }; ensure_debian_packages() { shift; echo "packages: $*"; }
         set_instance ''; log_dir=${dir}/log; with_kvm=${withKvm}; prepare`).output
 
-    it('the packages for virtual machines on amd64, unless the option --no-kvm is given', () => {
+    it('include the packages for virtual machines on amd64, unless --no-kvm is given', () => {
       expect(install(true, 'amd64')).to.match(/^packages: .*\blxc\b.*\bqemu-system-x86\b.*\bswtpm\b/m)
       expect(install(false, 'amd64'))
         .to.match(/^packages: .*\blxc\b/m)
@@ -138,7 +138,7 @@ describe('the set-up scripts', () => {
       }
     })
 
-    it('reject in scripts/up a configuration that is invalid or omits the bridge', () => {
+    it('reject a configuration in scripts/up that is invalid or omits the bridge', () => {
       makeInstance('own', 5)
       const file = join(dir, 'own', 'agent.yaml')
       const whole = readFileSync(file, 'utf8')
@@ -152,7 +152,7 @@ describe('the set-up scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('reject a guest network that belongs to a different instance in scripts/up, but not in a purge', () => {
+    it('reject the guest network of a different instance in scripts/up, but not in a purge', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })
@@ -172,7 +172,7 @@ describe('the set-up scripts', () => {
       }
     })
 
-    it('let only root and the program read the configuration, even if other users could read it before', () => {
+    it('let only root and the program read the configuration, even if others could read it before', () => {
       const etc = join(dir, 'tight')
       mkdirSync(etc)
       const files = ['agent.yaml', 'gateway.yaml', 'gateway.env']
@@ -195,7 +195,7 @@ describe('the set-up scripts', () => {
     })
   })
 
-  describe('read a configuration and', () => {
+  describe('with an existing configuration', () => {
     const yaml = [
       '# network:',
       'state_dir: /a # why',
@@ -258,7 +258,7 @@ describe('the set-up scripts', () => {
       ['several documents in one file', '---'],
       ['a document that is indented', ' state_dir: /a'],
     ] as const)
-      it(`refuse YAML that the parser of the shell scripts does not support: ${what}`, () => {
+      it(`refuse YAML beyond the parser of the shell scripts: ${what}`, () => {
         const { code, output } = linesOf(line)
         expect(output).to.include('the shell cannot read it')
         expect(code).to.equal(1)

@@ -8,7 +8,7 @@ import { run, shell } from '../support/host/setup-shell.js'
  * programs that do nothing.
  */
 
-describe('a set-up that is killed', function () {
+describe('a killed set-up', function () {
   let dir = ''
   before(() => {
     dir = mkdtempSync('/tmp/btest-killed-')
@@ -40,7 +40,7 @@ describe('a set-up that is killed', function () {
       ${lines}`)
   }
 
-  it('at any command of the start of a daemon leaves a daemon that scripts/down can stop', () => {
+  it('leaves a daemon that scripts/down can stop, whatever command of its start was the last', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0
@@ -62,7 +62,7 @@ describe('a set-up that is killed', function () {
     expect(step).to.be.greaterThan(10)
   })
 
-  it('while it copies the first admin key does not prevent the next set-up from copying the key completely', () => {
+  it('lets the next set-up copy the first admin key again after an incomplete copy', () => {
     // Simulates a kill of install(1) when it has created the file but not yet written the key.
     const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
     expect(killed.code, killed.output).to.equal(null)

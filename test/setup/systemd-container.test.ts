@@ -102,7 +102,7 @@ describe('the systemd units', function () {
     expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
   })
 
-  it('run the gateway as user berth, whose only capability is the use of ports below 1024, with a filter of system calls', () => {
+  it('run the gateway as user berth with a filter of system calls and only one capability (ports below 1024)', () => {
     const pid = mainPid('berth-gateway')
     const uid = run('id', '-u', 'berth').trim()
     expect(statusOf(pid, 'Uid')).to.equal([uid, uid, uid, uid].join('\t'))
@@ -160,7 +160,7 @@ describe('the systemd units', function () {
     }
   })
 
-  it('run a guest in control groups of its own, outside of the agent’s', async () => {
+  it('run a guest in its own control groups, outside of the agent’s', async () => {
     const body = {
       name: 'first',
       virtualization: 'lxc',
@@ -216,7 +216,7 @@ describe('the systemd units', function () {
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 
-  it('keep the guest running while the agent is stopped, and a restarted agent controls this guest again', async () => {
+  it('keep the guest running while the agent is stopped, and under control after its restart', async () => {
     const before = guestInits()
     run('systemctl', 'stop', 'berth-agent')
     expect(show('berth-agent', 'ActiveState')).to.equal('inactive')
@@ -248,7 +248,7 @@ describe('the systemd units', function () {
     expect(guestLimits()).to.equal(before)
   })
 
-  it('restart a killed gateway, which keeps all acknowledged changes, and replace its Redis server, so that exactly one runs', async () => {
+  it('restart a killed gateway with all acknowledged changes, and with exactly one Redis server', async () => {
     const { id } = api<{ id: string }>('/api-keys', { method: 'POST', body: newKey })
     const redis = (): string => run('pgrep', '-x', 'redis-server').trim()
     const before = redis()

@@ -81,7 +81,7 @@ describe('systemd units', () => {
     expect(harmful).to.deep.equal([])
   })
 
-  it('give the gateway an unprivileged user and, apart from its descriptor store, an exposure level of at most 1.5 (systemd-analyze)', () => {
+  it('give the gateway an unprivileged user, and an exposure level of at most 1.5 apart from its descriptor store', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
     // A child process stores the sockets. Only the value `all` permits this, but it adds 0.2 to the exposure level.
@@ -94,7 +94,7 @@ describe('systemd units', () => {
     expect(Number(exposure)).to.be.at.most(1.5)
   })
 
-  it('have the exposure levels that docs/operations.md shows', () => {
+  it('have the exposure levels in docs/operations.md', () => {
     const rows = [...readFileSync('docs/operations.md', 'utf8').matchAll(/^\| `(berth-[a-z]+)` +\| ([\d.]+) +\|/gm)]
     const measured = rows.map(([, unit = '']) => {
       const file = join(dir, `${unit}.service`)
