@@ -68,7 +68,7 @@ const cases: readonly Case[] = [
   ['IPv6 if all of IPv4 is allowed', '2001:db8::1', {}, false, { allowedSources: ['0.0.0.0/0'] }],
 ]
 
-describe('the access policy', () => {
+describe('the access policy in the store', () => {
   let redis: TestRedis
   const stores: Store[] = []
   before(async () => {
@@ -131,7 +131,7 @@ describe('the access policy', () => {
     expect(await refusal({ enabled: true }, { peer: in4, headers: {} })).to.equal(undefined)
   })
 
-  it('is changed at all gateways at once, and is the same at a gateway that starts later', async () => {
+  it('is changed at all gateways at once, and is the same at a later gateway', async () => {
     const [one, two] = [await open(), await open()]
     await one.change(base, self)
     await waitFor(() => !two.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })

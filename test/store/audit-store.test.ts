@@ -37,7 +37,7 @@ describe('the store of the audit log', () => {
     expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
   })
 
-  it('does not count the entries after the returned page if the total is not requested', async () => {
+  it('does not count the entries after the returned page without a request for the total', async () => {
     const audit = new AuditStore(await openStore(), 100, silentLog)
     for (let i = 0; i < 9; i++) await audit.begin(start(`${i}`))
     const read = async (size: number, bounds: object) => {
@@ -48,7 +48,7 @@ describe('the store of the audit log', () => {
     expect(await read(20, { counted: false })).to.deep.equal(['876543210', 9])
   })
 
-  it('stores the outcomes of entries later, in order, if they could not be stored at first', async () => {
+  it('stores outcomes later, in order, if they could not be stored at first', async () => {
     const store = await openStore()
     const audit = new AuditStore(store, 100, silentLog)
     const entries = await Promise.all(['a', 'b', 'c'].map((target) => audit.begin(start(target))))
@@ -88,7 +88,7 @@ describe('the store of the audit log', () => {
     expect(deep.total).to.equal(total)
   })
 
-  describe('that one caller floods', () => {
+  describe('during a flood from one caller', () => {
     const of = (by: string, root = by) => ({ ref: by, root, user: `user of ${by}` })
     const write = async (
       audit: AuditStore,
@@ -116,7 +116,7 @@ describe('the store of the audit log', () => {
       expect((await audit.read({ guests: new Set(['other']) })).records).to.deep.equal([])
     })
 
-    it('retains the entries of other callers even if the flood comes from many keys that the same key created', async () => {
+    it('retains the entries of other callers even if the flood comes from many keys of one creator', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 40; n++) await write(audit, { by: of('key:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of(`key:${10 + (n % 50)}`, 'key:2'), target: `x${n}` }))
@@ -134,7 +134,7 @@ describe('the store of the audit log', () => {
       expect(await total(audit)).to.equal(2)
     })
 
-    it('retains the entry of a successful change by this caller if the flood consists of failed requests', async () => {
+    it('retains the entry of a successful change by this caller among failed requests', async () => {
       const store = await openStore()
       const audit = new AuditStore(store, 5000, silentLog)
       await write(audit, { by: of('subuser:1'), target: 'the change' })

@@ -20,7 +20,7 @@ describe('a lease', () => {
   const leaseOf = (gateway: number, leaseMs = longMs, name = 'work'): Lease =>
     new Lease(stores[gateway]!, name, leaseMs)
 
-  it('gets a higher epoch when another gateway takes it over, and keeps its epoch when it is renewed', async () => {
+  it('gets a higher epoch at a takeover, and keeps its epoch at a renewal', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
     expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
@@ -32,14 +32,14 @@ describe('a lease', () => {
     expect(() => one.fence).to.throw('another gateway has taken over work')
   })
 
-  it('never gets an epoch that a lease with another name already has', async () => {
+  it('never gets an epoch of a lease with another name', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1, longMs, 'other-work')]
     await one.take()
     await two.take()
     expect([one.epoch, two.epoch]).to.deep.equal([1, 2])
   })
 
-  it('is taken with a new epoch if the store’s answer to the previous attempt of the same gateway was lost', async () => {
+  it('is taken with a new epoch if the answer to the previous attempt was lost', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const transact = stores[0]!.transact.bind(stores[0])
@@ -52,14 +52,14 @@ describe('a lease', () => {
     expect([await lease.take(), lease.epoch]).to.deep.equal([true, 2])
   })
 
-  it('gets a higher epoch than any agent has seen, even if the store has lost its epoch counter', async () => {
+  it('gets a higher epoch than any agent has seen, even after the store has lost its epoch counter', async () => {
     const lease = leaseOf(0)
     await lease.take()
     lease.exceed(41)
     expect([await lease.take(), lease.epoch]).to.deep.equal([true, 42])
   })
 
-  it('that another gateway has taken over rejects late writes of the gateway that held the lease before', async () => {
+  it('rejects late writes of its former holder after a takeover', async () => {
     const [one, two] = [leaseOf(0, 50), leaseOf(1)]
     await one.take()
     const writes = new LeasedWrites(stores[0]!, one)
@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('refuses a write that its holder began before it lost the lease, even after it has the lease again', async () => {
+  it('refuses a write from before its loss, even after its holder has it again', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)

@@ -89,7 +89,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
     }
   })
 
-  it('connects again with the new password after the content of its password file was changed', async () => {
+  it('connects again after a change of its password file', async () => {
     writeFileSync(file('password'), 'wrong\n')
     const store = open()
     try {

@@ -51,7 +51,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('is started again after it was killed, with all acknowledged data', async () => {
+  it('is started again after a kill, with all acknowledged data', async () => {
     const store = await redis.openStore()
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
@@ -62,7 +62,7 @@ describe('the private Redis server', () => {
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
   })
 
-  it('is used by a second gateway process, which starts no other server and can stop the existing one', async () => {
+  it('is used by a second gateway process, which can stop it and starts no other server', async () => {
     const pid = await redis.pid()
     const second = another()
     await second.start()
@@ -72,7 +72,7 @@ describe('the private Redis server', () => {
     expect(await second.findPid()).not.to.equal(pid)
   })
 
-  it('is stopped completely, even if the server is still starting', async () => {
+  it('is stopped completely, even during its start', async () => {
     for (let round = 0; round < 20; round++) {
       const second = another()
       await second.start()
@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('continues when its gateway is killed, and is started again by the next gateway if it is killed itself', async () => {
+  it('survives a kill of its gateway, and the next gateway starts a killed server again', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')
@@ -117,7 +117,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('is restarted with its data if its configuration has changed', async () => {
+  it('is restarted with its data after a change of its configuration', async () => {
     const store = await redis.openStore()
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
@@ -143,7 +143,7 @@ describe('the private Redis server', () => {
     await again.stop()
   })
 
-  it('is started again after increasing delays if it ends at once each time', async function () {
+  it('is started again after increasing delays if it always ends at once', async function () {
     const stateDir = await redisDirectory()
     const program = join(stateDir, 'redis-server')
     await writeFile(program, `#!/bin/sh\ndate +%s%3N >> ${stateDir}/runs\nexit 1\n`)
@@ -159,7 +159,7 @@ describe('the private Redis server', () => {
     await rm(stateDir, { recursive: true })
   })
 
-  it('rejects writes while the disk is full, loses no acknowledged write, and works again once there is space', async function () {
+  it('rejects writes on a full disk, loses no acknowledged write, and works again with space', async function () {
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })

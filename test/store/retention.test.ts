@@ -45,7 +45,7 @@ describe('the retention of data in the store', () => {
   const targets = async (audit: AuditStore): Promise<string[]> =>
     (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
 
-  it('limits the audit log to the configured number of days, including outcomes that earlier versions stored', async () => {
+  it('limits the audit log to the configured number of days, including outcomes of earlier versions', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     for (const [target, days] of [
       ['oldest', 40],
@@ -61,7 +61,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps the outcome of an audit entry for one hour if the entry itself was not written yet', async () => {
+  it('keeps the outcome of an audit entry for one hour if the entry is not written yet', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     const add = (stream: string, id: string, fields: Record<string, string>) =>
       store.client.xAdd(store.key(stream), id, { e: JSON.stringify(fields) })
@@ -85,7 +85,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps a caller in the list of callers if a new audit entry of this caller arrives while the caller is being removed', async () => {
+  it('keeps a caller in the list of callers if its new audit entry arrives during its removal', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
@@ -138,7 +138,7 @@ describe('the retention of data in the store', () => {
       return found
     }
 
-    it('keeps the newest requests, and all requests that still run', async () => {
+    it('keeps the newest requests, and all running ones', async () => {
       const idempotency = open()
       await idempotency.begin(request('runs'))
       for (let n = 0; n < 10; n++) {
@@ -168,7 +168,7 @@ describe('the retention of data in the store', () => {
       expect(await store.client.zRange(store.key('idempotency-by', 'key:1'), 0, -1)).to.deep.equal([key])
     })
 
-    it('keeps the requests of one caller when another caller sends many requests', async () => {
+    it('keeps the requests of one caller during a flood from another', async () => {
       const idempotency = open()
       await answered(idempotency, 'other', 'key:2')
       for (let n = 0; n < 10; n++) await answered(idempotency, `k${n}`)
@@ -177,13 +177,13 @@ describe('the retention of data in the store', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
-    it('deletes the list of requests that earlier versions of the gateway wrote', async () => {
+    it('deletes the list of requests of earlier versions of the gateway', async () => {
       await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
       await open().trim(1000)
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)
     })
 
-    it('deletes no requests while their number is below the limit', async () => {
+    it('deletes no requests below the limit', async () => {
       const idempotency = open()
       for (let n = 0; n < 5; n++) await answered(idempotency, `k${n}`)
       await idempotency.trim(5)
@@ -191,7 +191,7 @@ describe('the retention of data in the store', () => {
     })
   })
 
-  it('is applied when a gateway starts', async () => {
+  it('is applied at the start of a gateway', async () => {
     await addAged('old', 8)
     const own = new Store({ url: redis.url, prefix, log: silentLog })
     const retention = { ...defaultRetention, auditDays: 7, repeatHours: 1, repeats: 1000 }

@@ -13,7 +13,7 @@ async function startSilentServer(accept: (socket: Socket) => void): Promise<Serv
 }
 
 describe('the connection to a Sentinel', () => {
-  it('is closed each time if the Sentinel accepts it but does not answer', async () => {
+  it('is closed each time the Sentinel accepts it but does not answer', async () => {
     const open = new Set<Socket>()
     let accepted = 0
     const server = await startSilentServer((socket) => {

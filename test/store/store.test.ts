@@ -43,7 +43,7 @@ describe('the connection to the store', () => {
     expect(await store.run('read', (client) => client.get('a'))).to.equal(null)
   })
 
-  it('reports a server without free memory as unavailable, and can still read from this server', async () => {
+  it('reports a server without free memory as unavailable, but can still read from it', async () => {
     redis = await startTestRedis({ extraConfig: ['maxmemory 3mb'] })
     const store = await redis.openStore()
     const failure = await fill(store)
@@ -67,7 +67,7 @@ describe('the connection to the store', () => {
     expect(codeOf(failure)).to.equal('internal internal_error')
   })
 
-  it('repeats a transaction if another client changed the keys of the transaction meanwhile', async () => {
+  it('repeats a transaction after a change of its keys by another client', async () => {
     redis = await startTestRedis()
     const [one, two] = [await redis.openStore(), await redis.openStore()]
     const add = (store: Store) =>
@@ -83,7 +83,7 @@ describe('the connection to the store', () => {
     expect(await one.run('read', (client) => client.get('sum'))).to.equal('60')
   })
 
-  it('reports changes that any client makes to keys with a given prefix, and the loss of the connection', async () => {
+  it('reports changes of keys with a given prefix by any client, and the loss of the connection', async () => {
     redis = await startTestRedis()
     const writer = await redis.openStore()
     const store = new Store({ url: redis.url, prefix: 'btest:', log: silentLog })
@@ -105,7 +105,7 @@ describe('the connection to the store', () => {
     await store.close()
   })
 
-  describe('whose owner applies a change slowly', () => {
+  describe('with a slow owner', () => {
     let store: Store
     let other: ReturnType<typeof createClient>
     let served: number
@@ -130,7 +130,7 @@ describe('the connection to the store', () => {
       other.destroy()
     })
 
-    it('does not report to other gateways that its caches are current before the change is applied', async () => {
+    it('does not report to other gateways that its caches are current before it has applied the change', async () => {
       const before = served
       for (let exchange = 0; exchange < 3; exchange++) await store.ping()
       await other.ping()

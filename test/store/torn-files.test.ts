@@ -49,8 +49,8 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
 /** Matches the advice that an error must contain: a command to run, or files to restore. */
 const advice = /restore .* from (a|the same) backup|let this host join again|run the command that POST/
 
-describe('after a power cut,', function () {
-  describe('a start of the agent', () => {
+describe('a start after a power cut', function () {
+  describe('of the agent', () => {
     let pki: TestPki
     let agent: LabAgent
     let good: string
@@ -121,7 +121,7 @@ describe('after a power cut,', function () {
         })
   })
 
-  describe('a start of the gateway', () => {
+  describe('of the gateway', () => {
     let directory: string
     let before: unknown
     beforeEach(async () => {

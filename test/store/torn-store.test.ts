@@ -67,7 +67,7 @@ const repaired: Tear[] = [
   { name: 'a damaged byte at the end of the append-only file', tear: ({ increment }) => flip(increment, 1) },
   { name: 'an empty manifest', tear: ({ manifest }) => writeFile(manifest, '') },
   { name: 'a manifest without its second half', tear: ({ manifest }) => halve(manifest) },
-  { name: 'a manifest of zeros', tear: ({ manifest }) => writeFile(manifest, Buffer.alloc(90)) },
+  { name: 'a manifest full of zero bytes', tear: ({ manifest }) => writeFile(manifest, Buffer.alloc(90)) },
   {
     name: 'a manifest with zeros at its end',
     tear: ({ manifest }) => appendFile(manifest, Buffer.alloc(90)),
@@ -178,7 +178,7 @@ describe('the store after a power cut', function () {
   })
 
   for (const { name, tear, cut = 0 } of repaired)
-    it(`automatically repairs ${name}, and retains all acknowledged data`, async () => {
+    it(`repairs this automatically with all acknowledged data: ${name}`, async () => {
       await tear(files)
       server = start()
       await server.start()
@@ -194,7 +194,7 @@ describe('the store after a power cut', function () {
     })
 
   for (const { name, tear, says, command } of refused)
-    it(`does not start with ${name}, and names the command that repairs it`, async () => {
+    it(`does not start, and names the command for the repair, with ${name}`, async () => {
       await tear(files)
       const before = await contentOf(stateDir)
       server = start()
@@ -211,7 +211,7 @@ describe('the store after a power cut', function () {
       })
     })
 
-  it('waits while the disk is full, reports it, and starts once there is space', async () => {
+  it('waits for space on a full disk, reports this, and then starts', async () => {
     const directory = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'btest', directory])
     stateDir = directory

@@ -28,7 +28,7 @@ class Gate {
   }
 }
 
-describe('a gateway whose lease for webhooks expires before the store answers', () => {
+describe('a gateway with an expired lease for webhooks after a late answer of the store', () => {
   let redis: TestRedis
   let receiver: WebhookReceiver
   let store: Store
@@ -64,7 +64,7 @@ describe('a gateway whose lease for webhooks expires before the store answers', 
     }
   }
 
-  it('can store the results of deliveries after it has renewed the lease', async () => {
+  it('can store the results of deliveries after a renewal of the lease', async () => {
     await webhooks.test(id)
     await receiver.type('webhook.test')
     reads.isOpen = false

@@ -34,7 +34,7 @@ const host = {
   certificateNotAfterMs: 1,
 }
 
-describe('an event that happened while no gateway ran', () => {
+describe('an event from the time without a running gateway', () => {
   let redis: TestRedis
   let queue: DeliveryQueue
   let view: FleetState
@@ -88,7 +88,7 @@ describe('an event that happened while no gateway ran', () => {
     view.setOnline(state, true)
   }
 
-  it('is sent when its host is online again, even if the gateway already knows newer states of the guests from the store', async () => {
+  it('is sent when its host is online again, even if the store already contains newer states of the guests', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))
@@ -99,7 +99,7 @@ describe('an event that happened while no gateway ran', () => {
     expect(await told()).to.include.members(['task.done', 'guest.updated'])
   })
 
-  it('is queued only once for delivery, even if the answer of the store to the first attempt was lost', async () => {
+  it('is queued for delivery only once, even after a lost answer of the store', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))

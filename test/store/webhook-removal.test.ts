@@ -66,14 +66,14 @@ describe('the deliveries of a removed webhook', () => {
   }
   const onlyKept = async (): Promise<boolean> => (await keys()).join(' ') === 'log:kept queue:kept'
 
-  it('are deleted when a gateway starts', async () => {
+  it('are deleted at the start of a gateway', async () => {
     await remove()
     expect(await keys()).to.deep.equal(['log:gone', 'log:kept', 'queue:gone', 'queue:kept', 'removed'])
     deliver()
     await waitFor(onlyKept, { what: 'all of it is gone' })
   })
 
-  it('are deleted once the store is back, if it was down during the removal', async () => {
+  it('are deleted after the removal even if the store was down meanwhile', async () => {
     const delivering = deliver()
     queue.failures = 2
     await remove()
@@ -82,7 +82,7 @@ describe('the deliveries of a removed webhook', () => {
     expect(queue.failures).to.be.lessThan(0)
   })
 
-  it('are kept if the webhook still exists because its removal was interrupted', async () => {
+  it('are kept if the webhook still exists after an interrupted removal', async () => {
     await queue.noteRemoved('kept')
     await remove()
     deliver()

@@ -15,7 +15,7 @@ const view = {
   changes: { listen: () => () => undefined },
 } as unknown as FleetView
 
-describe('a gateway that delivers webhooks again after another gateway did', () => {
+describe('a gateway that takes over webhook deliveries again', () => {
   let redis: TestRedis
   let receiver: WebhookReceiver
   let store: Store
@@ -48,7 +48,7 @@ describe('a gateway that delivers webhooks again after another gateway did', () 
     await lease.release()
   }
 
-  it('also sends deliveries that the other gateway put into the queue', async () => {
+  it('also sends the deliveries that the other gateway has queued', async () => {
     await webhooks.test(id)
     await receiver.type('webhook.test')
     await queueElsewhere('evt_other')

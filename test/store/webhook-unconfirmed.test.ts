@@ -14,7 +14,7 @@ const hook = {
 }
 const view = { hosts: () => [], changes: { listen: () => () => undefined } } as unknown as FleetView
 
-describe('queued webhook deliveries that no replica of the store has confirmed', () => {
+describe('queued webhook deliveries without a confirmation of a replica', () => {
   let redis: TestRedis
   let unconfirming: Store
   let confirming: Store
