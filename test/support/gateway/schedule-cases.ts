@@ -41,7 +41,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     })
   })
 
-  it('keep fields that a change omits, and show no next run while they are disabled', async () => {
+  it('keep omitted fields in a change, and show no next run while they are disabled', async () => {
     await lab.isSet({ ...daily, retention: 3 })
     expect(await lab.isSet({ enabled: false })).to.include({ [`${kind}_schedule_enabled`]: false })
     const kept = { time: '03:30', retention: 3, ...cases.shown().schedule }
@@ -68,7 +68,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
       expect([reply.status, reply.body.code, reply.body.details?.field]).to.deep.equal([400, code, field])
     })
 
-  it('can be set only with the scope for schedules; a key that is bound to containers can set only schedules of these containers', async () => {
+  it('can be set only with the scope for schedules, and by a key bound to containers only for these', async () => {
     const other = await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' })
     const bound = await lab.gateway.makeKey({ scopes: [`${kind}:*`], container_uuids: [other.uuid] })
     const reader = await lab.gateway.makeKey({ scopes: [...cases.lesser] })
@@ -76,7 +76,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect((await lab.set(daily, reader)).status).to.equal(403)
   })
 
-  it('run on time, and each run has a task of its own', async () => {
+  it('run on time with their own tasks', async () => {
     await lab.isSet(daily)
     await lab.lookAt(lab.nextMs - 1000)
     expect((await lab.read()).copies).to.deep.equal([])
@@ -101,7 +101,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect(await lab.tasks()).to.have.length(1)
   })
 
-  it('delay a due run until a running operation of the container has ended', async () => {
+  it('delay a due run until the end of a running operation on the container', async () => {
     await lab.isSet(daily)
     const release = await cases.holdOne()
     lab.nowMs = lab.nextMs
