@@ -168,6 +168,12 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts and se
         read: (data) => String(data['language']),
       }),
       lab.setting({
+        action: 'deletion_settings.update',
+        path: '/deletion-settings',
+        make: (n) => ({ body: { undo_delete_hours: n % 720 }, text: `undo_delete_hours ${n % 720}` }),
+        read: (data) => `undo_delete_hours ${String(data['undo_delete_hours'])}`,
+      }),
+      lab.setting({
         action: 'security.settings',
         path: '/security/settings',
         make: (n) => ({ body: { auto_shutdown: n % 2 === 1 }, text: `auto_shutdown ${n % 2 === 1}` }),

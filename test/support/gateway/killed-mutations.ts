@@ -21,6 +21,7 @@ export const killedMutations = {
     'PUT /webssh-origins',
     'PUT /public-url',
     'PUT /language',
+    'PUT /deletion-settings',
     'PUT /security/settings',
   ],
   'people-kill': [
