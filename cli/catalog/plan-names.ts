@@ -32,7 +32,9 @@ const exceptions: Readonly<Record<string, string>> = {
   diagnoseConnection: 'guest diagnose',
   getDrain: 'host drain-status',
   getFirewall: 'firewall get',
+  getDeletionSettings: 'deletion-settings get',
   getFleetUpgrade: 'fleet upgrade-status',
+  getFleetUsage: 'fleet usage',
   getHostHistory: 'host history',
   getHostInfo: 'host info',
   getHostReport: 'host report',
@@ -40,6 +42,7 @@ const exceptions: Readonly<Record<string, string>> = {
   listBackedUpContainers: 'backup-target guests',
   listContainerSummaries: 'guest list-short',
   listContainerSummariesByPost: 'guest list-short-by-post',
+  listContainerUsage: 'guest list-usage',
   listKeptBackups: 'backup-target backups',
   listOwnAuditLogs: 'account audit-logs',
   listOwnLoginLogs: 'account login-logs',
@@ -54,6 +57,7 @@ const exceptions: Readonly<Record<string, string>> = {
   replaceFirewall: 'firewall set',
   setUp: 'setup complete',
   streamEvents: 'event stream',
+  updateDeletionSettings: 'deletion-settings update',
   updateResourceLimit: 'guest resize',
 }
 

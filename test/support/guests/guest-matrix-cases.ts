@@ -43,7 +43,7 @@ export const powerCases: readonly MatrixCase[] = [
     checkFailed: isWhole,
   },
   { action: 'resetPassword', before: 'stopped', steps: ['password'], undone: [], checkFailed: isWhole },
-  { action: 'delete', before: 'running', steps: ['remove'], undone: [], forwardOnly: true },
+  { action: 'delete', before: 'running', steps: ['stop', 'remove'], undone: [], forwardOnly: true },
 ]
 
 export const diskCases: readonly MatrixCase[] = [
@@ -82,7 +82,7 @@ export const bootCases: readonly MatrixCase[] = [
     // On the way back from the rescue system, only these steps are tested. The others are the same in both directions.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
-  { action: 'delete', before: 'rescued', steps: ['remove'], undone: [], forwardOnly: true },
+  { action: 'delete', before: 'rescued', steps: ['stop', 'remove'], undone: [], forwardOnly: true },
 ]
 
 /** Checks that the guest's desired state is `running`. It may be stopped until the agent's next comparison. */
