@@ -160,7 +160,7 @@ describe('a deletion that can be undone', () => {
       await removed()
       await removed('?now=true')
       const refusals = [await undelete(), await gateway.request('PATCH', path(), { body: { delete_protected: true } })]
-      expect(refusals.map(({ status, body }) => [status, body.code])).to.deep.equal([
+      expect(refusals.map(({ status, body }): unknown[] => [status, body.code])).to.deep.equal([
         [409, 'invalid_state'],
         [409, 'invalid_state'],
       ])
