@@ -264,7 +264,9 @@ describe('GET /events with a slow client', function () {
       await waitFor(() => quick.events.some(({ data }) => isRound(data.data, round)), { intervalMs: 2 })
       seen.push(...quick.events.splice(0).map(({ data }) => parseInt(String(data.data?.['status_reason']))))
     }
-    expect(seen.slice(1)).to.deep.equal(Array.from({ length: rounds }, (_, n) => n))
+    // The beginning of the stream, and maybe the creation of the container, contain no round.
+    const received = seen.filter((round) => !Number.isNaN(round))
+    expect(received).to.deep.equal(Array.from({ length: rounds }, (_, n) => n))
     expect(gateway.events.ring.bytes).to.be.at.most(1024 ** 2)
     // The events had about 25 MB in total, most of which must no longer be in memory.
     await waitFor(() => heapUsed() - heap < 15 * 1024 ** 2, {
