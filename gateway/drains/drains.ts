@@ -146,7 +146,7 @@ export class Drains {
       await this.#forgetRemovedHosts(fleet)
       await Promise.all(this.all.filter(needsWork).map((drain) => this.#advance(fleet, drain)))
     } catch (error) {
-      this.options.log.debug({ reason: describeError(error) }, 'continuing the drains failed')
+      this.#logFailure(error)
     }
   }
 
@@ -166,7 +166,8 @@ export class Drains {
     if (drain.endedAtMs !== 0) return this.#recordEnd(fleet, drain)
     // Orders are not awaited: a slow host must not hold up the other drains.
     for (const guest of drain.guests)
-      if (guest.state === 'active') void this.#orders.run(guest.taskId, () => this.#order(fleet, drain, guest))
+      if (guest.state === 'active')
+        void this.#orders.run(guest.taskId, () => this.#order(fleet, drain, guest).catch(this.#logFailure))
   }
 
   /** Orders the task of a container, unless an earlier call, maybe by another gateway, has done so. */
@@ -181,14 +182,13 @@ export class Drains {
       // It is not known whether the task has begun. The next check orders it again with the same id.
       if (error instanceof UnansweredError || isOfStore(error)) return
       const failure = { ...describeFailure(error), retryAtMs: Date.now() + this.#retryMs }
-      await this.#change(drain, (old) => failTask(old, taskId, failure)).catch(this.#ignoreStore)
+      await this.#change(drain, (old) => failTask(old, taskId, failure))
     }
   }
 
-  /** If a change is not stored, the next check plans it again. */
-  readonly #ignoreStore = (error: unknown): void => {
-    if (!isOfStore(error)) throw error
-  }
+  /** If a change was not stored, the next check plans it again. */
+  readonly #logFailure = (error: unknown): void =>
+    this.options.log.debug({ reason: describeError(error) }, 'continuing the drains failed')
 
   /** Records the result, from which the event is made. A repeated call changes nothing. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
