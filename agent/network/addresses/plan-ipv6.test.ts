@@ -162,7 +162,7 @@ describe('the choice of IPv6 prefixes for guests', () => {
 })
 
 describe('the IPv6 prefix of an address', () => {
-  it('is the prefix that contains the address, or undefined if there is none', () => {
+  it('is the prefix that contains the address, or undefined if no prefix contains it', () => {
     const { sources } = planIpv6(facts([own64], { configured: [set('2001:db8:1::', 64), set('2001:db8:8000::', 48)] }))
     expect(findSource(sources, '2001:db8:8000:7::1')?.mode).to.equal('routed')
     expect(findSource(sources, '2001:db8:1::9')?.mode).to.equal('proxied')

@@ -17,7 +17,7 @@ const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** What to do after the owner of the guest got the decision. `tell`: tell the move's other host to delete its copy. */
+/** Next step once the owner of the guest knows the decision. `tell`: tell the move's other host to delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */
