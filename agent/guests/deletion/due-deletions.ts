@@ -45,7 +45,7 @@ export class DueDeletions {
   }
 
   #isUsed({ uuid, deletion, ownership, wanted }: GuestRecord): boolean {
-    return deletion !== undefined && ownership.role === 'owner' && wanted === 'running' && !this.parts.busy(uuid)
+    return deletion !== null && ownership.role === 'owner' && wanted === 'running' && !this.parts.busy(uuid)
   }
 
   #forget({ uuid }: GuestRecord): void {
