@@ -83,7 +83,7 @@ export async function serve(
     services.consoles.close(graceMs)
     services.transfers.close()
     bound.close()
-    return end(server)
+    return end(server, bound)
   }
 }
 
@@ -91,6 +91,8 @@ export interface BoundServer {
   readonly port: number
   /** Stops accepting connections, and ends those without a proven identity. */
   close(): void
+  /** Ends the connections for gRPC at once. */
+  destroyConnections(): void
 }
 
 /**
@@ -107,11 +109,16 @@ export async function bind(
 ): Promise<BoundServer> {
   const { consoles, transfers } = others
   let injector = server.createConnectionInjector(tls.credentials)
+  const connections = new Set<TLSSocket>()
   const protocols = [...(consoles ? [consoleProtocol] : []), ...(transfers ? [transferProtocol] : []), 'h2']
   const listener = createServer({ ...tls.options(), ALPNProtocols: protocols }, (socket) => {
     if (socket.alpnProtocol === consoleProtocol) serveConsole(socket, tls, consoles)
     else if (socket.alpnProtocol === transferProtocol) transfers?.serve(socket, tls)
-    else injector.injectConnection(socket)
+    else {
+      connections.add(socket)
+      socket.once('close', () => connections.delete(socket))
+      injector.injectConnection(socket)
+    }
   })
   listener.on('connection', (socket: Socket) => tls.guard.watch(socket))
   const address = listen.endsWith(':0') ? { host: listen.slice(0, -2), port: 0 } : splitHostPort(listen)
@@ -130,7 +137,8 @@ export async function bind(
     listener.close()
     tls.guard.close()
   }
-  return { port: (listener.address() as AddressInfo).port, close }
+  const destroyConnections = (): void => connections.forEach((socket) => socket.destroy())
+  return { port: (listener.address() as AddressInfo).port, close, destroyConnections }
 }
 
 /**
@@ -152,9 +160,17 @@ function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService
   consoles?.serve(socket, sparingly(check))
 }
 
-function end(server: Server): Promise<void> {
+/**
+ * Ends the server. After the grace period it does not wait for gRPC, because grpc-js (1.14.7) sometimes waits forever for
+ * the connection of a client that was killed.
+ */
+function end(server: Server, bound: BoundServer): Promise<void> {
   return new Promise((done) => {
-    const force = setTimeout(() => server.forceShutdown(), graceMs)
+    const force = setTimeout(() => {
+      server.forceShutdown()
+      bound.destroyConnections()
+      done()
+    }, graceMs)
     server.tryShutdown(() => {
       clearTimeout(force)
       done()

@@ -40,7 +40,10 @@ export function createWatchService(source: WatchSource): { service: WatchService
  * limits the memory, and the watcher gets no outdated data.
  */
 class WatchStream {
+  /** Last changes by entity, in the order of their revisions. */
   readonly #pending = new Map<string, Change>()
+  /** Revision of the first change that was not sent, by entity, in ascending order. */
+  readonly #firstUnsent = new Map<string, number>()
   #writable = true
   #sentHost = ''
   #scheduled = false
@@ -86,6 +89,7 @@ class WatchStream {
     this.onClosed()
     for (const stop of this.#stop.splice(0)) stop()
     this.#pending.clear()
+    this.#firstUnsent.clear()
   }
 
   /** Sends past changes and begins to listen. It is synchronous, so that no change is missed between the two. */
@@ -127,6 +131,7 @@ class WatchStream {
     const key = `${change.kind}:${change.key}`
     this.#pending.delete(key) // deleting the key first makes the new entry the last one of the Map
     this.#pending.set(key, change)
+    if (!this.#firstUnsent.has(key)) this.#firstUnsent.set(key, change.revision)
     if (this.#scheduled) return
     this.#scheduled = true
     setImmediate(() => {
@@ -139,9 +144,16 @@ class WatchStream {
     for (const [key, change] of this.#pending) {
       if (!this.#writable) return
       this.#pending.delete(key)
+      this.#firstUnsent.delete(key)
       const found = this.source.kinds[change.kind].find(change.key)
-      this.#send(change.revision, found?.event ?? removalOf(change))
+      this.#send(change.revision, found?.event ?? removalOf(change), this.#completeRevision(change.revision))
     }
+  }
+
+  /** @param sent revision that is sent now */
+  #completeRevision(sent: number): number {
+    const [first] = this.#firstUnsent.values()
+    return first === undefined ? sent : Math.min(sent, first - 1)
   }
 
   #sendMetrics(value: HostMetrics): void {
@@ -159,8 +171,8 @@ class WatchStream {
     this.#send(0, { $case: 'host', value })
   }
 
-  #send(revision: number, event: WatchEvent): void {
-    this.#writable = this.call.write({ revision, event })
+  #send(revision: number, event: WatchEvent, completeRevision = 0): void {
+    this.#writable = this.call.write({ revision, event, completeRevision })
   }
 }
 

@@ -152,6 +152,7 @@ export class HostWatcher {
     host.stored.clear()
     host.epoch = state.epoch
     host.revision = state.revision
+    host.shownRevision = state.revision
     this.#noteRefusal()
     view.hostChanged.notify(host.record.id)
   }
@@ -164,6 +165,7 @@ export class HostWatcher {
     this.#noteRefusal()
     if (message.revision <= host.revision) return
     host.revision = message.revision
+    host.shownRevision = message.completeRevision || message.revision // older agents do not send the first one
     this.options.view.hostChanged.notify(host.record.id)
   }
 

@@ -14,7 +14,7 @@ export class ViewWaits {
   async revision({ hostId, revision }: HostRevision, timeoutMs: number = this.callTimeoutMs): Promise<void> {
     const isOver = (): boolean => {
       const host = this.view.findState(hostId)
-      return !host?.online || host.revision >= revision
+      return !host?.online || host.shownRevision >= revision
     }
     await this.view.hostChanged.wait(hostId, timeoutMs, isOver)
   }

@@ -1,12 +1,12 @@
 import { expect } from 'chai'
 import { PassThrough } from 'node:stream'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
 import type { AgentConnection } from './agents/agent-connection.js'
 import { WatchSession, type SyncedState } from './watch-session.js'
 
-const reset: WatchResponse = { revision: 0, event: { $case: 'reset', value: {} } }
-const synced: WatchResponse = { revision: 9, event: { $case: 'synced', value: { epoch: 'journal' } } }
+const reset = WatchResponse.fromPartial({ event: { $case: 'reset', value: {} } })
+const synced = WatchResponse.fromPartial({ revision: 9, event: { $case: 'synced', value: { epoch: 'journal' } } })
 
 function guest(id: number, name: string): Guest {
   return Guest.fromPartial({ id, uuid: `u${id}`, name })
@@ -14,7 +14,7 @@ function guest(id: number, name: string): Guest {
 
 function batchOf(guests: readonly Guest[]): WatchResponse {
   const encoded = guests.map((one) => Buffer.from(Guest.encode(one).finish()))
-  return { revision: 0, event: { $case: 'guests', value: { guests: encoded } } }
+  return WatchResponse.fromPartial({ event: { $case: 'guests', value: { guests: encoded } } })
 }
 
 /** Returns the state, or the error, with which a session answers to these messages. */
@@ -53,7 +53,7 @@ describe('the complete state of an agent', () => {
   })
 
   it('is rejected if one of its batches has invalid data', async () => {
-    const broken: WatchResponse = { revision: 0, event: { $case: 'guests', value: { guests: [Buffer.from([255])] } } }
+    const broken = WatchResponse.fromPartial({ event: { $case: 'guests', value: { guests: [Buffer.from([255])] } } })
     const outcome = await answerTo([reset, broken, synced], new Map()).catch(() => 'refused')
     expect(outcome).to.equal('refused')
   })

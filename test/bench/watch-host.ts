@@ -64,17 +64,15 @@ export class WatchHost {
   #watch(call: Watcher): void {
     const end = (): void => void this.#watchers.delete(call)
     for (const event of ['error', 'close', 'cancelled']) call.on(event, end)
-    call.write({ revision: 0, event: { $case: 'reset', value: {} } })
-    call.write({ revision: 0, event: { $case: 'host', value: this.#describe() } })
-    for (const id of templates) call.write({ revision: 0, event: { $case: 'template', value: templateOf(id) } })
+    const send = (revision: number, event: Event): void => write(call, revision, event)
+    send(0, { $case: 'reset', value: {} })
+    send(0, { $case: 'host', value: this.#describe() })
+    for (const id of templates) send(0, { $case: 'template', value: templateOf(id) })
     if (call.request.acceptsGuestBatches)
-      for (const value of encodeGuestBatches(this.#guests.values()))
-        call.write({ revision: 0, event: { $case: 'guests', value } })
-    else
-      for (const value of this.#guests.values())
-        call.write({ revision: value.revision, event: { $case: 'guest', value } })
-    call.write({ revision: 0, event: { $case: 'metrics', value: sampleMetrics() } })
-    call.write({ revision: this.#revision, event: { $case: 'synced', value: { epoch: this.#epoch } } })
+      for (const value of encodeGuestBatches(this.#guests.values())) send(0, { $case: 'guests', value })
+    else for (const value of this.#guests.values()) send(value.revision, { $case: 'guest', value })
+    send(0, { $case: 'metrics', value: sampleMetrics() })
+    send(this.#revision, { $case: 'synced', value: { epoch: this.#epoch } })
     this.#watchers.add(call)
   }
 
@@ -115,7 +113,7 @@ export class WatchHost {
   }
 
   #send(revision: number, event: Event): void {
-    for (const watcher of this.#watchers) watcher.write({ revision, event })
+    for (const watcher of this.#watchers) write(watcher, revision, event)
   }
 
   #describe(): HostDescription {
@@ -188,4 +186,8 @@ function seedGuest(id: number): Guest {
     hasPassword: true,
     createdAtMs: Date.UTC(2026, 0, 1) + id * 60_000,
   })
+}
+
+function write(watcher: Watcher, revision: number, event: Event): void {
+  watcher.write({ revision, event, completeRevision: revision })
 }

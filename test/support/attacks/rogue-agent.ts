@@ -85,7 +85,7 @@ function rogueWatch({ events, flood: isFlood = false }: RogueOptions, hostId: st
   return {
     watch: (call) => {
       let revision = 0
-      const send = (event: WatchEvent): boolean => call.write({ revision: ++revision, event })
+      const send = (event: WatchEvent): boolean => call.write({ revision: ++revision, event, completeRevision: 0 })
       call.on('error', () => undefined)
       send({ $case: 'reset', value: {} })
       events?.(hostId).forEach(send)

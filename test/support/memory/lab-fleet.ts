@@ -231,7 +231,7 @@ export class LabFleet implements Fleet {
   /** Resolves when the gateway shows the present state of the agent's journal. */
   async caughtUp(hostId: string): Promise<void> {
     const { revision } = this.agentOf(hostId)
-    const isShown = (): boolean => (this.view.findState(hostId)?.revision ?? -1) >= revision
+    const isShown = (): boolean => (this.view.findState(hostId)?.shownRevision ?? -1) >= revision
     await waitFor(isShown, { what: `revision ${revision} of ${hostId} at the gateway` })
   }
 

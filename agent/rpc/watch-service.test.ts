@@ -1,0 +1,106 @@
+import { EventEmitter } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
+import { expect } from 'chai'
+import type { WatchResponse } from '../../proto/gen/berth/agent/v1/watch.js'
+import { Changes } from '../state/changes.js'
+import { openDatabase } from '../state/database.js'
+import { createWatchService, type WatchSource } from './watch-service.js'
+import type { WatchKind } from './watch-kinds.js'
+
+/** A watcher that can be slow. The entities are templates, and the size of a template is its revision. */
+class Watcher extends EventEmitter {
+  readonly changes = new Changes(openDatabase(':memory:'))
+  readonly request: { epoch: string; revision: number }
+  readonly #revisions = new Map<string, number>()
+  /** Lines `REVISION ID=REVISION OF THE TEMPLATE, complete COMPLETE REVISION`. */
+  readonly received: string[] = []
+  isSlow = false
+
+  constructor() {
+    super()
+    this.request = { epoch: this.changes.epoch, revision: this.changes.revision }
+    const template: WatchKind = {
+      list: () => [],
+      find: (id) => {
+        const revision = this.#revisions.get(id)
+        return revision ? { revision, event: { $case: 'template', value: { id, revision } as never } } : undefined
+      },
+    }
+    const kinds = { template, guest: template, operation: template, alert: template }
+    const metrics = { latest: undefined, listen: () => () => undefined }
+    const source: WatchSource = {
+      changes: this.changes,
+      kinds,
+      metrics,
+      describe: () => ({}) as never,
+      failed: () => undefined,
+    }
+    createWatchService(source).service.watch(this as never)
+  }
+
+  write({ revision, event, completeRevision }: WatchResponse): boolean {
+    if (event?.$case === 'template')
+      this.received.push(`${revision} ${event.value.id}=${event.value.revision}, complete ${completeRevision}`)
+    else if (event?.$case === 'removed')
+      this.received.push(`${revision} ${event.value.key} removed, complete ${completeRevision}`)
+    return !this.isSlow
+  }
+
+  change(...ids: readonly string[]): void {
+    this.changes.transaction(() => ids.forEach((id) => this.#revisions.set(id, this.changes.record('template', id))))
+  }
+
+  remove(id: string): void {
+    this.#revisions.delete(id)
+    this.changes.transaction(() => this.changes.record('template', id, true))
+  }
+
+  /** Makes the watcher read again. */
+  drain(): void {
+    this.isSlow = false
+    this.emit('drain')
+  }
+}
+
+describe('a watch of a host', () => {
+  it('sends each change to a watcher that is fast enough', async () => {
+    const watcher = new Watcher()
+    watcher.change('a')
+    await turn()
+    watcher.change('b')
+    await turn()
+    watcher.change('a')
+    await turn()
+    expect(watcher.received).to.deep.equal(['1 a=1, complete 1', '2 b=2, complete 2', '3 a=3, complete 3'])
+  })
+
+  it('sends a slow watcher only the last change of an entity, and tells it which revision is complete', async () => {
+    const watcher = new Watcher()
+    watcher.isSlow = true
+    watcher.change('first')
+    await turn()
+    watcher.change('a', 'b', 'c')
+    watcher.change('d', 'b')
+    await turn()
+    watcher.drain()
+    expect(watcher.received).to.deep.equal([
+      '1 first=1, complete 1',
+      '2 a=2, complete 2',
+      '4 c=4, complete 2',
+      '5 d=5, complete 2',
+      '6 b=6, complete 6',
+    ])
+  })
+
+  it('sends a slow watcher the removal of an entity, but not the changes before it', async () => {
+    const watcher = new Watcher()
+    watcher.isSlow = true
+    watcher.change('first')
+    await turn()
+    watcher.change('a', 'b')
+    watcher.remove('a')
+    await turn()
+    watcher.drain()
+    expect(watcher.received).to.deep.equal(['1 first=1, complete 1', '3 b=3, complete 1', '4 a removed, complete 4'])
+  })
+})
