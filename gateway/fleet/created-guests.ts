@@ -45,7 +45,7 @@ export class CreatedGuests {
     const { view, owners } = this.options
     const { guest, operation, revision } = response
     const host = view.findState(hostId)
-    if (!host || host.shownRevision >= revision) return
+    if (!host || host.revision >= revision) return
     if (guest) await owners.check(host, [guest])
     // The host may already have reported a newer state of the guest and operation, which must not be replaced.
     if (host.revision >= revision) return
