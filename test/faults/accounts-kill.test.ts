@@ -137,7 +137,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts and se
     }
   }
 
-  it('keep all acknowledged changes, and have an audit log that matches them', async () => {
+  it('keep all acknowledged changes, and the audit log lists exactly these changes', async () => {
     await lab.run([
       ...([passwords, secondFactors, links, sessions] satisfies Lane[]),
       lab.setting({

@@ -32,7 +32,7 @@ const guests = [
 const uplink = 'btestk0'
 const forwarding = 'net.ipv6.conf.all.forwarding'
 
-describe(`an agent, killed ${kills} times`, function () {
+describe(`an agent that is killed ${kills} times`, function () {
   let agent: AgentProcess
   let instance: Instance
   let settings: GuestSettingsServiceClient
@@ -69,7 +69,7 @@ describe(`an agent, killed ${kills} times`, function () {
     run('sysctl', '-qw', `${forwarding}=${forwardedBefore}`)
   })
 
-  it('keeps all acknowledged changes, leaves nothing behind on the host, and stops no guest', async () => {
+  it('keeps all acknowledged changes, leaves no remains on the host, and stops no guest', async () => {
     const startedMs = performance.now()
     await agent.start()
     await agent.ready()

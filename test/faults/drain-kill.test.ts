@@ -20,7 +20,7 @@ interface DrainAnswer {
 }
 
 /** Drains one of four hosts of a real gateway. The disks of the hosts are in memory. */
-describe(`a drain of ${guests} guests while the gateway is killed and agents restart ${kills} times`, function () {
+describe(`a drain of ${guests} guests while gateway and agents are killed ${kills} times`, function () {
   this.timeout(1_200_000)
   let gateway: GatewayProcess
   const hosts: { readonly id: string; readonly agent: LabAgent }[] = []

@@ -30,7 +30,7 @@ const specs = [{}, {}, matrixMachine.spec]
 const slow = `initialize x${tag}2`
 
 /** Tests the order in which the disks are created and the guests boot (docs/design/operations.md). */
-describe('several simultaneously created guests', function () {
+describe('guests that are created at the same time', function () {
   let agent: AgentProcess
   let instance: Instance
   let operations: OperationServiceClient
@@ -100,7 +100,7 @@ describe('several simultaneously created guests', function () {
     expect(running()).to.deep.equal([])
   }
 
-  it('boot after all disks were created, even if the agent is killed in between', async () => {
+  it('start only when all their disks exist, even if the agent is killed in between', async () => {
     const requests = await createAll()
     await agent.kill('SIGKILL')
     await agent.start()
@@ -113,7 +113,7 @@ describe('several simultaneously created guests', function () {
     await remove(requests)
   })
 
-  it('boot even if the disk of one guest, which then leaves nothing behind, cannot be created', async () => {
+  it('start even if the disk of one guest cannot be created, and that guest leaves nothing behind', async () => {
     const [first, second, third] = await createAll()
     setFaults(agent, { [slow]: 'fail' })
     for (const { operationId } of [first!, third!]) await operationDone(operations, operationId)

@@ -16,7 +16,7 @@ import { killIfThere } from '../support/kill.js'
 import { waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
-describe('guests that fail or stop without a request', function () {
+describe('guests that crash or stop by themselves', function () {
   let agent: AgentProcess
   let instance: Instance
   let watched: WatchedHost
@@ -66,14 +66,14 @@ describe('guests that fail or stop without a request', function () {
       what: () => `guest ${id} ${status}: ${JSON.stringify(watched.guests().map((g) => [g.id, g.status]))}`,
     })
 
-  it('stay stopped after they shut themselves down', async () => {
+  it('stay stopped if they shut themselves down', async () => {
     lxc(1, 'poweroff', '-f')
     const { statusReason } = await untilStatus(1, 'stopped')
     expect(statusReason).to.equal('shut down from inside')
     expect(readInits(instance).has('xe-1')).to.equal(false)
   })
 
-  it('are started again after their LXC monitor was killed', async () => {
+  it('are started again if their LXC monitor is killed', async () => {
     const before = readInits(instance).get('xe-2')
     const monitor = processes().find((p) => p.command === `[lxc monitor] ${join(instance.stateDir, 'lxc')} xe-2`)
     process.kill(monitor!.pid, 'SIGKILL')
@@ -86,7 +86,7 @@ describe('guests that fail or stop without a request', function () {
   /** Command that fills the memory of a guest: tail(1) reads an endless line from /dev/zero. */
   const eat = 'exec /bin/busybox tail /dev/zero'
 
-  it('are started again and cause an alert after their first process ran out of memory', async () => {
+  it('are started again and cause an alert if their first process runs out of memory', async () => {
     const { uuid } = await untilStatus(2, 'running')
     const root = join(instance.pool, 'guests', uuid)
     rmSync(join(root, 'sbin/init'))
@@ -109,7 +109,7 @@ describe('guests that fail or stop without a request', function () {
     await untilStatus(2, 'running')
   })
 
-  it('keep running and cause an alert after another process ran out of memory', async () => {
+  it('keep running and cause an alert if another process runs out of memory', async () => {
     await agent.kill('SIGTERM')
     Object.assign(agent.config, { metrics: { guest_interval_seconds: 1 } })
     await agent.start()
@@ -138,7 +138,7 @@ describe('guests that fail or stop without a request', function () {
     await agent.ready()
   })
 
-  it('run again after a reboot of the host, with their network rules', async () => {
+  it('run again with their network rules when the host has rebooted', async () => {
     await agent.kill('SIGKILL')
     await hostGoesDown(instance)
     await agent.start()
@@ -165,7 +165,7 @@ describe('guests that fail or stop without a request', function () {
     operations.close()
   })
 
-  it('are thawed by the restarted agent if they were frozen when it was killed', async () => {
+  it('are thawed when the agent restarts if they were frozen when it was killed', async () => {
     await untilStatus(3, 'running')
     expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
     await agent.kill('SIGKILL')
@@ -174,7 +174,7 @@ describe('guests that fail or stop without a request', function () {
     lxc(3, 'cat', '/etc/passwd')
   })
 
-  it('lose a disk that a power failure restored after their deletion, unlike disks of unknown guests', async () => {
+  it('lose their disk again if a power failure restores it after their deletion, but unknown disks are kept', async () => {
     const operations = agent.operations()
     const created = await createGuest(operations, createRequest(4, 'guest-4'))
     await operationDone(operations, created.operation!.id)

@@ -8,7 +8,7 @@ describeGuestMatrix(
   'operations on a real container',
   { tag: 'm', guest: matrixContainer, cases: powerCases },
   (host) => {
-    it('are rejected after a request to delete the guest, except a repetition of this request', async () => {
+    it('are rejected once the deletion of the guest is requested, unless they repeat this request', async () => {
       const subject = await host().prepare('delete', 'stopped')
       const [id, other] = [randomUUID(), randomUUID()]
       const { engine } = subject

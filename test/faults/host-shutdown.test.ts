@@ -99,14 +99,14 @@ describe('the guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('run longer than the agent, because it would record that they shut themselves down', () => {
+  it('run longer than the agent, which would otherwise record that they shut themselves down', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent is already running with this state directory')
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('keep running if only the systemd unit is stopped', async () => {
+  it('keep running if only the systemd unit of the agent is stopped', async () => {
     await rewrite('clean', (root) => writeFileSync(join(root, 'etc/inittab'), inittab))
     await rewrite('deaf', (root) => {
       rmSync(join(root, 'sbin/init'))
@@ -121,7 +121,7 @@ describe('the guests of a host that shuts down', function () {
     expect(running()).to.deep.equal(namesOf('clean', 'deaf', 'vm'))
   })
 
-  it('are shut down, or killed if they do not react, even virtual machines of a disabled driver', () => {
+  it('are shut down, or killed if they do not react, even if the driver of virtual machines is disabled', () => {
     const config = parse(readFileSync(agent.configPath, 'utf8')) as Record<string, object>
     writeFileSync(agent.configPath, stringify({ ...config, kvm: { ...config['kvm'], enabled: false } }))
     const { status, stdout, stderr } = stopGuests()

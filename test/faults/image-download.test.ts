@@ -21,7 +21,7 @@ import { scratchDirectory, testStorage } from '../support/scratch.js'
 const id = 'alpine-3.22'
 
 /** Uses a real pool, and an image server on loopback. After each fault the image is complete or absent. */
-describe('images on a real host', function () {
+describe('an image on a real host', function () {
   const scratch = scratchDirectory('btest-image-faults')
   let pool: Pool
   let server: ImageServer
@@ -40,7 +40,7 @@ describe('images on a real host', function () {
     scratch.wipe()
   })
 
-  describeOperationMatrix('a download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
+  describeOperationMatrix('its download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
 
   async function prepare(): Promise<MatrixSubject> {
     const directory = mkdtempSync(`${scratch.path}/agent-`)

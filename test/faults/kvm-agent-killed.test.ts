@@ -21,7 +21,7 @@ const [templateId, password] = ['debian-12-kvm', 'a-Password-1']
 const login = { sshAuthMode: 'password', sshPassword: password }
 
 /** Virtual machines are not child processes of the agent, so the agent has to find them again after it was killed. */
-describe('an agent after a kill and a restart', function () {
+describe('an agent that was killed and restarted', function () {
   let agent: AgentProcess
   let watched: WatchedHost
   let guest: Guest
@@ -86,7 +86,7 @@ describe('an agent after a kill and a restart', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('does not change a virtual machine that does not respond, and connects to it once it responds', async () => {
+  it('does not touch a virtual machine that does not respond, and connects once it responds', async () => {
     const before = pids()
     // A stopped process keeps its sockets open but does not respond.
     for (const pid of before) process.kill(pid, 'SIGSTOP')
@@ -100,7 +100,7 @@ describe('an agent after a kill and a restart', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('notices that a virtual machine has shut down meanwhile, and does not start it', async () => {
+  it('notices that a virtual machine has shut itself down meanwhile, and leaves it stopped', async () => {
     await again(async () => {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
       // `poweroff -f` does not shut the network down first, so a failed ping shows that the guest is off.
@@ -123,7 +123,7 @@ describe('an agent after a kill and a restart', function () {
     await waitFor(() => pids().length === 1, { what: 'its process to be back' })
   })
 
-  it('completes or undoes an interrupted operation, and leaves nothing behind', async () => {
+  it('completes or undoes the interrupted operation, and leaves nothing behind', async () => {
     await waitFor(() => shown()?.status === 'running', { what: 'it to run' })
     for (const [round, action] of (['stop', 'start', 'stop', 'start', 'stop', 'start'] as const).entries()) {
       const operations = agent.operations()

@@ -147,7 +147,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     }
   }
 
-  it('keep all acknowledged changes, and have an audit log that matches them', async () => {
+  it('keep all acknowledged changes, and the audit log lists exactly these changes', async () => {
     await lab.run([
       ...([administrators, sessions, customers, checks] satisfies Lane[]),
       lab.setting({

@@ -56,7 +56,7 @@ describe('changes of guest settings', function () {
   }
   const limits = () => readGuestLimits(`x${tag}-1`)
 
-  describe('after a kill of the agent before the change of the host', () => {
+  describe('if the agent is killed before it changes the host', () => {
     /** Kills the agent when `order` calls `method`. Tries again if a periodic comparison called `method` earlier. */
     async function killedAt(
       method: string,
@@ -76,7 +76,7 @@ describe('changes of guest settings', function () {
       expect(readInits(instance).get(`x${tag}-1`), 'the guest runs on').to.equal(before)
     }
 
-    it('set limits on the host at the next start of the agent', async () => {
+    it('set limits on the host when the agent starts again', async () => {
       const wanted = { ramMb: 128, vcpuMilli: 500, networkUpMbps: 20, ioReadMbps: 7 }
       const isJournaled = (): boolean => host.guest(uuid).limits?.ramMb === 128
       await killedAt('resize', () => host.setLimits(uuid, wanted), isJournaled)
@@ -85,13 +85,13 @@ describe('changes of guest settings', function () {
       expect(config()).to.contain(`= ${128 * mib}\n`)
     })
 
-    it('set rates on the host at the next start of the agent', async () => {
+    it('set rates on the host when the agent starts again', async () => {
       const isJournaled = (): boolean => host.guest(uuid).limits?.networkDownMbps === 33
       await killedAt('apply', () => host.setLimits(uuid, { networkDownMbps: 33 }), isJournaled)
       expect(sh('tc', 'class', 'show', 'dev', `x${tag}1`)).to.match(/class htb .* rate 34/)
     })
 
-    it('add an IPv6 address inside the guest at the next start of the agent, and again at a reboot of the guest', async () => {
+    it('add an IPv6 address inside the guest when the agent starts again, and after a reboot of the guest', async () => {
       const isJournaled = (): boolean => host.guest(uuid).ipv6Addresses.join() === `${prefix}7`
       await killedAt('assignAddresses', () => host.assignIpv6(uuid, [`${prefix}7`]), isJournaled)
       expect(addressesInside()).to.contain(`${prefix}7/128`)
@@ -101,7 +101,7 @@ describe('changes of guest settings', function () {
         await waitFor(() => addressesInside().includes(`${prefix}${address}/128`), { what: address })
     })
 
-    it('complete a port mapping, and enforce a new firewall, at the next start of the agent', async () => {
+    it('complete a port mapping and enforce a new firewall when the agent starts again', async () => {
       const hasMapping = (): boolean => host.guest(uuid).portMappings.length === 1
       const mapping = { containerPort: 80, hostPort: 25_080 }
       await killedAt('attach', () => host.addMapping(uuid, mapping), hasMapping)
@@ -113,8 +113,8 @@ describe('changes of guest settings', function () {
     })
   })
 
-  describe('after a rejected change and a rejected rollback', () => {
-    it('are undone at the next comparison with the host', async () => {
+  describe('if the host rejects both the change and its rollback', () => {
+    it('are undone when the agent next compares its records with the host', async () => {
       const before = limits()
       faults({ apply: 'hold' })
       const answer = codeOf(host.setLimits(uuid, { ramMb: 200, networkDownMbps: 10 }))
@@ -143,7 +143,7 @@ describe('changes of guest settings', function () {
     await host.setFirewall(uuid, open)
   })
 
-  describe('of two guests at the same time', () => {
+  describe('for two guests at the same time', () => {
     let other: string
     const ports = (of: string): number[] => host.guest(of).portMappings.map(({ hostPort }) => hostPort)
     const expectConsistent = (): Promise<unknown> =>
@@ -160,7 +160,7 @@ describe('changes of guest settings', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('release the former host port for the other guest only after the change of the host', async () => {
+    it('give the former host port to the other guest only after the host has changed', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -202,8 +202,8 @@ describe('changes of guest settings', function () {
     })
   })
 
-  describe('in conflict with the state of the guest', () => {
-    it('are rejected as a whole if the guest uses more memory than the new limit', async () => {
+  describe('if the state of the guest does not allow them', () => {
+    it('are rejected as a whole if the guest uses more memory than the new limit allows', async () => {
       const { revision } = await host.setLimits(uuid, { ramMb: 256, vcpuMilli: 1000 })
       const before = (await host.seen(uuid, revision)).limits
       const eater = spawn('lxc-attach', [
@@ -222,7 +222,7 @@ describe('changes of guest settings', function () {
       expect(limits()).to.include({ memoryBytes: 256 * mib, quotaUsec: 100_000 })
     })
 
-    it('are accepted during the creation of the guest, except changes of limits', async () => {
+    it('are accepted while the guest is created, except changes of limits', async () => {
       faults({ 'initialize 3': 'hold' })
       const created = await host.orderCreate(3, 'three')
       await host.seen(created.uuid, 1)
@@ -235,7 +235,7 @@ describe('changes of guest settings', function () {
       expect(await host.firewall(created.uuid)).to.include({ enabled: true })
     })
 
-    it('are rejected during and after the deletion of the guest', async () => {
+    it('are rejected while the guest is deleted and afterwards', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
       const operation = await host.order('delete', deleted)

@@ -30,17 +30,17 @@ interface Wish {
 
 const steps = ['make', 'use', 'keep', 'release', 'clean']
 
-describe('changes of the swap file on a real host', function () {
+describe('the swap file of a real host', function () {
   const scratch = scratchDirectory('btest-swap-matrix')
   after(() => scratch.wipe())
 
   const cases: [string, Wish[], Wish][] = [
-    ['the creation', [], { action: 'create', sizeMb: 64 }],
-    ['the enlargement', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
-    ['the reduction', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
-    ['the deactivation', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
+    ['its creation', [], { action: 'create', sizeMb: 64 }],
+    ['its enlargement', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
+    ['its reduction', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
+    ['its deactivation', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
     [
-      'the activation',
+      'its activation',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },
@@ -48,7 +48,7 @@ describe('changes of the swap file on a real host', function () {
       { action: 'enable', sizeMb: 0 },
     ],
     [
-      'the resize of an inactive swap file',
+      'its resize while it is inactive',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },

@@ -13,7 +13,7 @@ const guests = 8
 const root = 'btest-webhooks-kill'
 
 /** Kills a real gateway, but not its Redis, while it delivers events to a receiver that fails occasionally. */
-describe(`a gateway, killed ${kills} times while it delivers webhooks`, function () {
+describe(`a gateway that is killed ${kills} times while it delivers webhooks`, function () {
   let gateway: GatewayProcess
   let agent: LabAgent
   let receiver: WebhookReceiver
@@ -63,7 +63,7 @@ describe(`a gateway, killed ${kills} times while it delivers webhooks`, function
       .map(({ body }) => Number(body.data['status_reason']))
       .filter((round) => round > 0)
 
-  it('delivers the end of each task, and the changes of each container in order up to the last one', async () => {
+  it('reports the end of each task, and all changes of a container in their order', async () => {
     const uuids = agent.guests().map(({ uuid }) => uuid)
     const tasks = new Set<string>()
     const last = new Map<string, number>()

@@ -32,7 +32,7 @@ describe('the CAs that an agent trusts', () => {
     await installCertificate(directory, certificatePem)
   }
 
-  it('begin with the CA of its own certificate, whatever the order of the received list', async () => {
+  it('begin with the CA of the agent’s own certificate, in whatever order they were received', async () => {
     const { authorities, caPem } = await install(next, pki.authority)
     expect(authorities).to.deep.equal([pki.authority.caPem, next.caPem])
     expect(caPem).to.equal(pki.authority.caPem)
@@ -45,37 +45,37 @@ describe('the CAs that an agent trusts', () => {
     expect((await install(next)).authorities).to.deep.equal([next.caPem])
   })
 
-  it('can be replaced during a renewal of the certificate, which continues', async () => {
+  it('can be replaced while the certificate is renewed, and the renewal still succeeds', async () => {
     await createSigningRequest(directory)
     const before = readFileSync(identityPaths(directory).pendingKey, 'utf8')
     await install(pki.authority, next)
     expect(readFileSync(identityPaths(directory).pendingKey, 'utf8')).to.equal(before)
   })
 
-  it('are found by a fingerprint in a token, with the CA of the own certificate for an unknown fingerprint', async () => {
+  it('are selected by the fingerprint in a token, or else are the CA of the own certificate', async () => {
     const found = await install(pki.authority, next)
     expect(findAuthority(found, next.fingerprint)).to.equal(next.caPem)
     expect(findAuthority(found, 'unknown')).to.equal(pki.authority.caPem)
   })
 
-  it('cannot be replaced by a list without the CA of its own certificate', async () => {
+  it('cannot be replaced by a list without the CA of the agent’s own certificate', async () => {
     expect(await codeOf(install(next))).to.equal('bad_certificate')
     expect(await codeOf(install())).to.equal('bad_certificate')
     expect(getIdentity(directory).authorities).to.deep.equal([pki.authority.caPem])
   })
 
-  it('cannot be a certificate of a gateway or a text that is not a certificate', async () => {
+  it('cannot be the certificate of a gateway, or text that is not a certificate', async () => {
     const { certificatePem } = await pki.gatewayLeaf()
     for (const caPem of [certificatePem, 'text'])
       expect(await codeOf(install(pki.authority, { caPem }))).to.equal('bad_certificate')
   })
 
-  it('are limited to four', async () => {
+  it('are at most four', async () => {
     const more = await Promise.all(['a', 'b', 'c', 'd'].map((name) => ensureAuthority(join(pki.directory, name), 30)))
     expect(await codeOf(install(pki.authority, ...more))).to.equal('bad_certificate')
   })
 
-  it('do not include an unknown CA, whose certificates are refused', async () => {
+  it('do not include unknown CAs, so that certificates of these are refused', async () => {
     expect(await codeOf(renewBy(next))).to.equal('bad_certificate')
   })
 })

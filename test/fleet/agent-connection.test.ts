@@ -70,7 +70,7 @@ describe('connections to agents', () => {
     expect(connection.peer()).to.equal(undefined)
   })
 
-  it('end at the former gateway, and stay open at the new one, after a move of the agent to it', async () => {
+  it('end at the old gateway, but stay open at the new one, if the agent joins another gateway', async () => {
     const moves = Array.from({ length: 12 }, (_, n) => moveOnce(`h-moved-${n}`))
     expect(await Promise.all(moves)).to.deep.equal(Array(12).fill('former: ended, new: open'))
   })
@@ -139,7 +139,7 @@ describe('connections to agents', () => {
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('lead to the same error as for an offline host if the call was not sent', async () => {
+    it('fail like for an offline host if the call was not sent yet', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -212,13 +212,13 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('end with an error about the version of the agent if it has no consoles', async () => {
+    it('report that the agent is too old if it has no consoles', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')
     })
 
-    it('end with a message soon after the certificate of the agent is revoked', async () => {
+    it('end with a message soon after the agent’s certificate is revoked', async () => {
       let agentSide: Socket | undefined
       const close = await openAt((socket) => {
         agentSide = socket

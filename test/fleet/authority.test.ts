@@ -26,7 +26,7 @@ describe('the private CA', function () {
     expect(statSync(join(directory, 'pki/authority.pem')).mode & 0o777).to.equal(0o600)
   })
 
-  it('is never replaced if its file is damaged, and an error reports the damage', async () => {
+  it('is never replaced if its file is damaged, and the gateway reports the damage', async () => {
     await ensureAuthority(directory, 10)
     truncateSync(join(directory, 'authority.pem'), 300)
     for (const attempt of [1, 2])
@@ -39,7 +39,7 @@ describe('the private CA', function () {
     expect(statSync(join(directory, 'authority.pem')).size).to.equal(300)
   })
 
-  it('issues a certificate for each role that openssl accepts in strict mode', async () => {
+  it('issues certificates for all roles that openssl accepts in strict mode', async () => {
     const authority = await ensureAuthority(directory, 10)
     writeFileSync(join(directory, 'ca.pem'), authority.caPem)
     for (const [identity, purpose] of [
@@ -56,7 +56,7 @@ describe('the private CA', function () {
     }
   })
 
-  it('uses only the public key of a certificate request, and issues no certificate beyond its own end', async () => {
+  it('uses only the public key of a request, and issues no certificate that outlives the CA', async () => {
     const authority = await ensureAuthority(directory, 1)
     const issued = await authority.signRequest(await createCsrPem(createPrivateKeyPem()), agent, 30 * 24 * 3_600_000)
     const certificate = new X509Certificate(issued.certificatePem)

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 const container = 'sim-1'
 const resumeWithinMs = 3000
 
-describe('a console after a failure of its gateway', function () {
+describe('a console whose gateway fails', function () {
   let group: GatewayGroup
   let agent: LabAgent
   let first: GroupMember
@@ -49,14 +49,14 @@ describe('a console after a failure of its gateway', function () {
     })
   const terminal = () => agent.host.consoles.terminals.findLast(({ guestUuid }) => guestUuid === uuidOf(1))!
 
-  it('is opened at one gateway with a ticket from another gateway', async () => {
+  it('opens at one gateway with a ticket from another gateway', async () => {
     const client = connect(second, await ticketOf(first))
     expect((await client.ready()).state).to.equal('ready')
     client.socket.close(1000)
     await client.ended()
   })
 
-  it('continues at another gateway, without lost or repeated output, while the guest writes constantly', async () => {
+  it('continues at another gateway while the guest writes, without lost or repeated output', async () => {
     const before = connect(first, await ticketOf(first))
     const { resume } = await before.ready()
     const guest = terminal()
@@ -85,7 +85,7 @@ describe('a console after a failure of its gateway', function () {
     }
   })
 
-  it('continues at another gateway before the agent notices that the first one hangs', async () => {
+  it('continues at another gateway even before the agent notices that the first one hangs', async () => {
     const before = connect(first, await ticketOf(first))
     const { resume } = await before.ready()
     const guest = terminal()

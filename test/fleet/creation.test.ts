@@ -28,7 +28,7 @@ describe('the names and ids of guests in a fleet', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are free again after the deletion of a guest while no gateway ran', async () => {
+  it('are free again if the guest is deleted while no gateway runs', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const shown = test.store.key('shown-guests', hostId)
@@ -43,7 +43,7 @@ describe('the names and ids of guests in a fleet', function () {
     expect(await test.store.client.hLen(test.store.key('guests'))).to.equal(4)
   })
 
-  it('stay reserved at the start of a gateway before the host reports the guest', async () => {
+  it('stay reserved if a gateway starts before the host reports the guest', async () => {
     const { hostId, agent } = await test.addHost('one')
     const registry = new GuestRegistry(test.store)
     const room = { hostId, limits: spec.limits!, untilMs: 0 }
@@ -56,7 +56,7 @@ describe('the names and ids of guests in a fleet', function () {
     expect(agent.guests().length).to.equal(0)
   })
 
-  it('are the same for a repeated creation, and free again after a rejected creation', async () => {
+  it('stay the same if the creation is repeated, and are free again if it is rejected', async () => {
     const { agent } = await test.addHost('one')
     let asked = 0
     const { engine } = agent.domain
@@ -77,7 +77,7 @@ describe('the names and ids of guests in a fleet', function () {
     expect(await codeOf(test.fleet.createGuest(creationRequest('bad')))).to.equal('ok')
   })
 
-  it('are unique: one of 50 concurrent creations with the same name succeeds', async () => {
+  it('are unique: only one of 50 concurrent creations with the same name succeeds', async () => {
     await test.addHost('a')
     await test.addHost('b')
     const names = Array.from({ length: 50 }, (_, n) => (n % 2 ? 'Same' : 'same'))
@@ -103,7 +103,7 @@ describe('the names and ids of guests in a fleet', function () {
     await waitFor(() => other.view.hosts().filter(({ state }) => state === 'online').length === 2)
   })
 
-  it('include those of guests that a new host already has', async () => {
+  it('include those of the guests that a new host already has', async () => {
     const { hostId } = await test.addHost('one', { guests: 1, firstId: 500 })
     expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(501)
     expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')
@@ -111,7 +111,7 @@ describe('the names and ids of guests in a fleet', function () {
     expect(test.fleet.view.findHost(hostId)?.warnings).to.deep.equal([])
   })
 
-  it('stay with the first host if a second host reports the same guest, with a warning', async () => {
+  it('stay with the first host, with a warning, if a second host reports the same guest', async () => {
     const a = await test.addHost('a', { guests: 3 })
     const b = await test.addHost('b', { guests: 2, firstId: 3 })
     const shown = [...test.fleet.view.guests()].map(({ hostId, guest }) => [hostId, guest.name])

@@ -20,7 +20,7 @@ const steps = ['shutdown', 'copy', 'leave', 'stop', 'last', 'hand_over', 'remove
 const phases = ['before-run', 'after-run'] as const
 const ticketMs = 24 * 3_600_000
 
-describe('a failing or interrupted move of a guest', function () {
+describe('a move of a guest that fails or is interrupted', function () {
   let lab: MoveLab
   before(async () => {
     lab = await MoveLab.start()
@@ -77,7 +77,7 @@ describe('a failing or interrupted move of a guest', function () {
       await lab.expectOnlyAt('host-a', guest)
     })
 
-  it('can be canceled while the target does not answer, without the end of the agent', async () => {
+  it('can be canceled while the target does not answer, and its agent keeps running', async () => {
     const silent = createServer().listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { certificatePem: ticket, privateKeyPem: key } = getIdentity(join(lab.source.stateDir, 'identity'))
@@ -131,14 +131,14 @@ describe('a failing or interrupted move of a guest', function () {
       // A failure does not undo these steps: after `hand_over` the gateway decides, and `remove` is repeated.
       const isUndone = !['hand_over', 'remove'].includes(step)
       if (isUndone)
-        it(`leaves the guest on its host after a failure immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
+        it(`leaves the guest on its host if the move fails just ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
           const guest = await lab.addGuest()
           lab.source.observer = failOnce(step, phase)
           expect(await lab.move(guest)).to.equal('failed')
           await lab.expectOnlyAt('host-a', guest)
         })
 
-      it(`leaves exactly one copy of the guest after a restart of the target immediately ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
+      it(`leaves exactly one copy of the guest if the target restarts just ${phase === 'before-run' ? 'before' : 'after'} the step "${step}"`, async () => {
         const guest = await lab.addGuest()
         let isDone = false
         lab.source.observer = async (event) => {

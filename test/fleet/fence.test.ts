@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { memoryDirectory } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the check of the fence (lease name and epoch) in calls to an agent', () => {
+describe('an agent that checks the fence (lease name and epoch) of each call', () => {
   let lab: TestFleet
   let agent: LabAgent
   let hostId: string
@@ -24,7 +24,7 @@ describe('the check of the fence (lease name and epoch) in calls to an agent', (
 
   const call = (fence?: Fence): Promise<string> => codeOf(lab.fleet.agent(hostId).hosts.describe({}, fence))
 
-  it('accepts the highest epoch so far and refuses lower epochs, separately for each lease name', async () => {
+  it('accepts the highest epoch so far and refuses lower ones, separately for each lease name', async () => {
     const codes: string[] = []
     for (const [work, epoch] of [
       ['drain', 5],
@@ -42,7 +42,7 @@ describe('the check of the fence (lease name and epoch) in calls to an agent', (
     expect(await call()).to.equal('ok')
   })
 
-  it('still refuses lower epochs after a restart of the agent', async () => {
+  it('still refuses lower epochs after a restart', async () => {
     expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
     await agent.stop()
     await agent.resume()
@@ -51,7 +51,7 @@ describe('the check of the fence (lease name and epoch) in calls to an agent', (
     expect(await call({ work: 'restart', epoch: 9 })).to.equal('ok')
   })
 
-  it('is in the list of features that the agent reports', () => {
+  it('reports the check in its list of features', () => {
     expect(lab.fleet.view.findHost(hostId)?.description?.features).to.include('fence')
   })
 })

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 
 const name = 'btest-gateway-restart'
 
-describe('an event stream that resumes after a restart of the gateway', function () {
+describe('an event stream that a client resumes after its gateway restarted', function () {
   let gateway: GatewayProcess
   let agent: LabAgent
   let wipe: () => void
@@ -57,7 +57,7 @@ describe('an event stream that resumes after a restart of the gateway', function
     waitFor(() => reasonsIn(listening).includes(text), { what: () => `${text} in ${reasonsIn(listening).join()}` })
 
   for (const [index, signal] of (['SIGTERM', 'SIGKILL'] as const).entries())
-    it(`contains all events, even those without a running gateway, if ${signal} ended the gateway`, async () => {
+    it(`contains every event, even from the time without a gateway, if the gateway was ended by ${signal}`, async () => {
       const first = await stream()
       const own = 3 * index + 1
       rename(own, `${signal} one`)
@@ -86,7 +86,7 @@ describe('an event stream that resumes after a restart of the gateway', function
       else expect(removed).to.include(uuidOf(own + 1)) // after a crash, earlier events may be sent again
     })
 
-  it('contains the news that a host went offline while no gateway ran', async () => {
+  it('reports that a host went offline while no gateway ran', async () => {
     const first = await stream()
     const { id } = await first.wait(({ event }) => event === 'ready', 'ready')
     await gateway.kill('SIGTERM')

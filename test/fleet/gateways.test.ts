@@ -95,7 +95,7 @@ describe('several gateways', function () {
   /** Returns the same gateway, to which requests are sent with the administrator's key of the first gateway. */
   const asFleetAdmin = (gateway: GatewayProcess): Pick<GatewayProcess, 'request'> => gateway.withKey(first.adminKey)
 
-  it('keep the data of the first gateway after the documented move of its store to another Redis server', async () => {
+  it('keep all data of the first gateway when its store moves to another Redis server as documented', async () => {
     await first.request('POST', '/hosts', { body: { name: 'early', address: '127.0.0.1:7' } })
     await first.kill('SIGTERM')
     const server = join(directory, 'server')
@@ -120,12 +120,12 @@ describe('several gateways', function () {
     expect(row?.answers).to.equal(true)
   })
 
-  it('list an invited gateway with the state invited', async () => {
+  it('list an invited gateway with the state “invited”', async () => {
     const { id } = await invite('withdrawn')
     expect((await rowsOf(first)).find((row) => row.id === id)).to.include({ name: 'withdrawn', state: 'invited' })
   })
 
-  it('refuse the token of a withdrawn invitation', async () => {
+  it('refuse the token of an invitation that was withdrawn', async () => {
     const { token, id } = await invite()
     expect((await first.request('DELETE', `/gateways/${id}`)).status).to.equal(200)
     const { code, output } = runJoin(second, token, '--replace')
@@ -133,20 +133,20 @@ describe('several gateways', function () {
     expect(output).to.contain('the join token was withdrawn')
   })
 
-  it('refuse a join token of a host', async () => {
+  it('refuse the join token of a host', async () => {
     const { body } = await first.request('POST', '/hosts', { body: { name: 'host', address: '127.0.0.1:9' } })
     const { join_token: token } = body.data as { join_token: string }
     expect(runJoin(second, token).output).to.contain('it is for a host')
   })
 
-  it('refuse an invitation while the store is the private Redis server of a gateway', async () => {
+  it('refuse invitations while the store is the private Redis server of one gateway', async () => {
     second.start()
     await second.ready()
     const { status, body } = await second.request('POST', '/gateways', { body: {} })
     expect([status, body.code]).to.deep.equal([409, 'store_not_shared'])
   })
 
-  it('refuse to add a gateway with its own hosts, unless --replace sets its data aside', async () => {
+  it('refuse to add a gateway that has hosts of its own, unless --replace sets its data aside', async () => {
     await second.request('POST', '/hosts', { body: { name: 'other', address: '127.0.0.1:9' } })
     const { token } = await invite('second')
     expect(runJoin(second, token).output).to.contain('add --replace')
@@ -178,13 +178,13 @@ describe('several gateways', function () {
     expect((await rowsOf(first)).flatMap(({ leases }) => leases)).to.include('webhook-lease')
   })
 
-  it('store received secrets so that only root can read them, and delete temporary files', () => {
+  it('let only root read the secrets that they received, and delete temporary files', () => {
     for (const name of ['secret', 'pki/authority.pem', 'store/settings.json'])
       expect(statSync(join(stateDir(second), name)).mode & 0o777, name).to.equal(0o600)
     expect(existsSync(join(stateDir(second), 'joining'))).to.equal(false)
   })
 
-  it('let a host join through any gateway, even after a failure of the one that created the token', async () => {
+  it('let a host join through any gateway, even if the one that created its token has failed', async () => {
     const { body } = await asFleetAdmin(second).request('POST', '/hosts', {
       body: { name: 'late', address: '127.0.0.1:8' },
     })
@@ -206,7 +206,7 @@ describe('several gateways', function () {
     expect(runJoin(same, token, '--replace')).to.include({ code: 0 })
   })
 
-  it('do not start in the middle of an interrupted join, which can be repeated', async () => {
+  it('do not start after an interrupted join until the join is repeated', async () => {
     const joining = join(stateDir(third), 'joining')
     mkdirSync(joining)
     const incoming = ['pki', 'secret', 'store', 'admin-key-created', 'gateway.json']
@@ -231,11 +231,11 @@ describe('several gateways', function () {
     expect(existsSync(join(stateDir(third), 'secret'))).to.equal(true)
   })
 
-  it('refuse the command purge while other gateways use the store', () => {
+  it('refuse the command `purge` while other gateways use the store', () => {
     expect(runCommand(first, 'purge').output).to.contain('other gateways use this store')
   })
 
-  it('stop a removed gateway, and never let it serve again', async () => {
+  it('stop a gateway that was removed, and never let it serve again', async () => {
     third.start()
     await waitFor(async () => (await rowsOf(first)).some((row) => row.name === 'third' && row.state === 'online'), {
       what: () => `the third gateway\n${third.logTail()}`,
@@ -249,13 +249,13 @@ describe('several gateways', function () {
     expect(runCommand(third, 'purge').output).to.contain('this gateway was removed from the fleet')
   })
 
-  it('refuse a gateway’s removal at this gateway itself', async () => {
+  it('refuse to remove the gateway that receives the request', async () => {
     const { id } = (await rowsOf(first)).find(({ answers }) => answers)!
     const { status, body } = await first.request('DELETE', `/gateways/${id}`)
     expect([status, body.code]).to.deep.equal([409, 'own_gateway'])
   })
 
-  it('refuse a join while gateway.yaml names a store', async () => {
+  it('refuse a join if gateway.yaml already names a store', async () => {
     const { token } = await invite()
     setStore(third, redis.url)
     expect(runJoin(third, token).output).to.contain('uses the store of the fleet')

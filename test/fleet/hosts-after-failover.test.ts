@@ -23,7 +23,7 @@ const recordOf = (version: number, name: string): HostRecord => ({
  * A failover is simulated by emptying the Redis server. The tested gateway requires that a replica confirms its writes.
  * No replica exists, so these writes fail. The test itself writes through `other`, which requires no confirmation.
  */
-describe('the hosts of a gateway after a change of the Redis master', () => {
+describe('the hosts of a gateway when another Redis server becomes the master', () => {
   let redis: TestRedis
   let other: Store
   let store: Store
@@ -65,7 +65,7 @@ describe('the hosts of a gateway after a change of the Redis master', () => {
   }
 
   for (const version of [8, 9])
-    it(`are replaced by records of version ${version} on the new master, even if the former one had version 9`, async () => {
+    it(`are read from the new master if it has version ${version}, even if the old one had version 9`, async () => {
       await write(recordOf(9, 'unconfirmed'))
       await hosts.poll()
       await replaceServer()
@@ -74,7 +74,7 @@ describe('the hosts of a gateway after a change of the Redis master', () => {
       expect([shown(), await stored()]).to.deep.equal(['acknowledged', 'acknowledged'])
     })
 
-  it('include a removed host again if the new master does not know the removal', async () => {
+  it('include a removed host again if the new master does not know of its removal', async () => {
     await write(recordOf(1, 'kept'))
     await hosts.poll()
     await other.client.hSet(other.key('removed-hosts'), id, '1')

@@ -58,7 +58,7 @@ describe('the installation of hosts', () => {
     send('POST', installReportPath, {}, JSON.stringify({ token, ...fields }))
   const codeIn = ({ text }: Answer): string => (JSON.parse(text) as { code: string }).code
 
-  it('has a command with the pinned key of the gateway that stays the same after a restart', async () => {
+  it('shows a command with the pinned key of the gateway, which stays the same after a restart', async () => {
     const { command } = await test.fleet.hosts.createJoinToken(hostId)
     token = /berth_jt_\S+/.exec(command)![0]
     const { pin } = await send('GET', '/install')
@@ -70,7 +70,7 @@ describe('the installation of hosts', () => {
     token = (await test.fleet.hosts.createJoinToken(hostId)).token
   })
 
-  it('begins with a script that contains the address and the CA of the gateway, and no secrets', async () => {
+  it('begins with a script that contains the address and the CA of the gateway, but no secrets', async () => {
     const { status, text } = await send('GET', '/install')
     expect(status).to.equal(200)
     expect(text).to.include(`gateway='${test.fleet.joinAddress}'`).and.include("version='0.0.0'")
@@ -78,7 +78,7 @@ describe('the installation of hosts', () => {
     execFileSync('sh', ['-n'], { input: text })
   })
 
-  it('serves packages only to hosts with a token, even a used one', async () => {
+  it('lets a host download packages only with a token, which may already be used', async () => {
     const path = '/packages/berth-agent_1.2.3+4.gabc~rc1_amd64.deb'
     const bearer = { authorization: `Bearer ${token}` }
     expect(await send('GET', path, bearer)).to.include({ status: 200, text: 'package' })
@@ -92,7 +92,7 @@ describe('the installation of hosts', () => {
       expect([answer.status, codeIn(answer)]).to.deep.equal([404, 'not_found'])
     })
 
-  it('stores each reported step, and answers with the state of the host', async () => {
+  it('stores each step that a host reports, and answers with the state of the host', async () => {
     const { text } = await report({ step: 'failed', message: 'no\nspace\u202e' + 'x'.repeat(1000) })
     expect(JSON.parse(text)).to.deep.equal({ host: 'new', status: 'pending', address: '', version: '' })
     const { install } = test.fleet.view.findHost(hostId)!
@@ -112,7 +112,7 @@ describe('the installation of hosts', () => {
       expect([answer.status, codeIn(answer)]).to.deep.equal([status, code])
     })
 
-  it('refuses an address after too many wrong tokens', async () => {
+  it('blocks an address that has sent too many wrong tokens', async () => {
     const statuses = new Set<number>()
     for (let attempt = 0; attempt < 31; attempt++)
       statuses.add((await send('GET', '/packages/InRelease', { authorization: 'Bearer berth_jt_a.b.c' })).status)

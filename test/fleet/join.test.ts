@@ -14,7 +14,7 @@ import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { codeOf, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the joining of a host', function () {
+describe('a host that joins', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -41,7 +41,7 @@ describe('the joining of a host', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('allows only one request per connection, and then closes the connection', async () => {
+  it('can send only one request per connection, which is then closed', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -54,7 +54,7 @@ describe('the joining of a host', function () {
     expect(text.match(/HTTP\/1\.1 404/g)).to.have.length(1)
   })
 
-  it('gives the host a certificate that only root can read', async () => {
+  it('gets a certificate that only root can read', async () => {
     const identity = await joinGateway(await newToken(), directory())
     expect(identity.hostId).to.equal(hostId)
     expect(getIdentity(directory()).serial).to.equal(identity.serial)
@@ -64,33 +64,33 @@ describe('the joining of a host', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('stores the address of the joining host if it has no address yet', async () => {
+  it('has its address stored if it has no address yet', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     await joinGateway(token, directory(), 7)
     expect(test.fleet.view.findHost(id)?.address).to.equal('127.0.0.1:7')
   })
 
-  it('is refused, without using up the token, if a different host has the same address', async () => {
+  it('is refused if another host has its address, and its token stays valid', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     expect(await codeOf(joinGateway(token, directory(), 1))).to.equal('address_in_use')
     await joinGateway(token, directory(), 7)
   })
 
-  it('does not change an existing address of a host', async () => {
+  it('keeps the address that it already has', async () => {
     await joinGateway(await newToken(), directory(), 7)
     expect(test.fleet.view.findHost(hostId)?.address).to.equal('127.0.0.1:1')
   })
 
-  it('accepts a token only once, even in twenty concurrent attempts', async () => {
+  it('can use its token only once, even in twenty concurrent attempts', async () => {
     const token = await newToken()
     const results = await Promise.all(Array.from({ length: 20 }, () => joinError(token)))
     expect(results.filter((result) => result === 'joined')).to.have.length(1)
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('refuses a token after the creation of a newer one, or the removal of the host', async () => {
+  it('is refused with a token if a newer one was created or the host was removed', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
@@ -98,7 +98,7 @@ describe('the joining of a host', function () {
     expect(existsSync(directory())).to.equal(false)
   })
 
-  it('refuses a forged, altered or expired token', async () => {
+  it('is refused with a forged, altered or expired token', async () => {
     const token = await newToken()
     const { address, caFingerprint } = parseJoinToken(token)
     const payload = { ca: caFingerprint, address }
@@ -128,7 +128,7 @@ describe('the joining of a host', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('ends before the agent sends anything if the gateway’s CA is not the one in the token', async () => {
+  it('sends nothing if the gateway’s CA is not the one in its token', async () => {
     const token = await newToken()
     const content = parseJoinToken(token)
     const [head, , tail] = token.split('.')
@@ -143,7 +143,7 @@ describe('the joining of a host', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('does not use up the token with an invalid request, and limits sizes and paths', async () => {
+  it('can use its token again after an invalid request, and must keep to the limits of sizes and paths', async () => {
     const token = await newToken()
     expect(await post(JSON.stringify({ token, csr: 'junk' }))).to.include({ status: 400 })
     expect((await post('{')).text).to.contain('invalid_json')
@@ -158,7 +158,7 @@ describe('the joining of a host', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('ends with the reason if the gateway cannot be reached', async () => {
+  it('reports the reason if it cannot reach the gateway', async () => {
     const content = { sub: hostId, ca: '0'.repeat(64), address: '127.0.0.1:1', exp: 9e9 }
     const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`
     expect(await joinError(token))
@@ -166,7 +166,7 @@ describe('the joining of a host', function () {
       .and.to.contain('ECONNREFUSED')
   })
 
-  it('revokes the former certificate of a host, and its running agent uses the new one', async () => {
+  it('loses its former certificate, and its running agent uses the new one', async () => {
     const { hostId: id, agent } = await test.addHost('again')
     const identityDir = join(test.directory, 'agent-again')
     const before = readFileSync(join(identityDir, 'identity.pem'))
@@ -186,7 +186,7 @@ describe('the joining of a host', function () {
     expect(test.fleet.view.findHost(id)?.state).to.equal('offline')
   })
 
-  it('permits the address of another host only if that host has joined and is offline', async () => {
+  it('may take the address of another host only if that host has joined and is offline', async () => {
     const { hostId: id, agent } = await test.addHost('there')
     const add = (name: string): Promise<string> => codeOf(test.fleet.hosts.createHost({ name, address: agent.address }))
     expect(await add('second')).to.equal('address_in_use')
@@ -197,7 +197,7 @@ describe('the joining of a host', function () {
     expect(await add('another'), 'of a host that has not joined yet').to.equal('address_in_use')
   })
 
-  it('limits the attempts from one address', async () => {
+  it('has a limit of attempts per address', async () => {
     const answers = await Promise.all(Array.from({ length: 60 }, () => post('{}')))
     expect(answers.filter(({ status }) => status === 429).length).to.be.greaterThan(20)
   })

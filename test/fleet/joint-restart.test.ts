@@ -10,7 +10,7 @@ const scratch = 'btest-joint-restart'
 /** Time in ms for which the gateway waits for its host after a restart. The host needs less, even if it is busy. */
 const reconnectMs = 120_000
 
-describe('a gateway that was restarted together with the agent of its host', function () {
+describe('a gateway that restarts together with the agent of its host', function () {
   let gateway: GatewayProcess
   let agent: LabAgent
   const agents: LabAgent[] = []
@@ -55,7 +55,7 @@ describe('a gateway that was restarted together with the agent of its host', fun
     wipe?.()
   })
 
-  it('lets requests that need the host wait until the agent is back', async () => {
+  it('holds requests that need the host until the agent is back', async () => {
     await gateway.kill('SIGTERM')
     await agent.stop()
     gateway.start()
@@ -76,7 +76,7 @@ describe('a gateway that was restarted together with the agent of its host', fun
     ])
   })
 
-  it('answers creations, and requests for guests of connected hosts, while another host is missing', async () => {
+  it('still creates guests and answers for connected hosts while another host is missing', async () => {
     const other = await addHost('other', 50)
     await gateway.kill('SIGTERM')
     await other.stop()

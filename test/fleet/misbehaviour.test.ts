@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-describe('agents that were removed or misbehave', function () {
+describe('agents that are removed or misbehave', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
@@ -25,7 +25,7 @@ describe('agents that were removed or misbehave', function () {
   })
   afterEach(() => test.close())
 
-  it('are refused after their removal, and their guests disappear', async () => {
+  it('are refused once they are removed, and their guests disappear', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 2 })
     expect(await codeOf(test.fleet.hosts.removeHost(hostId, { force: false }))).to.equal('invalid_state')
     await test.fleet.hosts.removeHost(hostId, { force: true })
@@ -61,7 +61,7 @@ describe('agents that were removed or misbehave', function () {
     expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
   })
 
-  it('cannot change the state of another host, its guests or its operations, and cause a warning', async () => {
+  it('cannot change another host or its guests and operations, and cause a warning if they try', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const { guest } = test.fleet.view.findGuest('sim-1')!
@@ -91,7 +91,7 @@ describe('agents that were removed or misbehave', function () {
     expect(problems[0]).to.contain('another host')
   })
 
-  it('are shown as offline after too long a silence, and as online when they continue', async () => {
+  it('are shown as offline if they are silent for too long, and as online when they continue', async () => {
     await test.close()
     test = await startTestFleet({ agents: { silence_ms: 3000 } }, { log, redis })
     const { id } = await test.fleet.hosts.createHost({ name: 'still', address: '127.0.0.1:1' })
@@ -113,7 +113,7 @@ describe('agents that were removed or misbehave', function () {
     }
   })
 
-  it('cannot disturb other hosts or fill the memory of the gateway with a flood of changes', async () => {
+  it('cannot disturb other hosts or fill the gateway’s memory with a flood of changes', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const uuid = good.agent.guests()[0]!.uuid
     const bad = await test.fleet.hosts.createHost({ name: 'bad', address: '127.0.0.1:1' })

@@ -7,12 +7,12 @@ import { startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 
 const hourMs = 3_600_000
 
-describe('the reserved resources of a move on its target', () => {
+describe('the resources that a move reserves on its target', () => {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
 
-  it('stay reserved until the end of the move', async () => {
+  it('stay reserved until the move ends', async () => {
     const store = await redis.openStore()
     const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
     const room: ReservedRoom = { hostId: 'target', uuid: 'u', limits, untilMs: steadyClock.now() + 1000 }

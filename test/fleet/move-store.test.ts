@@ -31,7 +31,7 @@ describe('moves in the store', function () {
 
   const decided = async () => (await moves.find(uuid))?.decided
 
-  it('keep their first decision and refuse a second decision', async () => {
+  it('keep their first decision and refuse a second one', async () => {
     await moves.begin(move)
     expect(await moves.decide(move, 'switch')).to.equal(true)
     expect(await moves.decide(move, 'cancel')).to.equal(false)
@@ -39,7 +39,7 @@ describe('moves in the store', function () {
     expect(await moves.readGeneration(uuid)).to.equal(1)
   })
 
-  it('are refused for a guest before both hosts know the result of its earlier move', async () => {
+  it('are refused for a guest until both hosts know the result of its previous move', async () => {
     await moves.begin(move)
     await moves.decide(move, 'cancel')
     expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('guest_moving')
@@ -47,7 +47,7 @@ describe('moves in the store', function () {
     expect(await codeOf(moves.begin({ ...move, id: 'm2' }))).to.equal('ok')
   })
 
-  it('can be canceled after the deletion of the guest', async () => {
+  it('can be canceled after the guest was deleted', async () => {
     await moves.begin(move)
     await registry.release('a', uuid)
     expect(await moves.decide(move, 'cancel')).to.equal(true)
@@ -55,7 +55,7 @@ describe('moves in the store', function () {
     expect(await store.client.hExists(store.key('guests'), uuid)).to.equal(0)
   })
 
-  it('return a guest to its source, even after the removal of the target', async () => {
+  it('return a guest to its source even if the target was removed', async () => {
     for (const isRemoved of [false, true]) {
       await moves.begin(move)
       await moves.decide(move, 'switch')
@@ -68,7 +68,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('end after their loss with the source as the owner, unless another host owns the guest', async () => {
+  it('leave the guest to its source if the store loses them, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move)
     expect(await moves.recover(lost)).to.equal(false)
@@ -91,7 +91,7 @@ describe('moves in the store', function () {
     expect(await moves.confirmDecided(stored)).to.equal(false)
   })
 
-  describe('keep the resources reserved', () => {
+  describe('keep resources reserved', () => {
     const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
     let rooms: RoomStore
     beforeEach(async () => {
@@ -117,14 +117,14 @@ describe('moves in the store', function () {
       expect((await rooms.list()).size).to.equal(0)
     })
 
-    it('only until the return of the guest to its source', async () => {
+    it('only until the guest has returned to its source', async () => {
       await moves.decide(move, 'switch')
       await moves.decide(move, 'return')
       expect((await rooms.list()).size).to.equal(0)
     })
   })
 
-  it('keep the reservation of a guest that its new host does not report yet', async () => {
+  it('keep their reservation while the new host does not report the guest yet', async () => {
     await moves.begin(move)
     await moves.decide(move, 'switch')
     const owners = new GuestOwners({ view: new FleetState(), registry, moves, log: silentLog })

@@ -24,7 +24,7 @@ describe('a fleet that moves guests between hosts', function () {
   after(() => lab?.close())
   afterEach(() => lab?.reset())
 
-  it('moves a running guest, and shows it as moved, not as removed', async () => {
+  it('moves a running guest, and shows it as moved instead of removed', async () => {
     const guest = await lab.addGuest()
     const events: string[] = []
     const stop = lab.fleet.view.changes.listen((change) => {
@@ -42,7 +42,7 @@ describe('a fleet that moves guests between hosts', function () {
     ['a running virtual machine', { virtualization: 'kvm' }],
     ['a running container', {}],
   ] as const)
-    it(`shuts ${name} down before the copy of an offline move, and starts it on the target`, async () => {
+    it(`shuts ${name} down before it copies the disk offline, and starts it on the target`, async () => {
       await lab.fleet.runMachines('host-a', 'host-b')
       const guest = await lab.addGuest(fields)
       let wasRunning: boolean | undefined
@@ -70,7 +70,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(await codeOf(submitted)).to.equal('offline_required')
   })
 
-  it('starts a virtual machine again on its host after a failed offline move', async () => {
+  it('starts a virtual machine on its host again if its offline move fails', async () => {
     await lab.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.addGuest({ virtualization: 'kvm' })
     lab.source.observer = ({ step, phase }) => {
@@ -89,7 +89,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(lab.target.host.driver.running.has(guest.uuid)).to.equal(false)
   })
 
-  it('plans a move without a reservation on the target host', async () => {
+  it('plans a move without reserving anything on the target', async () => {
     const guest = await lab.addGuest()
     const plan = await lab.fleet.planMove({
       guest: lab.fleet.view.findGuest(guest.uuid)!,
@@ -110,7 +110,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(refused).to.include({ code: 'invalid_state' })
   })
 
-  it('refuses a guest on a target without unallocated memory', async () => {
+  it('refuses a target without enough unallocated memory', async () => {
     const guest = await lab.addGuest()
     const request = { generation: 0, fromHostId: 'host-a', guest, overcommit: { cpu: 0, ram: 0.0001, disk: 0 } }
     for (const moveId of ['', 'm'])
@@ -118,7 +118,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(findAt(lab.target, guest)).to.equal(undefined)
   })
 
-  it('deletes the copy and the reservations on the target host after a move that the store has lost', async () => {
+  it('deletes the copy and the reservations on the target if the store has lost the move', async () => {
     const guest = await lab.addGuest()
     const { uuid } = guest
     await expectAt(lab.target, guest, 'lost', 0)
@@ -151,7 +151,7 @@ describe('a fleet that moves guests between hosts', function () {
     agent.domain.arrivals.appoint({ uuid, generation, isOwner })
   const findAt = (agent: LabAgent, { uuid }: Guest) => agent.guests().find((guest) => guest.uuid === uuid)
 
-  it('keeps the data of the present move on the target after a late request of an earlier move', async () => {
+  it('keeps the data of the current move if a late request of an earlier move arrives', async () => {
     const guest = await lab.addGuest()
     await expectAt(lab.target, guest, 'newer', 1)
     lab.target.host.volumes.add(guest.uuid)
@@ -172,7 +172,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(findAt(lab.source, guest)?.ownership.role).to.equal('owner')
   })
 
-  it('does not move a guest back before the end of the first move’s task', async () => {
+  it('does not move a guest back before the task of the first move has ended', async () => {
     const guest = await lab.addGuest()
     let code = ''
     lab.source.observer = async ({ step, phase }) => {
@@ -196,7 +196,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('stops an old copy of a guest on a restored host, and can move the guest there after its deletion', async () => {
+  it('stops an old copy of a guest on a restored host, and can move the guest there once the copy is deleted', async () => {
     const guest = await lab.addGuest()
     const { id, uuid, name } = guest
     expect(await lab.move(guest)).to.equal('done')
@@ -215,7 +215,7 @@ describe('a fleet that moves guests between hosts', function () {
     await appointAt(lab.source, guest, 2, false)
   })
 
-  it('cancels a move whose target does not answer the reservation', async () => {
+  it('cancels a move if the target does not answer the reservation', async () => {
     const guest = await lab.addGuest()
     const { arrivals } = lab.target.domain
     const reserve = arrivals.expect.bind(arrivals)

@@ -35,7 +35,7 @@ describe('operations that are too old for the list of operations', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are not in the report of the agent, so that the gateway lists only newer operations', () => {
+  it('are left out of the agent’s report, so that the gateway lists only newer ones', () => {
     const { kinds, ids } = journalOf(listedOperations + older)
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)
@@ -46,7 +46,7 @@ describe('operations that are too old for the list of operations', function () {
     expect(view.operations().map(({ operation }) => operation.id)).to.have.members(ids.slice(older))
   })
 
-  it('are requested from agents up to a concurrency limit, and once for the same id', async () => {
+  it('are requested from agents with limited concurrency, and only once for the same id', async () => {
     await test.addHost('one')
     const askAll = (ids: readonly string[]): Promise<string[]> =>
       Promise.all(ids.map((id) => codeOf(test.fleet.findOperation(id))))
@@ -55,7 +55,7 @@ describe('operations that are too old for the list of operations', function () {
     expect(new Set(await askAll(Array(40).fill(randomUUID())))).to.deep.equal(new Set(['ok']))
   })
 
-  it('can be found and removed, even after a restart of the gateway', async () => {
+  it('can be found and removed, even after the gateway restarted', async () => {
     let ids: string[] = []
     await test.addHost('other')
     const { hostId } = await test.addHost('one', {
@@ -79,7 +79,7 @@ describe('operations that are too old for the list of operations', function () {
     }
   })
 
-  it('are reported as not found within a short time if their host is offline or silent', async () => {
+  it('are soon reported as not found if their host is offline or silent', async () => {
     const id = randomUUID()
     const never = new Promise<Operation>(() => undefined)
     await test.addRogue('stalled', { onGetOperation: () => never })
@@ -116,7 +116,7 @@ describe('operations that are too old for the list of operations', function () {
     expect(new Set(asked)).to.deep.equal(new Set([id]))
   })
 
-  it('are not found, with a warning at both hosts, if two hosts have an operation with the same id', async () => {
+  it('are not found, with a warning at both hosts, if two hosts use the same operation id', async () => {
     let ids: string[] = []
     const good = await test.addHost('good', {
       prepare: (agent) => (ids = endOperations(agent, listedOperations + older)),

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const pauseMs = 17_000
 
 /** During the pause, both agents close their connections, but the gateway gets only one of the closes. */
-describe('a gateway after a pause of its process', function () {
+describe('a gateway whose process was paused', function () {
   let directory: string
   let gateway: GatewayProcess
   let line: CutLine
@@ -54,7 +54,7 @@ describe('a gateway after a pause of its process', function () {
     ((await gateway.request('GET', '/hosts')).body.data as { status: string }[]).map(({ status }) => status)
   const request = async (method: string, path: string): Promise<number> => (await gateway.request(method, path)).status
 
-  it('answers the requests that arrived during the pause, and the first requests after it', async () => {
+  it('answers the requests that arrived during the pause, and the first ones after it', async () => {
     for (const id of [1, 2]) expect(await request('GET', `/containers/${id}/usage`)).to.equal(200)
     process.kill(gateway.pid, 'SIGSTOP')
     try {

@@ -69,7 +69,7 @@ describe('several gateways that create guests on the same hosts', function () {
   let lab: Lab | undefined
   afterEach(() => lab?.close())
 
-  it('never allocate more resources than a host has, but use all of them', async () => {
+  it('use all resources of a host, but never more', async () => {
     lab = await Lab.start(redis, 3)
     const refusals = countRefusals(lab)
     const results = []
@@ -81,14 +81,14 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(refusals(), 'guests that were refused only by agents').to.equal(0)
   })
 
-  it('never allocate more resources than a host has for 100 simultaneous requests', async () => {
+  it('never allocate more than a host has if 100 requests arrive at once', async () => {
     lab = await Lab.start(redis, 3)
     const results = await lab.createAll(100)
     expect(results.filter((code) => code === 'ok')).to.have.length(80)
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('spread 100 simultaneous guests over the hosts in the same way as a single gateway', async () => {
+  it('spread 100 simultaneous guests over the hosts like a single gateway does', async () => {
     const sizes = { small: 50, medium: 100, large: 250 }
     const counts = []
     for (const gateways of [1, 3]) {
@@ -107,7 +107,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(counts).to.deep.equal([half, all, half, all])
   })
 
-  it('never allocate more resources than a host has, even while the store loses reservations', async () => {
+  it('never allocate more than a host has, even while the store loses reservations', async () => {
     lab = await Lab.start(redis, 3)
     const { stores, gateways } = lab
     let isDone = false
@@ -126,7 +126,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal(places)
   })
 
-  it('use another host if an agent refuses the guest because of guests that no gateway knows', async () => {
+  it('use another host if an agent refuses a guest because it has guests that no gateway knows', async () => {
     lab = await Lab.start(redis, 1, { one: 2, other: 1 })
     const { agent } = lab.hosts.get('one')!
     const { engine } = agent.domain
@@ -142,7 +142,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal({ one: 2, other: 1 })
   })
 
-  it('can use the resources that a dead gateway has reserved after the end of this reservation', async () => {
+  it('can use resources that a dead gateway reserved once this reservation has expired', async () => {
     lab = await Lab.start(redis, 2, { one: 1 })
     const [gateway, dying] = lab.gateways as [GatewayFleet, GatewayFleet]
     const { client } = lab.test.store

@@ -46,7 +46,7 @@ describe('three gateways on one Redis', function () {
 
   const countOf = <T>(values: readonly T[], value: T): number => values.filter((one) => one === value).length
 
-  it('refuse a deleted API key at once', async () => {
+  it('refuse an API key as soon as it is deleted', async () => {
     const seen: number[] = []
     for (let round = 0; round < rounds; round++) {
       chooseWriter(round)
@@ -70,7 +70,7 @@ describe('three gateways on one Redis', function () {
     return { browser, use: (member) => member.request('GET', '/session', { key: '', headers }) }
   }
 
-  it('refuse a session at once after its logout', async () => {
+  it('refuse a session as soon as its user logs out', async () => {
     await makeAdmin(writer, 'one')
     const seen: number[] = []
     for (let round = 0; round < loginRounds; round++) {
@@ -83,7 +83,7 @@ describe('three gateways on one Redis', function () {
     expect(countOf(seen, 401), `of ${seen.length}`).to.equal(seen.length)
   })
 
-  it('refuse the sessions of a disabled account at once', async () => {
+  it('refuse all sessions of an account as soon as it is disabled', async () => {
     const id = await makeAdmin(writer, 'two')
     const disable = (disabled: boolean) => writer.request('PATCH', `/admins/${id}`, { body: { disabled } })
     const seen: number[] = []
@@ -99,7 +99,7 @@ describe('three gateways on one Redis', function () {
     expect(countOf(seen, 401), `of ${seen.length}`).to.equal(seen.length)
   })
 
-  it('show a changed setting at once', async () => {
+  it('show a setting as soon as it changes', async () => {
     let stale = 0
     for (let round = 0; round < rounds; round++) {
       chooseWriter(round)
@@ -111,7 +111,7 @@ describe('three gateways on one Redis', function () {
     expect(stale).to.equal(0)
   })
 
-  it('show a changed container at once, even if some connections to its host are slow', async () => {
+  it('show a change of a container at once, even if some connections to its host are slow', async () => {
     await addAgent()
     let stale = 0
     for (let round = 0; round < rounds / 3; round++) {
@@ -142,7 +142,7 @@ describe('three gateways on one Redis', function () {
       await waitFor(async () => (await member.request('GET', `/hosts/${host.id}`)).body.data.status === 'online')
   }
 
-  it('show a new host, and the draining state of a host, at once', async () => {
+  it('show a new host at once, and also whether a host is draining', async () => {
     const made = await writer.request('POST', '/hosts', { body: { name: 'host', address: '127.0.0.1:1' } })
     const path = `/hosts/${made.body.data.host.id}`
     expect(await statusesOf((member) => member.request('GET', path))).to.deep.equal([200, 200])

@@ -56,13 +56,13 @@ describe('the reservation of names and ids', function () {
     expect(new Set(ids).size).to.equal(50)
   })
 
-  it('happens only once for 50 concurrent attempts of the same operation', async () => {
+  it('is made only once if the same operation requests it 50 times at once', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
     expect(new Set(ids)).to.deep.equal(new Set([1]))
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
-  it('can be released only by its host, and then leaves no key behind in the store', async () => {
+  it('can be released only by its host, and then leaves no key in the store', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
     await registries[0]!.release('b', reservation.uuid)
     expect(await attempt('web', 'p')).to.equal('name_conflict')
@@ -72,7 +72,7 @@ describe('the reservation of names and ids', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
-  it('covers reported guests: each belongs to the first host that reported it, and new ids are higher', async () => {
+  it('keeps a reported guest for the first host that reported it, and gives new guests higher ids', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)
     expect((await registries[1]!.claim('a', claims)).size).to.equal(0)
@@ -86,7 +86,7 @@ describe('the reservation of names and ids', function () {
     expect(again.map(({ size }) => size).toSorted()).to.deep.equal([0, 1])
   })
 
-  it('ends after some time without a guest', async () => {
+  it('expires after some time if no guest appears', async () => {
     for (const name of ['kept', 'lost', 'young']) await attempt(name, name)
     const soon = Date.now() + 1000
     expect(await registries[0]!.sweep(({ name }) => name !== 'lost', 0)).to.deep.equal([])

@@ -16,7 +16,7 @@ describe('the regular renewal of certificates', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('does not interrupt calls or the view of hosts, even with a validity of a few seconds', async () => {
+  it('does not interrupt calls or the view of hosts, even if certificates are valid for only seconds', async () => {
     // Certificates are renewed after two thirds of this lifetime. The last third is enough for slow renewals.
     const lifetimeMs = 9000
     test = await startTestFleet({ certificates: { leaf_hours: lifetimeMs / hourMs } })
@@ -46,7 +46,7 @@ describe('the regular renewal of certificates', function () {
   })
 })
 
-describe('the renewal of a certificate that is not valid', function () {
+describe('the renewal of a certificate that is not valid at the moment', function () {
   let test: TestFleet
   const dayMs = 24 * hourMs
   let authority: Authority
@@ -147,7 +147,7 @@ describe('the renewal of a certificate that is not valid', function () {
     expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
   })
 
-  it('uses a connection without other calls', () => {
+  it('uses a connection that permits no other calls', () => {
     const target = { hostId: 'h-one', address: '127.0.0.1:1', caPems: [foreign.authority.caPem] }
     const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
     connection.close()
@@ -155,7 +155,7 @@ describe('the renewal of a certificate that is not valid', function () {
   })
 })
 
-describe('the renewal of certificates at the agent', () => {
+describe('the renewal of certificates by the agent', () => {
   let pki: TestPki
   before(async () => {
     pki = await createTestPki()
@@ -168,7 +168,7 @@ describe('the renewal of certificates at the agent', () => {
       (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
     )
 
-  it('succeeds even if the request or the installation of the certificate is repeated', async () => {
+  it('succeeds even if it requests or installs the certificate twice', async () => {
     const { identityDir } = await pki.enrol('h-repeat')
     const [first, second] = [await createSigningRequest(identityDir), await createSigningRequest(identityDir)]
     const identity = { role: 'agent', hostId: 'h-repeat' } as const
@@ -180,7 +180,7 @@ describe('the renewal of certificates at the agent', () => {
     expect(getIdentity(identityDir).serial).to.equal(issued.serial)
   })
 
-  it('installs only a certificate from its gateway’s CA for this host and the requested key', async () => {
+  it('installs a certificate only from its gateway’s CA, for this host and for the requested key', async () => {
     const { identityDir, serial } = await pki.enrol('h-strict')
     const csr = await createSigningRequest(identityDir)
     const identity = { role: 'agent', hostId: 'h-strict' } as const

@@ -30,7 +30,7 @@ interface TestHost {
 }
 
 /** Two gateway processes and three agents. Each test continues where the one before ended. */
-describe('the rotation of the CA with two gateways', function () {
+describe('a rotation of the CA with two gateways', function () {
   this.bail(true)
   let group: GatewayGroup
   let one: TestHost
@@ -195,7 +195,7 @@ describe('the rotation of the CA with two gateways', function () {
     await ended(reply.body.data, 0)
   })
 
-  it('gives the new CA to a gateway that is added meanwhile', async () => {
+  it('gives the new CA to a gateway that joins meanwhile', async () => {
     const directory = join(group.directory, 'late')
     const added = await GatewayProcess.create(directory, '127.0.0.1', { redis: { url: group.redis.url } })
     shareState(member(0).process, added)
@@ -217,7 +217,7 @@ describe('the rotation of the CA with two gateways', function () {
     expect(await added.ended()).to.equal(2)
   })
 
-  it('ends the trust in the old CA after the request to finish', async () => {
+  it('stops trusting the old CA when the administrator finishes the rotation', async () => {
     await three.agent.stop()
     await order('/fleet/ca/rotation/finish', {}, 1)
     await reached('ending')

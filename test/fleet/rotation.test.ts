@@ -15,7 +15,7 @@ import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../supp
 import type { LabAgent } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the rotation of the CA', function () {
+describe('a rotation of the CA', function () {
   let test: TestFleet
   let rotation: CaRotation
   beforeEach(async () => {
@@ -32,7 +32,7 @@ describe('the rotation of the CA', function () {
   const isOnline = (hostId: string) => test.fleet.view.findHost(hostId)?.state === 'online'
   const authoritiesOf = (agent: LabAgent) => agent.tls.identity().authorities.length
 
-  it('replaces the CA without an interruption of hosts and operations', async () => {
+  it('replaces the CA without interrupting hosts and operations', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 3 })
     const former = test.fleet.rotation.authority.first.fingerprint
     const uuid = agent.guests()[0]!.uuid
@@ -70,7 +70,7 @@ describe('the rotation of the CA', function () {
     await waitFor(() => isOnline(hostId), { what: 'the host after a restart of its agent' })
   })
 
-  it('ends with a refusal of hosts with certificates of the old CA, even if these are not revoked', async () => {
+  it('ends by refusing hosts with certificates of the old CA, even if these are not revoked', async () => {
     const { hostId, agent } = await test.addHost('one')
     const oldCa = await ensureAuthority(join(test.directory, 'pki'), 1)
     await begin()
@@ -115,7 +115,7 @@ describe('the rotation of the CA', function () {
     }
   })
 
-  it('can end without an offline host, which must then join again', async () => {
+  it('can finish without an offline host, which must then join again', async () => {
     await test.addHost('one')
     const two = await test.addHost('two')
     await two.agent.stop()
@@ -130,7 +130,7 @@ describe('the rotation of the CA', function () {
     await waitFor(() => isOnline(two.hostId), { what: 'the host that has joined again' })
   })
 
-  it('keeps the certificates of hosts while a guest moves between them', async () => {
+  it('keeps the certificates of hosts valid while a guest moves between them', async () => {
     const one = await test.addHost('one', { guests: 1 })
     const two = await test.addHost('two')
     const former = rotation.authority.first.caPem
@@ -157,7 +157,7 @@ describe('the rotation of the CA', function () {
     for (const { agent } of [one, two]) expect(agent.tls.identity().caPem).not.to.equal(former)
   })
 
-  it('can be canceled during the distribution of the new CA', async () => {
+  it('can be canceled while the new CA is distributed', async () => {
     const one = await test.addHost('one')
     const two = await test.addHost('two')
     await two.agent.stop()
@@ -170,7 +170,7 @@ describe('the rotation of the CA', function () {
     await waitFor(() => isOnline(two.hostId), { what: 'the other host' })
   })
 
-  it('lets hosts join with older tokens until its end', async () => {
+  it('lets hosts join with older tokens until it ends', async () => {
     await test.addHost('one')
     const early = await test.fleet.hosts.createHost({ name: 'early', address: '127.0.0.1:1' })
     const late = await test.fleet.hosts.createHost({ name: 'late', address: '127.0.0.1:2' })

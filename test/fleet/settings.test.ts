@@ -17,7 +17,7 @@ async function failureOf(work: Promise<unknown>): Promise<[string, string, strin
   throw new Error('accepted')
 }
 
-describe('settings that the gateway sends to the agent', function () {
+describe('settings that the gateway sends to an agent', function () {
   let test: TestFleet
   let agent: LabAgent
   let hostId: string
@@ -35,7 +35,7 @@ describe('settings that the gateway sends to the agent', function () {
     (await client.settings.changeSetting(settingRequest(wanted, target))).guest!
   const mapping = PortMapping.create({ protocol: 'tcp', containerPort: 80 })
 
-  it('are visible in the gateway’s view once it has the revision of the agent’s answer', async () => {
+  it('appear in the gateway’s view once it has the revision of the agent’s answer', async () => {
     const { uuid } = seen()
     const added = await change({ $case: 'addPortMapping', value: mapping }, { uuid })
     await test.fleet.reached(hostId, added.revision)
@@ -46,7 +46,7 @@ describe('settings that the gateway sends to the agent', function () {
     expect(seen()).to.include({ policyBlocked: true, policyReason: 'expired' })
   })
 
-  it('distinguish an omitted field from 0', async () => {
+  it('are left unchanged by an omitted field, but not by the value 0', async () => {
     const { uuid, limits } = seen('sim-2')
     const wanted = LimitsChange.fromPartial({ networkDownMbps: 0, ramMb: 1024 })
     const { limits: changed } = await change({ $case: 'limits', value: wanted }, { uuid })
@@ -57,7 +57,7 @@ describe('settings that the gateway sends to the agent', function () {
     expect(portMappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
-  it('stay unchanged if the host cannot apply a change, and the error hides details of the host', async () => {
+  it('stay unchanged if the host cannot apply them, and the error hides details of the host', async () => {
     const { uuid } = seen('sim-3')
     let refused = 0
     agent.host.wire.onAttach = () => {
@@ -99,7 +99,7 @@ describe('settings that the gateway sends to the agent', function () {
     expect(seen('sim-3').revision).to.equal(revision)
   })
 
-  it('prevent the start of a guest with policy_blocked if its expiry date is in the past', async () => {
+  it('prevent the start of a guest with “policy_blocked” if its expiry date is in the past', async () => {
     const { uuid } = seen()
     expect(await failureOf(client.operations.submitOperation(powerOrder('start', uuid)))).to.deep.equal([
       'forbidden',
@@ -121,7 +121,7 @@ describe('settings that the gateway sends to the agent', function () {
     expect(routing.ipv6Prefixes).to.deep.equal([])
   })
 
-  it('are refused with host_offline after the agent has disconnected', async () => {
+  it('are refused with “host_offline” while the agent is disconnected', async () => {
     await agent.stop()
     const { uuid } = seen('sim-2')
     const [kind, code] = await failureOf(client.settings.getFirewall({ uuid }))

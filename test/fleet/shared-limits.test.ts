@@ -36,7 +36,7 @@ describe('two gateways with one store', function () {
     expect([countOf(replies, 401), countOf(replies, 429)]).to.deep.equal([freeLogins, 16 - freeLogins])
   })
 
-  it('accept a set-up link once, even if both get it at the same time', async () => {
+  it('accept a set-up link only once, even if both receive it at the same time', async () => {
     const { body } = await send(0, 'POST', '/admins', { body: { username: 'hopper' } })
     const setup = { token: String(body.data.setup_token), password: 'correct horse battery' }
     const replies = await Promise.all([0, 1].map((n) => send(n, 'POST', '/setup', { key: '', body: setup })))
@@ -44,7 +44,7 @@ describe('two gateways with one store', function () {
     for (const n of [0, 1]) expect((await send(n, 'POST', '/setup', { key: '', body: setup })).status).to.equal(404)
   })
 
-  it('count the API keys of a limited key together', async () => {
+  it('count together how many keys a limited API key has created', async () => {
     const scopes = ['apikey:create', 'container:read']
     const { body } = await send(0, 'POST', '/api-keys', { body: { name: 'reseller', scopes } })
     const key = String(body.data.key)

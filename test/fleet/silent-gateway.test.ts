@@ -33,7 +33,7 @@ describe('two gateways on one Redis, one of them silent', function () {
     expect((await writer.request('PUT', '/language', { body: { language } })).status).to.equal(200)
   }
 
-  it('refuse a deleted key in the first request after the pause of one gateway', async () => {
+  it('refuse a deleted key in the first request after one gateway has paused', async () => {
     for (let round = 0; round < 5; round++) {
       const { use, remove } = await makeKey()
       process.kill(silent.process.pid, 'SIGSTOP')
@@ -48,7 +48,7 @@ describe('two gateways on one Redis, one of them silent', function () {
     }
   })
 
-  it('accept changes, and show them in the first answer after the pause of the silent gateway', async () => {
+  it('accept changes, and show them in the silent gateway’s first answer after its pause', async () => {
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 50; round++) await setLanguage(round % 2 === 0 ? 'en' : 'zh')
     const read = silent.request('GET', '/language')
@@ -57,14 +57,14 @@ describe('two gateways on one Redis, one of them silent', function () {
     expect((await read).body.data.language).to.equal('zh')
   })
 
-  it('refuse a deleted key everywhere, even at a gateway without a connection to Redis', async () => {
+  it('refuse a deleted key everywhere, even at a gateway that is cut off from Redis', async () => {
     const { use, remove } = await makeKey()
     group.slowLine.hold()
     expect(await remove()).to.equal(200)
     expect(await use()).to.equal(503)
   })
 
-  it('wait for a silent gateway, with a log line, only at the first of several changes', async () => {
+  it('wait for a silent gateway only at the first of several changes, and log this', async () => {
     const before = warnings()
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 10; round++) await setLanguage('en')

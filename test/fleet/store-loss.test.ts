@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { codeOf, creationRequest, startTestFleet, type TestFleet } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('a gateway with a store that is down or has lost its content', function () {
+describe('a gateway whose store is down or has lost its data', function () {
   let test: TestFleet
   beforeEach(async () => (test = await startTestFleet()))
   afterEach(() => test.close())
@@ -20,7 +20,7 @@ describe('a gateway with a store that is down or has lost its content', function
   })
 
   for (const loss of ['the whole store', 'the Redis key that contains the hosts'] as const)
-    it(`writes hosts, guests, ids and names to the store again after the loss of ${loss}`, async () => {
+    it(`writes hosts, guests, ids and names to the store again if it has lost ${loss}`, async () => {
       const one = await test.addHost('one', { guests: 3, firstId: 500 })
       const two = await test.addHost('two', { guests: 1, firstId: 900 })
       await two.agent.stop()
@@ -56,7 +56,7 @@ describe('a gateway with a store that is down or has lost its content', function
       expect(other.view.findHost(two.hostId)).to.equal(undefined)
     })
 
-  it('writes the present data of a host to the store again if the store returns to an older version', async () => {
+  it('writes the present data of a host to the store again if the store was reset to older data', async () => {
     const { hostId } = await test.addHost('one')
     const key = test.store.key('hosts')
     const old = (await test.store.client.hGet(key, hostId)) ?? ''

@@ -63,7 +63,7 @@ describe('idle connections of clients without a certificate', function () {
         }
       })
 
-    it('are closed after some time, whether a TLS handshake has begun or not', async () => {
+    it('are closed after some time, even if a TLS handshake has begun', async () => {
       const test = await startTestFleet()
       try {
         const { host, port } = splitHostPort(test.fleet.joinAddress)
@@ -78,7 +78,7 @@ describe('idle connections of clients without a certificate', function () {
   })
 
   describe('at the agent’s port', () => {
-    it('neither prevent a new connection of the gateway nor end its open ones', async () => {
+    it('neither prevent the gateway from connecting nor end its open connections', async () => {
       const pki = await createTestPki()
       const tls = createServerCredentials((await pki.enrol('h-1')).identityDir)
       const server = new Server()

@@ -147,7 +147,7 @@ describe('an event stream that resumes at another gateway', function () {
     await expectAll(guests, () => [...received, ...current.events])
   })
 
-  it('contains each event exactly once if the gateway of the client is killed', async () => {
+  it('contains each event exactly once if the client’s gateway is killed', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const witnesses = [await stream(second), await stream(first)]
     const former = await stream(first)
@@ -164,7 +164,7 @@ describe('an event stream that resumes at another gateway', function () {
     for (const index of hostIds.keys()) await online(first, index)
   })
 
-  it('contains each event exactly once if it returns to a killed and restarted gateway', async () => {
+  it('contains each event exactly once if the client returns to its killed and restarted gateway', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const witnesses = [await stream(second)]
     const changing = changeGuests(() => witnesses)
@@ -186,7 +186,7 @@ describe('an event stream that resumes at another gateway', function () {
   const typesIn = ({ events }: EventStream, kind: string): (string | undefined)[] =>
     events.flatMap(({ event, data }) => (event === kind ? [data.type] : []))
 
-  it('contains events about new and deleted containers and their tasks once, even for a key bound to them', async () => {
+  it('contains events about created and deleted containers and tasks once, even for a key bound to them', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const [agent] = agents as [LabAgent]
     const [own, other] = [70, 71].map((id) => agent.addGuest({ id, uuid: uuidOf(id), name: `late-${id}` }))
@@ -212,7 +212,7 @@ describe('an event stream that resumes at another gateway', function () {
     agent.removeGuest(added.uuid)
   })
 
-  it('contains the changes and the connection states of hosts exactly once', async () => {
+  it('contains each change of a host and of its connection exactly once', async () => {
     const [first, second] = group.members as [GroupMember, GroupMember]
     const [agent] = agents as [LabAgent]
     const witnesses = await Promise.all(group.members.map((member) => stream(member)))
@@ -242,7 +242,7 @@ describe('an event stream that resumes at another gateway', function () {
     await draining(false)
   })
 
-  it('contains a reset event if the gateway of the last event is not known', async () => {
+  it('contains a reset event if the gateway of the last event is unknown', async () => {
     const [first] = group.members as [GroupMember]
     const unknown = await stream(first, 'ffffffffffff.5')
     expect(unknown.events[0]?.event).to.equal('reset')

@@ -94,14 +94,14 @@ describe('certificates of servers', function () {
         expect(await callAs(await make(forgery))).to.deep.equal(refused)
       })
 
-    it('are refused from a different authority, even if the server also sends the authority’s certificate', async () => {
+    it('are refused if a different CA issued them, even if the server also sends this CA’s certificate', async () => {
       const pair = await forge({ ...agentNames, usages: [serverAuth], issuer: otherCa })
       expect(await callAs(pair)).to.deep.equal(refused)
       const chain = pair.certificatePem + otherCa.certificatePem
       expect(await callAs({ ...pair, certificatePem: chain })).to.deep.equal(refused)
     })
 
-    it('are refused if they are revoked, as is a server without TLS', async () => {
+    it('are refused if they are revoked, as are servers without TLS', async () => {
       expect(await callAs(await forge({ ...agentNames, usages: [serverAuth], issuer: ca }), true)).to.deep.equal(
         refused,
       )
@@ -144,7 +144,7 @@ describe('certificates of servers', function () {
       }
     }
 
-    it('are accepted if they name the gateway, and the gateway then gets the token', async () => {
+    it('are accepted if they name the gateway, which then gets the token', async () => {
       const { sent, error } = await joinAt(await forge({ ...names, usages: [serverAuth], issuer: ca }))
       expect(sent).to.include('berth_jt_x')
       expect(error).to.include('401')

@@ -131,7 +131,7 @@ describe('certificates of clients that call the agent', function () {
       expect(await consoleAs(pair)).to.be.oneOf(['UNAVAILABLE', 'UNAUTHENTICATED'])
     })
 
-  it('are refused from a different authority, even if the client also sends the authority’s certificate', async () => {
+  it('are refused if a different CA issued them, even if the client also sends this CA’s certificate', async () => {
     const pair = await forge({ ...gatewayNames, usages: [clientAuth], issuer: otherCa })
     expect(await describeAs(pair)).to.equal(status.UNAVAILABLE)
     const chain = pair.certificatePem + otherCa.certificatePem
@@ -143,7 +143,7 @@ describe('certificates of clients that call the agent', function () {
     expect(await describeAs({ certificatePem, privateKeyPem })).to.equal(status.UNAVAILABLE)
   })
 
-  it('are refused after their revocation, even on open connections, while the next one is accepted', async () => {
+  it('are refused once they are revoked, even on open connections, while a new certificate is accepted', async () => {
     const { identityDir } = await pki.enrol('h-revoking')
     const revoking = await LabAgent.start({ identityDir })
     const [bad, good] = [await pki.gatewayLeaf(), await pki.gatewayLeaf()]
@@ -165,7 +165,7 @@ describe('certificates of clients that call the agent', function () {
     }
   })
 
-  it('are refused if they belong to the former gateway of the agent, even on open connections', async () => {
+  it('are refused if they belong to the agent’s former gateway, even on open connections', async () => {
     const { identityDir } = await pki.enrol('h-moving')
     const moving = await LabAgent.start({ identityDir })
     const other = await createTestPki()
@@ -199,7 +199,7 @@ describe('certificates of clients that call the agent', function () {
     }
   })
 
-  it('end an open connection at their expiry', async () => {
+  it('end an open connection when they expire', async () => {
     const leaf = await pki.authority.issue({ role: 'gateway' }, 5000)
     const client = new HostServiceClient(agent.address, clientCredentials(ca.certificatePem, leaf), {
       'grpc.use_local_subchannel_pool': 1,

@@ -82,7 +82,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...test.fleet.view.guests()].every((guest) => guest.online)).to.equal(true)
   })
 
-  it('does not show guests as unknown during a short interruption', async () => {
+  it('does not show guests as unknown if the connection is lost only briefly', async () => {
     const patient = await startTestFleet({ agents: { reconnect_ms: 60_000 } }, { redis })
     const { hostId, agent } = await patient.addHost('one', { guests: 3 })
     const isOnline = (): boolean => patient.fleet.view.findHost(hostId)?.state === 'online'
@@ -98,7 +98,7 @@ describe('the gateway’s view of its hosts', function () {
     await patient.close()
   })
 
-  it('continues from its last revision after an interruption, or starts over with a new journal', async () => {
+  it('continues from its last revision after a lost connection, or starts over if the journal is new', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 5 })
     const first = agent.guests().map(({ uuid }) => uuid)
     await agent.stop()
@@ -119,7 +119,7 @@ describe('the gateway’s view of its hosts', function () {
     await other.destroy()
   })
 
-  it('shows guests of an offline host as unknown, not as deleted, after a restart of the gateway', async () => {
+  it('shows guests of an offline host as unknown, not as deleted, after the gateway restarted', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 300 })
     agent.removeGuest(agent.guests()[0]!.uuid)
     agent.update(agent.guests()[0]!.uuid, { statusReason: 'last known' })
@@ -139,7 +139,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...(await test.startGateway()).view.guests()]).to.deep.equal([])
   })
 
-  it('shows a new guest after a restart of the gateway, even if its host is offline', async () => {
+  it('shows a new guest after the gateway restarted, even if its host is offline', async () => {
     const { agent } = await test.addHost('one')
     await test.fleet.createGuest(creationRequest('just-now'))
     await agent.stop()
@@ -147,7 +147,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
-  it('shows a new guest even if its host went offline before it reported the creation', async () => {
+  it('shows a new guest even if its host went offline before it reported the guest', async () => {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }
@@ -171,7 +171,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
   })
 
-  it('uses the changed address of a host at once, and places no guests on a draining host', async () => {
+  it('uses a host’s new address at once, and places no guests on a draining host', async () => {
     const { hostId, agent } = await test.addHost('one')
     await agent.restart(`127.0.0.1:${await freePort()}`)
     await test.fleet.hosts.updateHost(hostId, { address: agent.address })

@@ -75,7 +75,7 @@ describe('calls that wait for a host', function () {
       return { hostId, listen, fleet: await test.startGateway() }
     }
 
-    it('wait for the first connection', async () => {
+    it('wait until it connects', async () => {
       const { hostId, listen, fleet } = await restartWithout(long)
       const { guests, operations } = fleet.agent(hostId)
       const waiting = Promise.all([
@@ -103,14 +103,14 @@ describe('calls that wait for a host', function () {
       returned.stop()
     }).timeout(120_000)
 
-    it('fail with host_offline if the host does not connect in time', async () => {
+    it('fail with “host_offline” if it does not connect in time', async () => {
       const { hostId, fleet } = await restartWithout(100)
       await fleet.expectedConnections()
       await waitFor(async () => (await codeOf(Promise.resolve().then(() => fleet.agent(hostId)))) === 'host_offline')
     })
   })
 
-  describe('during the replacement of its connection', () => {
+  describe('while its connection is replaced', () => {
     let listen: string
     let first: { hostId: string; agent: RogueAgent }
     let second: RogueAgent | undefined
@@ -143,7 +143,7 @@ describe('calls that wait for a host', function () {
       expect(await codeOf(test.fleet.agent(first.hostId).operations.cancelOperation({ id: '' }))).to.equal('not_found')
     })
 
-    it('are repeated over the next connection if this is safe, or fail with agent_timeout', async () => {
+    it('are sent again over the next connection if this is safe, and otherwise fail with “agent_timeout”', async () => {
       const { guests, operations } = test.fleet.agent(first.hostId)
       const order = { ...powerOrder('stop', randomUUID()), operationId: randomUUID() }
       const calls = Promise.all([

@@ -63,7 +63,7 @@ describe('a gateway with a wrong clock', function () {
   })
 
   for (const offset of ['+40d', '-40d'])
-    it(`stays connected to its host, and issues no certificate, while the clock is off by ${offset.replace('d', ' days')}`, async () => {
+    it(`stays connected to its host, and issues no certificates, while its clock is off by ${offset.replace('d', ' days')}`, async () => {
       const before = serial()
       const seen: (string | undefined)[] = []
       setClock(offset)
@@ -88,7 +88,7 @@ describe('a gateway with a wrong clock', function () {
     })
 
   for (const offset of ['+25d'])
-    it(`recovers after a start with a clock that is off by ${offset.replace('d', ' days')} and is then corrected`, async () => {
+    it(`recovers once its clock is corrected if it started with a clock that is off by ${offset.replace('d', ' days')}`, async () => {
       await gateway.kill('SIGTERM')
       const before = serial()
       setClock(offset)

@@ -112,20 +112,20 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const phasesGone = isEvery ? (['before', 'after'] as const) : (['after'] as const)
     for (const step of options.steps.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is completed even if the agent is killed ${phase} the step "${step}"`, async () => {
+        it(`is completed after a restart if the agent is killed ${phase} the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-run`)
           await expectDone(await recoverAndWait(subject, id))
         })
 
       for (const phase of failingPhases(options, step))
-        it(`${outcomeOf(options)} the step "${step}" fails at its ${phase === 'before-run' ? 'beginning' : 'end'}`, async () => {
+        it(`${outcomeOf(options)} the step "${step}" fails ${phase === 'before-run' ? 'before' : 'after'} its work`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, options.forwardOnly))
           if (options.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })
         })
 
       if (!isEvery) continue
-      it(`is completed even if the step "${step}" is executed twice`, async () => {
+      it(`has the same result if the step "${step}" runs twice`, async () => {
         await expectDone(await runToEnd(subject, undefined, twice(subject.definition, step, 'run')))
       })
     }
@@ -133,14 +133,14 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
     const last = failedLast(options)
     for (const step of options.undone.filter(tried)) {
       for (const phase of phasesGone)
-        it(`is rolled back even if the agent is killed ${phase} the undo of the step "${step}"`, async () => {
+        it(`is rolled back after a restart if the agent is killed ${phase} the undo of the step "${step}"`, async () => {
           const id = await runUntilGone(subject, step, `${phase}-undo`, failAt(last, 'after-run'))
           const record = await recoverAndWait(subject, id)
           await expectFailed(record, { step: last, phase: 'after-run' })
         })
       if (!isEvery) continue
 
-      it(`is rolled back after a failure even if the step "${step}" is undone twice`, async () => {
+      it(`is rolled back correctly even if the step "${step}" is undone twice`, async () => {
         const definition = twice(subject.definition, step, 'undo')
         const record = await runToEnd(subject, failAt(last, 'after-run'), definition)
         await expectFailed(record, { step: last, phase: 'after-run' })
@@ -151,8 +151,8 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
 
 /** Returns the beginning of the title of a case in which a step fails. */
 function outcomeOf({ forwardOnly, checkFailed }: MatrixOptions): string {
-  if (forwardOnly) return 'is completed although'
-  return checkFailed ? 'fails and leaves a consistent state when' : 'is rolled back when'
+  if (forwardOnly) return 'is completed even if'
+  return checkFailed ? 'fails and leaves a consistent state if' : 'is rolled back if'
 }
 
 const injected = 'injected failure'
