@@ -48,7 +48,7 @@ describe('restic with a hostile backup target', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  it('stays within its memory limit, whatever the backup target answers', async () => {
+  it('stays within its memory limit, whatever the target answers', async () => {
     const repository = at()
     const sent = {
       id: randomUUID(),
@@ -79,7 +79,7 @@ describe('restic with a hostile backup target', function () {
     expect(peakBytes).to.be.within(mib, 1.25 * boundBytes) // the limit does not include the program's own memory
   })
 
-  it('restores sparse files with a total size beyond the pool', async () => {
+  it('restores sparse files even if their total size exceeds the pool', async () => {
     const pool = join(scratch.path, 'pool')
     mkdirSync(pool)
     sh('truncate', '-s', '700M', `${pool}.img`)
@@ -132,7 +132,7 @@ describe('restic with a hostile backup target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('checks the space for complete files before its first write if the file layout is unusable', async () => {
+  it('checks before its first write that there is space for complete files if the file layout is unusable', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')
@@ -159,7 +159,7 @@ describe('restic with a hostile backup target', function () {
     }
   })
 
-  it('writes nothing outside of the directory of the restored volume', async () => {
+  it('writes nothing outside the directory of the restored volume', async () => {
     const [target, guest, id] = [join(scratch.path, 'local'), randomUUID(), randomUUID()]
     const [source, tree, small] = ['source', 'fetched', 'small'].map((name) => join(scratch.path, name))
     for (const folder of [target, `${source}/volume`, tree!, small!]) mkdirSync(folder, { recursive: true })

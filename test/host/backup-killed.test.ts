@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 const id = '00000000-0000-4000-8000-00000000000c'
 
-describe('a backup after a kill of the agent', function () {
+describe('a backup whose agent is killed', function () {
   const scratch = scratchDirectory('btest-backup-killed')
   const [runs, tree] = [join(scratch.path, 'runs'), join(scratch.path, 'tree')]
   let sftp: TestSftp
@@ -42,7 +42,7 @@ describe('a backup after a kill of the agent', function () {
     return existsSync(folder) ? readdirSync(folder).flatMap((name) => readdirSync(join(folder, name))).length : 0
   }
 
-  it('leaves no process and no key file, and is completed by the restarted agent', async () => {
+  it('leaves no process and no key file, and is completed when the agent restarts', async () => {
     const killed = send()
     await waitFor(() => data() > 0, { what: 'data at the target' })
     expect(programsBelow(runs).join()).to.include('restic')

@@ -104,7 +104,7 @@ describe('the boot source of a guest', function () {
   }
 
   describe('for a virtual machine', () => {
-    it('can be a CD that is downloaded on request', async () => {
+    it('can be a CD, which is downloaded on request', async () => {
       await ssh('echo kept >/data/word; sync')
       await boot(machine, { mode: 'cdrom', image: cdId })
       await hears('I AM THE CD')
@@ -116,7 +116,7 @@ describe('the boot source of a guest', function () {
       expect(await codeOf(real.domain.imageAdmin.delete(cdId))).to.equal('image_in_use')
     })
 
-    it('can be changed to a rescue system of the stopped guest, and back to the disk of the running guest', async () => {
+    it('can change to a rescue system while the guest is stopped, and back to the disk while it runs', async () => {
       await real.done(powerOrder('stop', machine).order)
       const login = await boot(machine, { mode: 'rescue' })
       await real.done(powerOrder('start', machine).order)
@@ -137,7 +137,7 @@ describe('the boot source of a guest', function () {
   })
 
   describe('for a container', () => {
-    it('can be a rescue system with the files of the guest at /mnt, reachable at the mapped port', async () => {
+    it('can be a rescue system with the guest’s files at /mnt, reachable at the mapped port', async () => {
       real.inside(container, 'echo kept >/root/word; mkdir -p /opt; rm -f /opt/x')
       await boot(container, { mode: 'rescue' })
       expect(real.inside(container, 'hostname; ls /root; cat /mnt/root/word')).to.equal('ct-1\nkept')
@@ -154,7 +154,7 @@ describe('the boot source of a guest', function () {
       expect(existsSync(rescueOf(container))).to.equal(false)
     })
 
-    it('can be changed to a rescue system of the stopped guest, and the system is deleted with the guest', async () => {
+    it('can change to a rescue system while the guest is stopped, and the system is deleted with the guest', async () => {
       const uuid = await real.create('ct-2', { start: false })
       await boot(uuid, { mode: 'rescue' })
       expect(real.record(uuid)).to.deep.include({
@@ -182,8 +182,8 @@ describe('the boot source of a guest', function () {
       it(`cannot be ${what}`, async () => expect(await refused(orderOf(container, fields))).to.equal(code))
   })
 
-  describe('with a rescue system that does not start', () => {
-    it('is changed back to the disk', async () => {
+  describe('if the rescue system does not start', () => {
+    it('changes back to the disk', async () => {
       const uuid = await real.create('ct-3')
       real.inside(uuid, 'echo kept >/root/word')
       const broken = join(real.config.storage.pool, 'images', 'debian-13')

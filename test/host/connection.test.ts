@@ -83,7 +83,7 @@ describe('the connection check of a real guest', function () {
     expect(connects(found.port)).to.equal(true)
   })
 
-  it('reports a port without a program, and lists the ports with programs', async () => {
+  it('reports that no program listens on the port, and lists the ports with programs', async () => {
     await serve('tcp:2222')
     const found = await diagnose()
     expect(found.code).to.equal('nothing_listens')
@@ -111,7 +111,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('reports success for a permitted client even if the firewall does not permit the host', async () => {
+  it('reports success if the firewall permits the client, even if it does not permit the host', async () => {
     const rules = [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', source_ip: client, port: '22' }]
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules })
     const found = await diagnose(`?source=${client}`)
@@ -122,7 +122,7 @@ describe('the connection check of a real guest', function () {
     await send('PUT', '/containers/web/firewall', { enabled: false })
   })
 
-  it('detects missing rules of a mapping on the host', async () => {
+  it('detects that the host lacks the rules of a mapping', async () => {
     const nft = (...args: string[]) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', ...args])
     const { port } = await diagnose()
     // The test deletes the rules until a diagnosis finds them missing, because the agent restores them within moments.
@@ -138,7 +138,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).port).to.equal(port)
   })
 
-  it('offers the start of a stopped guest', async () => {
+  it('offers to start a stopped guest', async () => {
     const { data } = await send('POST', '/containers/web/stop', { force: true })
     await taskDone(data.task_id as string)
     await quiet()
@@ -149,7 +149,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('is not delayed by a guest with hundreds of listening sockets', async () => {
+  it('is not delayed by a guest that listens on hundreds of sockets', async () => {
     const ports = Array.from({ length: 500 }, (_, at) => `tcp:${10_000 + at}`)
     await serve('tcp:22', ...ports)
     const began = performance.now()

@@ -131,7 +131,7 @@ describe('a console of a real guest', function () {
     expect(hash.digest('hex')).to.equal(expected.digest('hex'))
   })
 
-  it('stops a flood of output soon after Ctrl-C, while the console of another guest stays responsive', async () => {
+  it('stops a flood of output soon after Ctrl-C, while another guest’s console stays responsive', async () => {
     const { client: flooded } = await shell('one')
     const { client: other } = await shell('two')
     flooded.onBytes = (bytes) => (flooded.bytes = bytes.subarray(-2000))
@@ -156,7 +156,7 @@ describe('a console of a real guest', function () {
     expect(rest, 'bytes after Ctrl-C').to.be.below(4 * windowBytes)
   })
 
-  it('continues with the same shell after a kill of the agent', async () => {
+  it('continues with the same shell if the agent is killed', async () => {
     const { client, resume } = await shell('three')
     const pid = await run(client, 'echo $$')
     const [holder] = holders()
@@ -170,7 +170,7 @@ describe('a console of a real guest', function () {
     expect(holders().map((one) => one.pid)).to.deep.equal([holder!.pid])
   })
 
-  it('continues with the same shell after a kill of the gateway, and loses no output', async () => {
+  it('continues with the same shell if the gateway is killed, and loses no output', async () => {
     const { client, resume } = await shell('four')
     const pid = await run(client, 'echo $$')
     client.type('for n in $(busybox seq 1 60000); do echo line $n; done; echo fin""ished\r')
@@ -189,7 +189,7 @@ describe('a console of a real guest', function () {
     expect(await run(again, 'echo $$')).to.equal(pid)
   })
 
-  it('uses limited memory and processor time of the host if the guest does not read its input', async () => {
+  it('uses little memory and processor time of the host if the guest does not read its input', async () => {
     const { client } = await shell('one')
     client.type('busybox stty raw -echo; echo re""ady; busybox sleep 1000\r')
     await client.shows(/ready/)
@@ -208,7 +208,7 @@ describe('a console of a real guest', function () {
     expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
   })
 
-  it('leaves no process on the host after a kill of the host process that holds it open', async () => {
+  it('leaves no process on the host if the process that holds it open is killed', async () => {
     const { client: first } = await shell('two')
     await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
     const { client } = await shell('two') // setsid lets the shell lead a session: a hang-up ends nothing on the host
@@ -222,7 +222,7 @@ describe('a console of a real guest', function () {
     await waitFor(() => attached().length === 0, { what: 'no lxc-attach' })
   })
 
-  it('ends at the stop of its guest', async () => {
+  it('ends when its guest stops', async () => {
     const { client } = await shell('two')
     const started = performance.now()
     await lab.send('POST', '/containers/two/stop', { force: true })

@@ -41,13 +41,13 @@ describe('the disk of a guest', function () {
     scratch.wipe()
   })
 
-  it('permits no btrfs subvolumes inside, because their size would not be limited', () => {
+  it('cannot contain further btrfs subvolumes, because their size would not be limited', () => {
     for (const request of requests)
       expect(guest.attach('perl', '-e', script, request), request).to.match(/^(Inappropriate ioctl for device ){2}$/)
     expect(guest.attach('ls', '-A', '/root')).to.not.include('nest')
   })
 
-  it('is limited to its size, and accepts data again after deletions', async () => {
+  it('cannot exceed its size, and accepts data again once files are deleted', async () => {
     const fill = 'dd if=/dev/zero of=/big bs=1M count=128 conv=fsync 2>&1; true'
     expect(guest.attach('sh', '-c', fill)).to.match(/Disk quota exceeded/)
     expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)

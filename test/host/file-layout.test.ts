@@ -9,7 +9,7 @@ import { scratchDirectory } from '../support/scratch.js'
 
 const mib = 1024 ** 2
 
-describe('the layout (holes, shared ranges) of a file tree', function () {
+describe('the recorded layout of a file tree', function () {
   const scratch = scratchDirectory('btest-fl')
   const { signal } = new AbortController()
   const pool = join(scratch.path, 'pool')
@@ -72,7 +72,7 @@ describe('the layout (holes, shared ranges) of a file tree', function () {
     expect(await restore('whole')).to.be.below(4 * mib)
   })
 
-  it('counts the space of holes for at most 500 files with names in UTF-8', async () => {
+  it('counts the space of holes for at most 500 files with UTF-8 names', async () => {
     run('volume', `truncate -s 140M $'no\\xffutf8'; printf end >>$'no\\xffutf8'`)
     const { savedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect(savedBytes).to.be.within(139 * mib, 141 * mib)
@@ -87,7 +87,7 @@ describe('the layout (holes, shared ranges) of a file tree', function () {
     run('volume', 'rm -r many')
   })
 
-  it('counts only a part of a large compressed file with holes as additional space for its restore', async () => {
+  it('counts only part of a large compressed file with holes as extra space for its restore', async () => {
     run('volume', 'yes words | head -c 500M >packed/large; truncate -s 700M packed/large')
     const { movedBytes } = await readLayout(join(pool, 'volume'), layout, signal)
     expect((await listLargeFiles(readFileSync(layout, 'latin1')))?.map(({ path }) => path)).to.include('packed/large')
@@ -95,14 +95,14 @@ describe('the layout (holes, shared ranges) of a file tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('contains fewer files with shared ranges, but all files with large holes, if it would need too much memory', async () => {
+  it('drops some shared ranges, but no large holes, if it would need too much memory', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('contains a file with large holes without its ranges if these would need too much memory', async () => {
+  it('lists a file with large holes without its ranges if these would need too much memory', async () => {
     run(
       'volume',
       `perl -e '

@@ -6,7 +6,7 @@ import { findOwnGroup, GroupMoves } from '../../agent/host/process/group-moves.j
 import { findProcess, readKernelFile } from '../../agent/host/process/proc.js'
 import { waitFor } from '../support/wait.js'
 
-describe('the preparation of moves of processes between cgroups', () => {
+describe('the code that moves processes between cgroups', () => {
   const cgroups = readCgroupLayout()
   const readOwn = (pid: number): string | undefined => readKernelFile(`/proc/${pid}/cgroup`)
 
@@ -19,7 +19,7 @@ describe('the preparation of moves of processes between cgroups', () => {
     await waitFor(() => readOwn(process.pid) === before)
   })
 
-  it('finds the cgroup of a running process, and none for an ended process', async () => {
+  it('finds the cgroup of a running process, but none for an ended process', async () => {
     const [root] = cgroups.hierarchies
     const group = `${root}/btest-moves-${process.pid}`
     mkdirSync(group)

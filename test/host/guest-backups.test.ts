@@ -142,7 +142,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('are not restored onto a suspended guest, and leave a guest stopped that is suspended meanwhile', async () => {
+  it('cannot be restored onto a suspended guest, and do not start a guest that is suspended meanwhile', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)
@@ -174,7 +174,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('transfer only the data that changed since the last backup', async () => {
+  it('transfer only the data that changed since the previous backup', async () => {
     const path = join(scratch.path, 'changes')
     mkdirSync(path)
     const to = target({ $case: 'local', value: { path } })
@@ -186,7 +186,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, changes, to)).status).to.equal('done')
   })
 
-  it('are created and verified by a schedule with a limited number', async () => {
+  it('are created and verified by a schedule, which keeps a limited number', async () => {
     const to = localTarget()
     const { context, engine, backups } = first.domain
     const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }
@@ -211,7 +211,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, made[1]!, to)).status).to.equal('done')
   })
 
-  it('can be restored onto an almost full disk with a snapshot, and then leave the guest its full disk size', async () => {
+  it('can be restored onto an almost full disk with a snapshot, without reducing the size of the disk', async () => {
     const limit = 1024 ** 3
     const hasBound = async (): Promise<boolean> => {
       const bound = limit + first.record(uuid).extraBytes
@@ -242,7 +242,7 @@ describe('backups of guests', function () {
     expect(first.record(uuid).extraBytes).to.be.lessThan(16 * 1024 ** 2)
   })
 
-  it('fail if password, host key or credentials of the target are wrong, or the target is unreachable', async () => {
+  it('fail if the target is unreachable, or its password, host key or credentials are wrong', async () => {
     const to = localTarget()
     const wrongKey = {
       ...sftp.place,
@@ -272,7 +272,7 @@ describe('backups of guests', function () {
     }
   })
 
-  it('fail without a trace if the target is full, disconnects, or stores wrong data', async () => {
+  it('fail without a trace if the target is full, disconnects or stores wrong data', async () => {
     const small = join(scratch.path, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'btest', small])
@@ -335,7 +335,7 @@ describe('backups of guests', function () {
     expect(await failing(s3Target())).to.equal('backup_damaged')
   })
 
-  it('can be canceled during the transfer', async () => {
+  it('can be canceled while data is transferred', async () => {
     const id = randomUUID()
     const order = { $case: 'backupCreate', value: { uuid, target: s3Target(), description: '' } } as const
     s3.twist = ({ method, url }) => method === 'PUT' && url?.includes('/data/') === true && canceled()

@@ -35,7 +35,7 @@ describe('disks of guests', function () {
     )
   const usage = async (): Promise<number> => (await real.host.volumes.usage()).get(uuid) ?? 0
 
-  it('are limited to their size, and a full disk does not affect other guests', async () => {
+  it('cannot exceed their size, and a full disk does not affect other guests', async () => {
     const told = fill('first')
     expect(told).to.match(/Disk quota exceeded|No space left on device/)
     expect(sizeOf(told)).to.be.within(900 * mib, gib)
@@ -46,7 +46,7 @@ describe('disks of guests', function () {
     expect(real.tries(uuid, 'cat /etc/hostname; echo $?')).to.match(/0$/m)
   })
 
-  it('can have snapshots, can be restored and can boot their guest, even if they are full', async () => {
+  it('allow snapshots, restores and a boot even if they are full', async () => {
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await real.done(powerOrder('restart', uuid).order)
     await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
@@ -66,7 +66,7 @@ describe('disks of guests', function () {
        i=0; while mkdir -p /root/d$i; do for j in $(seq 500); do echo $x >/root/d$i/$j || exit; done; i=$((i+1)); done`,
     ],
   ] as const)
-    it(`permit a new password, a reinstallation and deletions of snapshots while they are full because of ${what}`, async () => {
+    it(`allow a new password, a reinstallation and deletions of snapshots while they are full because of ${what}`, async () => {
       const stuck = await real.create(`stuck-${++stuckGuests}`, {
         limits: { ...plainSpec.limits!, diskGb: 1 },
       })
@@ -110,7 +110,7 @@ describe('disks of guests', function () {
       await real.done(powerOrder('delete', stuck).order)
     })
 
-  it('can grow to exactly the new size while the guest runs', async () => {
+  it('can grow while the guest runs, to exactly the new size', async () => {
     await grow(2)
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
     const told = fill('second')
@@ -119,13 +119,13 @@ describe('disks of guests', function () {
     expect(await real.host.volumes.ensureLimits(new Map([[uuid, 2 * gib]]))).to.deep.equal([])
   })
 
-  it('cannot shrink, or exceed the size of the pool', async () => {
+  it('can neither shrink nor exceed the size of the pool', async () => {
     expect(await codeOf(grow(1))).to.equal('disk_shrink')
     expect(await codeOf(grow(9))).to.equal('resource_exhausted')
     expect(real.record(uuid).spec.limits.diskGb).to.equal(2)
   })
 
-  it('accept data again after deletions on a full disk', async () => {
+  it('accept data again if files are deleted on a full disk', async () => {
     real.inside(uuid, 'rm /root/first /root/second')
     const write = (): string => real.tries(uuid, 'echo word >/root/small && sync && cat /root/small')
     await waitFor(() => write() === 'word\n', { what: write })

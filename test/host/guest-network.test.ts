@@ -136,7 +136,7 @@ describe('the network API', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('makes the guest reachable at its mapping and address, with the real client address', async () => {
+      it('makes the guest reachable at its mapping and its address, and shows it the client’s real address', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         expect([ask(hostAddress, hostPort), ask(own, guestPort)]).to.deep.equal([seen, seen])
         const { data } = await send('GET', '/routing')
@@ -149,7 +149,7 @@ describe('the network API', function () {
         })
       })
 
-      it('changes a mapping, adds and removes a range, and answers 409 for a used port', async () => {
+      it('changes a mapping, adds and removes a range, and answers 409 if a port is in use', async () => {
         const path = '/containers/web/port-mappings'
         const { port } = (await send('GET', '/containers/web/random-port')).data as { port: number }
         await send('PUT', `${path}/1`, { host_port: port })
@@ -171,7 +171,7 @@ describe('the network API', function () {
         expect([absent.status, absent.body.code]).to.deep.equal([404, 'not_found'])
       })
 
-      it('maps only ports of the configured range, and answers 409 for used ports or others', async () => {
+      it('maps only ports of the configured range, and answers 409 for other or used ports', async () => {
         const path = '/containers/web/port-mappings'
         const refused = async (method: string, to: string, body: object) => {
           const { status, body: answer } = await request(method, to, body)
@@ -205,7 +205,7 @@ describe('the network API', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('accepts an additional host address either for mappings or for the pool, but not for both', async () => {
+      it('accepts an extra host address for mappings or for the pool, but not for both', async () => {
         const second = `${prefix}.12`
         const ip = (...args: string[]) => spawnSync('ip', ['-n', host.namespace, 'address', ...args])
         expect(ip('add', `${second}/24`, 'dev', 'up0').status).to.equal(0)
@@ -284,7 +284,7 @@ describe('the network API', function () {
         expect((await used())['total_used_bytes']).to.equal(0)
       })
 
-      it('limits the rate in each direction, even after a deletion of the guest’s interface', async () => {
+      it('limits the rate in each direction, even if the guest’s interface was deleted', async () => {
         const flow = (way: Way) => ({ at: inGuest(), host: client, port: flowPort, way })
         const expectSold = async (when: string): Promise<void> => {
           await expectRate(flow('down'), 10, when)
@@ -300,12 +300,12 @@ describe('the network API', function () {
         await expectSold('after a repair')
       })
 
-      it('makes the guest reachable again within seconds after a deletion of all nft rules', async () => {
+      it('makes the guest reachable again within seconds if all nft rules are deleted', async () => {
         spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', 'flush', 'ruleset'])
         await waitFor(() => ask(hostAddress, hostPort) === seen, { what: 'the rules to be back' })
       })
 
-      it('stops and blocks the guest after its quota is used up, until its traffic count is reset', async () => {
+      it('stops and blocks the guest when its quota is used up, until its count is reset', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const limit = { monthly_traffic_gb: 1, traffic_action: 'stop' }
         await send('PUT', '/containers/web/traffic-limit', limit)
@@ -327,7 +327,7 @@ describe('the network API', function () {
 
       // Only containers have these tests. The test of the quota covers the same operations for virtual machines.
       const itForContainers = kind.name === 'lxc' ? it : () => undefined
-      itForContainers('stops and blocks the guest at its expiry, until the expiry is removed', async () => {
+      itForContainers('stops and blocks the guest when it expires, until its expiry date is removed', async () => {
         await send('PUT', '/containers/web/expiry', { expires_at: '2020-01-01' })
         await waitFor(async () => (await detail())['status'] === 'stopped')
         expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
@@ -339,7 +339,7 @@ describe('the network API', function () {
         expect(ask(hostAddress, hostPort)).to.equal(seen)
       })
 
-      it('reports the used addresses of the network segment, and that IPv6 is not available', async () => {
+      it('lists the used addresses of the network segment, and reports that IPv6 is not available', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const scan = { cidr: `${prefix}.0/26`, interface: 'up0' }
         const { data } = await send('POST', '/routing/ipv4-scan', scan)
@@ -360,7 +360,7 @@ describe('the network API', function () {
         expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
       })
 
-      it('warns in the host report about a table of another program that drops packets of guests', async () => {
+      it('warns in the host report if the table of another program drops packets of guests', async () => {
         const foreign = 'add table inet other; add chain inet other closed'
         const head = '{ type filter hook forward priority 0; policy drop; }'
         const nft = (script: string) => spawnSync('ip', ['netns', 'exec', host.namespace, 'nft', script])

@@ -32,7 +32,7 @@ describe('snapshots of guests', function () {
   const file = (name: string): string => join(host.volumes.pathOf(uuid), 'root', name)
   const record = () => real.record(uuid)
 
-  it('restore exactly the former content of a running guest that writes to its disk', async () => {
+  it('restore exactly the earlier content of a running guest that writes to its disk', async () => {
     inside('echo before >/root/data; (i=0; while :; do i=$((i+1)); echo $i >>/root/log; done) >/dev/null 2>&1 &')
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
@@ -50,7 +50,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('restore exactly the former content of a stopped guest, which stays stopped', async () => {
+  it('restore exactly the earlier content of a stopped guest, which stays stopped', async () => {
     const id = await take()
     inside('echo after >/root/data; echo new >/root/later')
     await real.done(powerOrder('stop', uuid).order)
@@ -62,7 +62,7 @@ describe('snapshots of guests', function () {
     expect(inside('cat /root/data')).to.equal('before')
   })
 
-  it('leave a guest its full disk size after a rewrite of the disk, a restore and a reinstallation', async () => {
+  it('do not reduce the disk size after a rewrite of the disk, a restore and a reinstallation', async () => {
     const bought = 1024
     const own = await real.create('full')
     const run = (command: string): string => real.inside(own, command)

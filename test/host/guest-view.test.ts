@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 const mib = 1024 ** 2
 
 /** A container sees its own limits, and root in it cannot change them. */
-describe('the visible processors of a guest', function () {
+describe('the processors that a guest sees', function () {
   const lab = useLxcHost({ name: 'btest-view', prefix: 'xvw', subnet: '10.214.77', lxcfs: true })
   const online = readOnlineCpus(undefined)
   const inside = (machine: Machine, command: string): string =>
@@ -33,7 +33,7 @@ describe('the visible processors of a guest', function () {
     ['half a processor', 500],
     ['one processor', 1000],
   ] as const)
-    it(`are a single one for a limit of ${what}`, async () => {
+    it(`number one for a limit of ${what}`, async () => {
       const machine = await lab.started(withCpus([online[1]!], vcpuMilli))
       expect(counts(machine)).to.equal('1 1 1')
     })
@@ -68,7 +68,7 @@ describe('the visible processors of a guest', function () {
     )
   })
 
-  it('are its own, not those of the host, like its memory, swap, uptime and load', async () => {
+  it('are its own instead of the host’s, as are its memory, swap, uptime and load', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
@@ -84,7 +84,7 @@ describe('the visible processors of a guest', function () {
 })
 
 /** Unlike the tests above, these tests use the agent's operations and settings. */
-describe('the shared processors of several guests', function () {
+describe('the assignment of processors to several guests', function () {
   const real = new RealDomain('gpr')
   const online = readOnlineCpus(undefined)
   const uuids: string[] = []
@@ -107,20 +107,20 @@ describe('the shared processors of several guests', function () {
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('match the limits of the guests in number, and are distributed evenly', () => {
+  it('gives each guest as many as its limit, and uses all of them evenly', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)
   })
 
-  it('change in number with the limit of a running guest', async () => {
+  it('changes with the limit of a running guest', async () => {
     await setVcpus(uuids[0]!, 1500)
     expect(cpusOf(uuids[0]!)).to.have.length(2)
     await setVcpus(uuids[0]!, 500)
     expect(cpusOf(uuids[0]!)).to.have.length(1)
   })
 
-  it('stay the same after a restart of a guest or the agent', async () => {
+  it('stays the same when a guest or the agent restarts', async () => {
     const before = uuids.map(cpusOf)
     await real.done(powerOrder('restart', uuids[1]!).order)
     const { context } = real.domain
@@ -131,7 +131,7 @@ describe('the shared processors of several guests', function () {
     expect(context.store.list().map((record) => anew.cpusOf(record))).to.deep.equal(before)
   })
 
-  it('are distributed evenly again after the deletion of guests', async () => {
+  it('becomes even again when guests are deleted', async () => {
     const crowded = cpusOf(uuids[0]!)[0]
     const gone = uuids.filter((uuid) => cpusOf(uuid)[0] !== crowded)
     for (const uuid of gone) {

@@ -82,7 +82,7 @@ describe('a hostile guest', function () {
     expect(Number(bound)).to.equal(subgroups.most)
   })
 
-  it('can open only sockets of the families that servers use, whatever the system call', async () => {
+  it('can open only kinds of sockets that servers use, whatever the system call', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')
@@ -135,7 +135,7 @@ describe('a hostile guest', function () {
       expect(await holds(neighbour, code), `next to ${taken}`).to.be.at.least(least)
     })
 
-  describe('with access attempts to devices of the host', () => {
+  describe('that tries to access devices of the host', () => {
     type Node = readonly [major: number, minor: number]
     const nodes: Record<'tun' | 'fuse' | 'kvm' | 'ptmx', Node> = {
       tun: [10, 200],
@@ -148,7 +148,7 @@ describe('a hostile guest', function () {
       spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
     }
 
-    it('cannot open devices by default, even with device nodes on its disk', async () => {
+    it('cannot open them by default, even if its disk contains device nodes', async () => {
       for (const [name, numbers] of Object.entries(nodes)) {
         const machine = await lab.started()
         plant(machine, numbers)
@@ -160,7 +160,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.equal('open: No such file or directory')
     })
 
-    it('can create tun interfaces only in its own network namespace, if it may use tun', async () => {
+    it('can create tun interfaces only in its own network namespace, even if it may use tun', async () => {
       const machine = await lab.started({ devices: ['tun'] })
       const words = lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.tun}`)
       const child = spawn('lxc-attach', words)
@@ -174,7 +174,7 @@ describe('a hostile guest', function () {
       expect(tries(machine, attacks.fuse)).to.match(/^open: /)
     })
 
-    it('can mount FUSE file systems only for itself, if it may use FUSE', async function () {
+    it('can mount FUSE file systems only for itself, even if it may use FUSE', async function () {
       if (!existsSync('/dev/fuse')) this.skip() // the host has no FUSE
       const machine = await lab.started({ devices: ['fuse'] })
       const child = spawn('lxc-attach', lab.attach(machine, 'perl', '-e', `$hold = 1; ${attacks.fuse}`))

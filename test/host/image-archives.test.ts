@@ -54,7 +54,7 @@ describe('archives of root filesystems', function () {
     modes: ['/etc', '/dev', '/sys'].map((place) => statSync(place).mode),
   })
 
-  it('change nothing outside of the target directory if they are hostile, and do not exceed its size limit', async () => {
+  it('cannot change anything outside the target directory or exceed its size limit', async () => {
     const names = readdirSync(archives)
     expect(names).to.have.length.of.at.least(60)
     const before = outside()
@@ -176,7 +176,7 @@ describe('archives of root filesystems', function () {
         expectFilled(path)
       })
 
-    it('are unpacked completely if they contain a folder “rootfs” but are not an export of LXD or Incus', async () => {
+    it('are unpacked completely if they contain a folder “rootfs” but LXD or Incus did not create them', async () => {
       const other = `${scratch.path}/no-export`
       mkdirSync(join(other, 'rootfs/etc'), { recursive: true })
       mkdirSync(join(other, 'etc'))
@@ -187,7 +187,7 @@ describe('archives of root filesystems', function () {
     })
   })
 
-  it('are no longer unpacked by any process after a cancellation', async () => {
+  it('leave no unpacking process when they are canceled', async () => {
     const stop = new AbortController()
     const path = await target(1024 * mib)
     const archive = `${scratch.path}/long.tar`

@@ -77,7 +77,7 @@ describe('downloads of images', function () {
     expect(reports.at(-1)).to.include({ receivedBytes: content.length, totalBytes: content.length })
   })
 
-  it('resume after each connection that ends too early', async () => {
+  it('resume each time the connection ends too early', async () => {
     answer = serve({ cutAfter: 1_000_000 })
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
@@ -117,7 +117,7 @@ describe('downloads of images', function () {
       })
   })
 
-  it('resume after the received part if they were canceled', async () => {
+  it('resume at the received part after they were canceled', async () => {
     const stop = new AbortController()
     answer = (_, response) => {
       response.writeHead(200, { etag: '"v1"', 'content-length': content.length })
@@ -135,14 +135,14 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('start from the beginning if the file on the server has changed', async () => {
+  it('start over if the file on the server has changed', async () => {
     answer = serve({ cutAfter: 1_000_000, etag: '"old"', body: randomBytes(3_000_000) })
     server.once('request', () => (answer = serve({})))
     expect(await get()).to.equal('done')
     expect(isWhole()).to.equal(true)
   })
 
-  it('start from the beginning if the received part is damaged', async () => {
+  it('start over if the received part is damaged', async () => {
     answer = serve({})
     await get()
     truncateSync(file, 2_000_000)
@@ -151,7 +151,7 @@ describe('downloads of images', function () {
     expect(isWhole()).to.equal(true)
   })
 
-  it('are deleted if the checksum differs', async () => {
+  it('are deleted if the checksum is wrong', async () => {
     answer = serve({ body: randomBytes(1000) })
     expect(await get()).to.equal('checksum_mismatch')
     expect(existsSync(file)).to.equal(false)
@@ -166,12 +166,12 @@ describe('downloads of images', function () {
     expect(await get({ maxBytes: 2_000_000 })).to.equal('download_too_large')
   })
 
-  it('are rejected at their start if there is not enough free space', async () => {
+  it('are rejected before they start if there is not enough free space', async () => {
     answer = (_, response) => void response.writeHead(200, { 'content-length': 2 ** 50 }).write('x')
     expect(await get({ maxBytes: 2 ** 51 })).to.equal('storage_full')
   })
 
-  it('fail at once if the server rejects them, and after some attempts if it has an error', async () => {
+  it('fail at once if the server rejects them, but only after some attempts if it has an error', async () => {
     answer = (_, response) => response.writeHead(404).end()
     expect(await get()).to.equal('download_failed')
     expect(asked).to.have.length(1)
@@ -180,7 +180,7 @@ describe('downloads of images', function () {
     expect(asked.length).to.be.greaterThan(3)
   })
 
-  it('follow a limited number of redirects, only to permitted addresses', async () => {
+  it('follow only a few redirects, and only to permitted addresses', async () => {
     answer = (request, response) =>
       request.url === '/image' ? response.writeHead(302, { location: '/moved' }).end() : serve({})(request, response)
     expect(await get()).to.equal('done')
@@ -202,7 +202,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('do not connect to addresses of the host itself from a URL or a redirect', async () => {
+  it('never connect to the host itself, whether the URL or a redirect points there', async () => {
     const own = { readOwn: () => ['127.0.0.3', '2001:4860::8'] }
     const open = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
     for (const url of ['http://[2001:4860::8]:9/image', 'http://127.0.0.3:9/']) {

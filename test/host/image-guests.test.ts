@@ -155,7 +155,7 @@ describe('foreign images', function () {
       server.offered.push({ distro: 'fedora', release: '43', file: 'alpine.tar.xz', sha256: '0'.repeat(64) })
     })
 
-    it('are available read-only after a complete download, and guests boot from them', async () => {
+    it('are available read-only once they are downloaded, and guests boot from them', async () => {
       await operationDone(operations, await download('alpine-3.22'))
       expect(sh('btrfs', 'property', 'get', imagesOf('alpine-3.22'), 'ro')).to.equal('ro=true\n')
       expect(left()).to.deep.equal([])
@@ -191,7 +191,7 @@ describe('foreign images', function () {
       expect(existsSync(imagesOf('alpine-3.22'))).to.equal(false)
     })
 
-    it('are completed by the restarted agent after a kill during the download', async () => {
+    it('are completed by the restarted agent if it was killed during the download', async () => {
       server.manners = { stallAfter: 1_000_000 }
       const operation = await download('alpine-3.22')
       await waitFor(() => sizeOf('alpine-3.22') === 1_000_000, { what: 'the download in the middle' })
@@ -206,7 +206,7 @@ describe('foreign images', function () {
       await remove('alpine-3.22')
     })
 
-    it('are never available if their checksum differs', async () => {
+    it('are never available if their checksum is wrong', async () => {
       expect(await failed('fedora-43')).to.equal('checksum_mismatch')
       expect([left(), existsSync(imagesOf('fedora-43'))]).to.deep.equal([[], false])
     })
@@ -245,7 +245,7 @@ describe('foreign images', function () {
       }
     })
 
-    it('can be a complete Debian with address, root login and own host keys for each guest', async () => {
+    it('can be a complete Debian with an address, a root login and separate host keys for each guest', async () => {
       const root = `${scratch.path}/debian`
       mkdirSync(root)
       await unpackTestImage(root)
@@ -356,7 +356,7 @@ describe('foreign images', function () {
       expect(left()).to.deep.equal([])
     })
 
-    it('are either complete or absent after a kill of the agent at any moment', async () => {
+    it('are either complete or absent if the agent is killed at any moment', async () => {
       const archive = archiveOf('many', (root) => {
         for (let i = 0; i < 4000; i++) writeFileSync(join(root, `var/file-${i}`), 'x'.repeat(5000))
       })

@@ -82,15 +82,15 @@ describe('images', function () {
       (error: { code?: string; message: string }) => error.code ?? error.message,
     )
 
-  describe('after a failed or aborted build', () => {
-    it('cause an error about an unreachable mirror', async () => {
+  describe('if their build fails or is aborted', () => {
+    it('report an unreachable mirror', async () => {
       const away = await openImages('http://127.0.0.1:1/debian')
       expect(await refusal(away.ensure('debian-12', () => undefined, never))).to.equal('mirror_unreachable')
       expect(away.has('debian-12')).to.equal(false)
       await expectNothingLeft()
     })
 
-    it('cause an error if the mirror does not have the release, or Debian has not signed it', async () => {
+    it('report that the mirror does not have the release, or that Debian has not signed it', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'
@@ -109,7 +109,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('cause an error if their template is not in the catalogue', async () => {
+    it('report a template that is not in the catalogue', async () => {
       for (const id of ['debian-1', '../guests', ''])
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })
@@ -130,7 +130,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('leave no process after a kill of the agent, and nothing after its next start', async () => {
+    it('leave no process if the agent is killed, and nothing at all after its next start', async () => {
       const script = `
         import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
         import { Trash } from '${moduleUrl('agent/storage/trash.ts')}'
@@ -161,7 +161,7 @@ describe('images', function () {
   describe('of Debian 12', () => {
     const image = (path: string): string => `${pool.images}/debian-12/${path}`
 
-    it('are built once for all waiting callers, with reports of the progress', async () => {
+    it('are built once for all waiting callers, and report the progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
       const umask = process.umask(0o077) // the agent's systemd unit sets the same umask
@@ -220,7 +220,7 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('let other users than root access the same directories as in Debian', () => {
+    it('give users other than root access to the same directories as in Debian', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })
@@ -263,7 +263,7 @@ describe('images', function () {
       }
     })
 
-    it('are reported as unavailable after their deletion from the pool', async () => {
+    it('are reported as unavailable once they are deleted from the pool', async () => {
       sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
       const seen: string[] = []
       const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))

@@ -21,7 +21,7 @@ describe('a network interface', () => {
   beforeEach(removeAll)
   afterEach(removeAll)
 
-  it('is reported as absent during its deletion, and never causes an error', async () => {
+  it('is reported as absent while it is deleted, and never causes an error', async () => {
     batch(pairs.map(([one, other]) => `link add ${one} type veth peer name ${other}`))
     expect(left()).to.have.length(100)
     const deletion = spawn('ip', ['-batch', '-'])
@@ -36,7 +36,7 @@ describe('a network interface', () => {
     expect(names.map(readFlags).filter(Boolean)).to.deep.equal([])
   })
 
-  describe('in the moment of its deletion', () => {
+  describe('that is being deleted', () => {
     const [device, peer] = ['btestic0', 'btestid0']
     const remove = (): void => {
       if (readInterfaces().has(device)) execFileSync('ip', ['link', 'delete', device])
@@ -44,7 +44,7 @@ describe('a network interface', () => {
     beforeEach(() => batch([`link add ${device} type veth peer name ${peer}`]))
     afterEach(remove)
 
-    it('is ignored when optional kernel settings are set', async () => {
+    it('is skipped when optional kernel settings are set', async () => {
       keepSysctls({ note: async () => remove(), putBack: () => Promise.resolve([]) })
       const setting = { path: `net/ipv4/conf/${device}/log_martians`, value: 1 }
       try {
@@ -60,7 +60,7 @@ describe('a network interface', () => {
       }
     })
 
-    it('is ignored when addresses, routes and neighbours of several interfaces are set', async () => {
+    it('is skipped when addresses, routes and neighbours of several interfaces are set', async () => {
       const ip = new Ip()
       try {
         const lines = (on: string): string[] => [

@@ -45,13 +45,13 @@ describe('a virtual machine in the HTTP API', function () {
     return data
   }
 
-  it('can be created on a host that reports its hardware acceleration', async () => {
+  it('can be created on a host that reports whether it has hardware acceleration', async () => {
     const { kvm, kvm_acceleration: acceleration, kvm_reason: reason } = await hostRow()
     expect(kvm).to.equal(true)
     expect(acceleration === 'kvm' ? reason === '' : String(reason).length > 0).to.equal(true)
   })
 
-  it('can be created with a template id without the suffix -kvm, and answers SSH at its mapped port', async () => {
+  it('can be created with a template id without -kvm, and answers SSH at its mapped port', async () => {
     const answer = await done(
       await gateway.request('POST', '/containers', {
         body: {
@@ -73,7 +73,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(await row()).to.include({ virtualization: 'kvm', template: 'debian-12-kvm', status: 'running' })
   })
 
-  it('can be captured in screenshots, unlike a container', async () => {
+  it('has screenshots, unlike a container', async () => {
     const url = `${gateway.url}/api/v1/containers/vm1/screenshot`
     const answer = await fetch(url, { headers: { 'x-api-key': gateway.adminKey } })
     expect([answer.status, answer.headers.get('content-type')]).to.deep.equal([200, 'image/png'])
@@ -129,7 +129,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(await ssh('echo in')).to.equal('in')
   })
 
-  it('is stopped and blocked by a suspension, and runs again afterwards', async () => {
+  it('is stopped and blocked while it is suspended, and then runs again', async () => {
     const post = (path: string, body: object = {}): Promise<GatewayReply> => gateway.request('POST', path, { body })
     const isStatus = (status: string): Promise<unknown> =>
       waitFor(async () => (await row())['status'] === status, { what: status })

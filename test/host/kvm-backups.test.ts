@@ -60,7 +60,7 @@ describe('backups of virtual machines', function () {
     expect(readdirSync(at.rootOf(guest)).sort()).to.deep.equal(['disk.raw', 'instance.json'])
   }
 
-  it('contain the state of the disk at their start, and can be restored while the guest runs', async () => {
+  it('contain the disk as it was at their start, and can be restored while the guest runs', async () => {
     await inside(first, uuid, 'echo before >/data/word; sync')
     first.observer = async ({ step, phase }) => {
       if (step === 'send' && phase === 'before-run') await inside(first, uuid, 'echo after >/data/word; sync')
@@ -75,7 +75,7 @@ describe('backups of virtual machines', function () {
     expectWhole(first, uuid)
   })
 
-  it('can be restored onto a guest of another host without a change of its name and login', async () => {
+  it('can be restored onto a guest of another host, which keeps its name and login', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const restored = await restore(second, other, id)
     expect([restored.status, restored.error]).to.deep.equal(['done', ''])

@@ -184,7 +184,7 @@ describe('disks of virtual machines', function () {
         await host.done(powerOrder('delete', uuid).order!)
       })
 
-      it('are restored completely from a backup onto a guest with a snapshot and a new guest', async () => {
+      it('are restored completely from a backup, onto a guest with a snapshot and onto a new guest', async () => {
         const [kept, fresh] = [await snapshot(other), await create()]
         const guests = [other, fresh]
         await Promise.all(guests.map((guest) => restored(guest, backupId, uuid)))
@@ -219,7 +219,7 @@ describe('disks of virtual machines', function () {
         await expectCounted(uuid, dataMib - 1, dataMib + treesMib)
       })
 
-      it('can be enlarged and reinstalled with a snapshot, and permit a password reset', async () => {
+      it('can be enlarged and reinstalled despite a snapshot, and allow a password reset', async () => {
         const snapshotId = await snapshot(uuid)
         await host.done(resetPasswordOrder(uuid).order!)
         await setLimits(parts().context, { uuid, ifRevision: 0 }, { wanted: { diskGb: 2 }, ...parts() })
@@ -233,7 +233,7 @@ describe('disks of virtual machines', function () {
       })
     })
 
-  it('cannot have snapshots beyond the space limit', async () => {
+  it('cannot have more snapshots than the space limit allows', async () => {
     const uuid = await create()
     await setSnapshotQuota(parts(), { uuid, ifRevision: 0 }, { spaceBytes: gib })
     bash(randomAt(0, 600), diskOf(uuid))

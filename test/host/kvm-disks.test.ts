@@ -27,7 +27,7 @@ const mostBytes = 256 * mib
 const secret = 'only root may read this'
 
 /** The real qemu-img converts untrusted disks. */
-describe('foreign disks of virtual machines', function () {
+describe('disks that virtual machines import', function () {
   const scratch = scratchDirectory('btest-disks')
   const files = join(scratch.path, 'files')
   const raw = join(files, 'plain.raw')
@@ -68,7 +68,7 @@ describe('foreign disks of virtual machines', function () {
   }
   const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-  it('have the same content after a conversion from qcow2, raw, compressed files and archives', async () => {
+  it('keep their content when they are converted from qcow2, raw, compressed files and archives', async () => {
     qemuImg('convert', '-O', 'qcow2', raw, at('plain.qcow2'))
     qemuImg('convert', '-c', '-O', 'qcow2', raw, at('small.qcow2'))
     for (const [program, ending] of [

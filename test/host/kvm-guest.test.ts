@@ -60,7 +60,7 @@ describe('a virtual machine', function () {
   }
   const diskOf = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
 
-  it('can run on a host without KVM, with a reported reason', async () => {
+  it('can run on a host without KVM, which reports the reason', async () => {
     expect(await probeAccelerator('tcg', 20_000)).to.equal(undefined)
     const { available, acceleration, accelerationReason } = await driver.describe()
     expect(available).to.equal(true)
@@ -86,7 +86,7 @@ describe('a virtual machine', function () {
     expect(said).to.equal('yes\nno')
   })
 
-  it('has a QEMU with a separate user, cgroups and a seccomp filter, but no capabilities', async () => {
+  it('has a QEMU with a user of its own, cgroups and a seccomp filter, but no capabilities', async () => {
     const { pid } = (await observed())!
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')
     const { userIdBase } = machine().isolation
@@ -103,7 +103,7 @@ describe('a virtual machine', function () {
       expect(line).to.match(new RegExp(`:/${group.replaceAll('.', '\\.')}$`))
   })
 
-  it('has a QEMU that sees only programs of the system, and has opened only files of this guest', async () => {
+  it('has a QEMU that sees only system programs, and has opened only files of this guest', async () => {
     const { pid } = (await observed())!
     for (const name of ['mnt', 'pid', 'net', 'ipc', 'uts'])
       expect(readlinkSync(`/proc/${pid}/ns/${name}`), name).to.not.equal(readlinkSync(`/proc/self/ns/${name}`))
@@ -118,7 +118,7 @@ describe('a virtual machine', function () {
     expect(links.filter((link) => !isOwn(link))).to.deep.equal([])
   })
 
-  it('has sockets for its owner only, and files that the user of QEMU cannot read', async () => {
+  it('has sockets that only their owner can use, and files that the user of QEMU cannot read', async () => {
     const { userIdBase } = machine().isolation
     for (const name of ['qmp', 'qmp2', 'serial', 'agent', 'work/vnc'])
       expect(lstatSync(runFile(name)).mode & 0o077, name).to.equal(0)
@@ -127,7 +127,7 @@ describe('a virtual machine', function () {
       expect(spawnSync('setpriv', [...asQemu, 'stat', path]).status, path).to.not.equal(0)
   })
 
-  it('has the same usage in Berth and in its own system', async () => {
+  it('has the same usage figures in Berth and in its own system', async () => {
     const { pid } = (await observed())!
     await waitFor(
       async () => {
@@ -147,7 +147,7 @@ describe('a virtual machine', function () {
     expect(diskBytes).to.be.within(1, 32 * 2 ** 20)
   })
 
-  it('can be seen in a screenshot, on a screen by RFB, and on a text console', async () => {
+  it('can be seen in a screenshot, in a screen by RFB, and on a text console', async () => {
     const image = await driver.screenshot(machine())
     expect(image.toString('latin1', 1, 4)).to.equal('PNG')
     expect(readdirSync(runFile('work'))).to.deep.equal(['vnc'])
@@ -189,14 +189,14 @@ describe('a virtual machine', function () {
     expect(parseMemoryKill(record)).to.equal(Number(said.split('\n')[0]))
   })
 
-  it('gets a new password at once from its guest agent', async () => {
+  it('gets a new password at once if it has a guest agent', async () => {
     await real.done(resetPasswordOrder(uuid, { password: 'another1' }).order)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
     expect(await inside('echo in', 'another1')).to.equal('in')
     await real.done(resetPasswordOrder(uuid, { password }).order)
   })
 
-  it('gets a larger disk and different network rates while it runs, and reports changes for its next start', async () => {
+  it('gets a larger disk and other network rates while it runs, and shows what changes at its next start', async () => {
     await change({ diskGb: 2, ioReadMbps: 10 })
     expect(await inside('cat /sys/block/vda/size')).to.equal(`${(2 * 1024 ** 3) / 512}`)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
@@ -210,7 +210,7 @@ describe('a virtual machine', function () {
     await change({ vcpuMilli: 1000 })
   })
 
-  it('returns memory to the host while it runs, and gets it again on demand', async () => {
+  it('returns memory to the host while it runs, and gets it back on demand', async () => {
     const freeMb = async (): Promise<number> =>
       Number(await inside("awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo"))
     const [before, { pid }] = [await freeMb(), (await observed())!]
@@ -258,7 +258,7 @@ describe('a virtual machine', function () {
     await driver.assignAddresses(machine(), [second])
   })
 
-  it('runs after it is restored from a snapshot', async () => {
+  it('runs after a snapshot was restored onto it', async () => {
     await inside('echo before >/data/word; sync')
     const snapshotId = await real.done({ $case: 'snapshotCreate', value: { uuid, description: '' } })
     await inside('echo after >/data/word; sync')
@@ -268,7 +268,7 @@ describe('a virtual machine', function () {
     expect(existsSync(runFile('frozen'))).to.equal(false)
   })
 
-  it('stops at a press of the power button, and then starts with a new password', async () => {
+  it('stops when its power button is pressed, and then starts with a new password', async () => {
     await inside('echo kept >/data/kept; sync')
     const { pid } = (await observed())!
     await real.done({ $case: 'stop', value: { uuid, force: false } })
@@ -283,7 +283,7 @@ describe('a virtual machine', function () {
     expect(await inside('cat /data/kept', 'later-One2')).to.equal('kept')
   })
 
-  it('gets a new disk and a new login at a reinstallation', async () => {
+  it('gets a new disk and a new login when it is reinstalled', async () => {
     await real.done(
       reinstallOrder(uuid, { templateId: 'debian-12', sshAuthMode: 'password', sshPassword: password }).order,
     )
@@ -291,7 +291,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).spec.templateId).to.equal(templateId)
   })
 
-  it('stays stopped after it shut itself down, and is started again after a kill of its QEMU', async () => {
+  it('stays stopped if it shuts itself down, and is started again if its QEMU is killed', async () => {
     real.domain.reconciler.listen()
     await inside('(sleep 1; poweroff -f) >/dev/null 2>&1 </dev/null &')
     await waitFor(() => real.record(uuid).status === 'stopped', {
@@ -320,7 +320,7 @@ describe('a virtual machine', function () {
     }
   }
 
-  it('is started again and causes an alert after its QEMU ran out of memory', async () => {
+  it('is started again and causes an alert if its QEMU runs out of memory', async () => {
     await inside('(while :; do head -c 100m /dev/zero | tail -n 1; done) >/dev/null 2>&1 </dev/null &')
     const { pid } = (await observed())!
     const alert = await waitFor(
@@ -336,7 +336,7 @@ describe('a virtual machine', function () {
     expect(real.record(uuid).wanted).to.equal('running')
   })
 
-  it('keeps running after a kernel panic, with the panic as the reason of its status', async () => {
+  it('keeps running after a kernel panic, and its status shows the panic', async () => {
     await waitFor(() => real.record(uuid).status === 'running', { what: 'it to run' })
     await inside('echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &')
     await waitFor(() => real.record(uuid).statusReason === 'the system of the guest panicked', {

@@ -90,7 +90,7 @@ describe('hostile virtual machines', function () {
     return seen.find((one) => one.uuid === uuid)!.pid!
   }
 
-  it('with a QEMU under their control cannot reach files, processes or ports of others', async () => {
+  it('that control their QEMU cannot reach files, processes or ports of others', async () => {
     const [own, other] = [uuids[0]!, uuids[1]!]
     const [pid, otherPid] = [await pidOf(own), await pidOf(other)]
     const { state_dir: state, run_dir: run, storage } = real.config
@@ -171,7 +171,7 @@ describe('hostile virtual machines', function () {
     })
 
     for (const [what, program] of Object.entries(agents))
-      it(`do not delay operations on them or other guests if the guest agent sends ${what}`, async () => {
+      it(`do not delay operations on any guest if their guest agent sends ${what}`, async () => {
         const uuid = uuids[0]!
         await inside(
           uuid,
@@ -206,7 +206,7 @@ describe('hostile virtual machines', function () {
         if (snapshot) await real.done({ $case: 'snapshotDelete', value: { uuid, snapshotId: snapshot.id } })
       })
 
-    it('do not increase the memory of Berth’s agent', () => {
+    it('do not make Berth’s agent use more memory', () => {
       expect((process.memoryUsage().rss - bytesBefore) / 2 ** 20, 'MiB').to.be.lessThan(100)
     })
 
@@ -223,7 +223,7 @@ describe('hostile virtual machines', function () {
   })
 
   /** The virtual machine is idle. The test writes to its disk in place of the system inside. */
-  describe('with direct writes to their disks', () => {
+  describe('that write their disks directly', () => {
     let uuid = ''
     const disk = (): string => join(real.host.volumes.pathOf(uuid), 'disk.raw')
     before(async () => {
@@ -232,7 +232,7 @@ describe('hostile virtual machines', function () {
       uuid = await real.create('idle', { ...kvm.spec, templateId: 'debian-13-kvm' })
     })
 
-    it('see only their raw disk, and no file of the host, even with a qcow2 header on the disk', async () => {
+    it('see only their raw disk, and no file of the host, even if they write a qcow2 header to it', async () => {
       await real.done(powerOrder('stop', uuid).order)
       const header = join(real.config.run_dir, 'header.qcow2')
       execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', '/etc/shadow', header, '8G'])

@@ -83,7 +83,7 @@ describe('disk images from a URL', function () {
     return readFileSync(file)
   }
 
-  it('boot after a download over several connections, and are stored read-only and without copy-on-write', async () => {
+  it('are downloaded over several connections, stored read-only without copy-on-write, and boot', async () => {
     const id = await addCustom(converted('-O', 'qcow2', '-c'))
     server.manners = { cutAfter: 5_000_000 }
     const request = createRequest(1, 'vm-1', { ...kvm.spec, templateId: id })
@@ -99,7 +99,7 @@ describe('disk images from a URL', function () {
     expect(await sshInto(machineAt(guest!.ipv4), 'echo on')).to.equal('on')
   })
 
-  it('are completed by the restarted agent after a kill during the download', async () => {
+  it('are completed by the restarted agent if it was killed during the download', async () => {
     const id = await addCustom(converted('-O', 'qcow2'))
     server.manners = { stallAfter: 1_000_000 }
     const operation = await download(id)

@@ -92,7 +92,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
       expect(said.toLowerCase()).to.equal('secure boot enabled\n2\n/sys/firmware/efi')
     })
 
-    it('has its own UEFI variables and TPM state, and a TPM process confined like its QEMU', async () => {
+    it('has its own UEFI variables and TPM state, and its TPM process is confined like its QEMU', async () => {
       expect(commandsOf(uuid).filter((name) => name === 'swtpm')).to.have.length(1)
       const { userIdBase } = real.domain.context.machines.of(real.record(uuid)).isolation
       const state = lstatSync(join(volumeOf(uuid), 'tpm'))
@@ -120,7 +120,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
     })
   })
 
-  describe('with the configuration for Windows', () => {
+  describe('that is configured for Windows', () => {
     let uuid = ''
     before(async () => void (uuid = await real.create('desk-1', spec(addImage('windows')))))
 

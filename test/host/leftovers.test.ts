@@ -26,7 +26,7 @@ describe('the clean-up after earlier test runs', () => {
     rmSync(`/dev/shm/${clocks}_used`, { force: true })
   })
 
-  it('includes processes, networks, mounts, loop devices, directories and logs with the prefix of tests', async () => {
+  it('removes processes, networks, mounts, loop devices, directories and logs with the prefix of tests', async () => {
     for (const path of [`${folder}/mount point`, log]) mkdirSync(path, { recursive: true })
     shell(`truncate -s 20M ${folder}/disk && mkfs.ext4 -q ${folder}/disk`)
     shell(`mount -o loop ${folder}/disk '${folder}/mount point'`)
@@ -42,7 +42,7 @@ describe('the clean-up after earlier test runs', () => {
     expect(state).not.to.match(/btestswp|xswp/)
   })
 
-  it('includes the clock files of libfaketime in /dev/shm, except those in use by a process', async () => {
+  it('removes the clock files of libfaketime in /dev/shm, unless a process uses them', async () => {
     const [used, unused] = [`/dev/shm/${clocks}_used`, `/dev/shm/${clocks}_unused`]
     for (const path of [used, unused]) writeFileSync(path, 'clock')
     const map = `import mmap, time; f = open("${used}", "r+b"); m = mmap.mmap(f.fileno(), 0); time.sleep(600)`

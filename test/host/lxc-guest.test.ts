@@ -97,7 +97,7 @@ describe('a guest of the lxc driver', function () {
   }
 
   describe('with limits and usage figures', () => {
-    it('gets higher and lower limits while it runs, and they are stored', async () => {
+    it('gets higher and lower limits while it runs, and the limits are stored', async () => {
       const machine = await started()
       const { controllers, version, unified } = readCgroupLayout()
       const group = `${controllers.get('memory')}/lxc.payload.${prefix}-${machine.id}`
@@ -144,7 +144,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('is reported with the same processor time, runnable tasks and traffic as inside the guest', async () => {
+    it('has the same processor time, runnable tasks and traffic in the agent’s figures as inside', async () => {
       const machine = await started()
       await booted(machine)
       const { pid } = await observed(machine)
@@ -169,7 +169,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('is reported with its disk reads and writes, counting each byte once', async () => {
+    it('has each byte of its disk reads and writes counted once', async () => {
       const machine = await started()
       await booted(machine)
       const usage = async () => lab.host.driver.usage(machine, (await observed(machine)).pid)

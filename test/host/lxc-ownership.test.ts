@@ -33,7 +33,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('for an LXC name in use by a foreign guest', () => {
+  describe('if a foreign guest uses an LXC name', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',
@@ -41,10 +41,10 @@ describe('the lxc driver', function () {
       )
 
     for (const [what, hide] of [
-      ['if that guest has a configuration file', false],
-      ['if that guest has no configuration file', true],
+      ['if it has a configuration file', false],
+      ['even if its configuration file is missing', true],
     ] as const)
-      it(`does not change the foreign guest ${what}`, async () => {
+      it(`does not change it ${what}`, async () => {
         const machine = await started()
         const before = await observed(machine)
         const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`
@@ -74,7 +74,7 @@ describe('the lxc driver', function () {
   })
 
   describe('for its own guests', () => {
-    it('rejects the deletion of a running guest, and deletes a stopped guest completely', async () => {
+    it('refuses to delete a running guest, and deletes a stopped guest completely', async () => {
       const machine = await started()
       expect(await lab.host.driver.listTraces()).to.deep.equal([machine.uuid])
       const refused = await lab.host.driver.delete(machine).catch((error: { code: string }) => error.code)

@@ -41,10 +41,10 @@ describe('the lxc driver', function () {
     chmodSync(`${volume}/usr/sbin/chpasswd`, 0o755)
   }
 
-  describe('for new passwords', () => {
+  describe('that sets a password', () => {
     const odd = `a$'"\\\`:b ä1`
 
-    it('sets a password for a login in Debian, for a stopped and a running guest', async () => {
+    it('sets it for a login in Debian, whether the guest is stopped or runs', async () => {
       const machine = await lab.prepared()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -56,7 +56,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
     })
 
-    it('sets a password in BusyBox without chpasswd, for a stopped and a running guest', async () => {
+    it('sets it in BusyBox without chpasswd, whether the guest is stopped or runs', async () => {
       const machine = await busybox()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -65,7 +65,7 @@ describe('the lxc driver', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('gives the guest only a hash of the password, and not as an argument of a program', async () => {
+    it('gives the guest only a hash of it, and not as an argument of a program', async () => {
       const machine = await lab.prepared()
       plant(machine, 'cat >/root/told; tr "\\0" " " </proc/$$/cmdline >>/root/told; env >>/root/told')
       await start(machine)
@@ -129,12 +129,12 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('for the present login', () => {
+  describe('that reads the present login', () => {
     const key = 'ssh-ed25519 AAAA me'
     const read = (machine: Machine): Promise<unknown> => lab.host.driver.readLogin(machine)
     const shadowField = 'root:$y$j9T$salt$hash:1::::::\n'
 
-    it('reads the password and the keys that the owner of a running guest set', async () => {
+    it('finds the password and the keys that the owner of a running guest has set', async () => {
       const machine = await lab.prepared()
       await start(machine)
       const change = `usermod -p '$y$j9T$salt$hash' root; mkdir -p /root/.ssh; echo "${key}" >>/root/.ssh/authorized_keys`
@@ -179,7 +179,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('for a freeze', () => {
+  describe('that freezes a guest', () => {
     const counter = ({ volume }: Machine): string => {
       const path = `${volume}/root/count`
       return existsSync(path) ? readFileSync(path, 'utf8') : ''
@@ -199,7 +199,7 @@ describe('the lxc driver', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('stops all processes of a guest until its thaw, even if both are repeated', async () => {
+    it('stops all its processes until it is thawed, even if both are repeated', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -211,7 +211,7 @@ describe('the lxc driver', function () {
       await goesOn(machine)
     })
 
-    it('can stop and kill a frozen guest', async () => {
+    it('can still stop and kill it', async () => {
       for (const end of ['stop', 'kill'] as const) {
         const machine = await counting()
         expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -222,7 +222,7 @@ describe('the lxc driver', function () {
       }
     })
 
-    it('returns false for a stopped guest, and ignores its thaw', async () => {
+    it('returns false if it is stopped, and does not mind a thaw', async () => {
       const machine = await lab.prepared()
       expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
       await lab.host.driver.thaw(machine)

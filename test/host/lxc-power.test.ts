@@ -31,8 +31,8 @@ describe('the lxc driver', function () {
     expect(error, verb).to.equal(undefined)
   }
 
-  describe('at a start', () => {
-    it('starts a guest once, even for two concurrent agents', async () => {
+  describe('when it starts a guest', () => {
+    it('starts it only once, even for two concurrent agents', async () => {
       const machine = await prepared()
       const other = await lab.host.reopen()
       await Promise.all([
@@ -59,7 +59,7 @@ describe('the lxc driver', function () {
       expect(orphan.exitCode).to.equal(0)
     })
 
-    it('removes the remains of a guest with a killed monitor', async () => {
+    it('removes what is left of a guest whose monitor was killed', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       process.kill(parentOf(pid), 'SIGKILL')
@@ -77,7 +77,7 @@ describe('the lxc driver', function () {
       nic: { ...lab.host.machine().nic, ipv6Addresses },
     })
 
-    it('gives a guest all its IPv6 addresses, even the maximum number, before its first process runs', async () => {
+    it('sets all its IPv6 addresses, even the maximum number, before its first process runs', async () => {
       const { max } = networkLimits.addresses
       const addresses = Array.from({ length: max }, (_, i) => `2001:db8::${(i + 1).toString(16)}`)
       const machine = await prepared(nicWith(addresses))
@@ -89,7 +89,7 @@ describe('the lxc driver', function () {
       expect([count('\n'), count(' deprecated '), count(' tentative ')]).to.deep.equal([max, max - 1, 0])
     })
 
-    it('leaves nothing behind after a start with an invalid address', async () => {
+    it('leaves nothing behind if an address is invalid', async () => {
       const machine = await prepared(nicWith(['2001:db8::5', '2001:db8::5']))
       const error: Error = await lab.host.driver.start(machine, signal).then(
         () => expect.fail('started'),
@@ -99,7 +99,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('leaves nothing behind after a failure in the guest, and reports the reason', async () => {
+    it('leaves nothing behind if the guest fails, and reports the reason', async () => {
       const machine = await prepared()
       rmSync(`${machine.volume}/usr/sbin/init`, { force: true })
       const error: Error = await lab.host.driver.start(machine, signal).then(
@@ -111,7 +111,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('at a stop', () => {
+  describe('when it stops a guest', () => {
     it('lets a booting guest shut itself down', async () => {
       const machine = await started()
       const begun = performance.now()
@@ -134,7 +134,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('shuts down a guest with an init that handles only SIGPWR', async () => {
+    it('shuts down a guest whose init handles only SIGPWR', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "exit 0" PWR; while :; do sleep 0.1; done')
       await lab.host.driver.start(machine, signal)
@@ -142,7 +142,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('gives up the stop, without an effect on the guest, if the caller aborts it', async () => {
+    it('leaves the guest unaffected if the caller aborts the stop', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -153,7 +153,7 @@ describe('the lxc driver', function () {
       await observed(machine)
     })
 
-    it('stops a guest with cgroups that are nested beyond PATH_MAX', async () => {
+    it('stops a guest whose cgroups are nested deeper than PATH_MAX', async () => {
       const machine = await started()
       await booted(machine)
       const memory = '/sys/fs/cgroup/memory'
@@ -164,8 +164,8 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('at the end of a guest', () => {
-    it('reports a shutdown from inside once', async () => {
+  describe('when a guest ends', () => {
+    it('reports once that it shut itself down', async () => {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')
@@ -174,7 +174,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('reports a shutdown from inside to the next agent if no agent was running', async () => {
+    it('reports a shutdown to the next agent if no agent was running', async () => {
       const machine = await started()
       const mark = `${lab.host.path}/run/lxc-stopped/${prefix}-${machine.id}`
       await booted(machine)
@@ -189,7 +189,7 @@ describe('the lxc driver', function () {
       expect(existsSync(mark)).to.equal(false)
     })
 
-    it('does not report a reboot from inside, which keeps network and id mapping', async () => {
+    it('reports nothing if it reboots itself, and keeps its network and id mapping', async () => {
       const next = await lab.host.reopen()
       const told: string[] = []
       next.onStopped((uuid) => told.push(uuid))
@@ -207,7 +207,7 @@ describe('the lxc driver', function () {
       expect(told).to.deep.equal([])
     })
 
-    it('stops a guest even while it reboots', async () => {
+    it('can stop it even while it reboots', async () => {
       const machine = await prepared()
       replaceInit(machine, 'sleep 1; reboot -ff')
       await lab.host.driver.start(machine, signal)
@@ -220,8 +220,8 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('at the end of the agent', () => {
-    it('does not affect running guests (their monitors and processes have separate cgroups)', async () => {
+  describe('when the agent ends', () => {
+    it('does not affect running guests (their monitors and processes have cgroups of their own)', async () => {
       const machine = await started()
       const { pid } = await observed(machine)
       const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n')

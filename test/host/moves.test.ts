@@ -131,7 +131,7 @@ describe('a gateway that moves guests between two hosts', function () {
     await expectAt(first, guest)
   })
 
-  it('moves a running container with disk, snapshots and settings after only a short interruption', async () => {
+  it('moves a running container with disk, snapshots and settings, and interrupts it only briefly', async () => {
     const guest = await create('busy')
     const disk = diskOf(first, guest)
     writeFileSync(join(disk, 'root/large'), randomBytes(128 * mib))
@@ -204,7 +204,7 @@ describe('a gateway that moves guests between two hosts', function () {
   })
 
   for (const victim of ['source', 'target', 'gateway'] as const)
-    it(`ends a move with exactly one running copy after repeated kills of the ${victim === 'gateway' ? 'gateway' : `agent of the ${victim} host`}`, async () => {
+    it(`ends a move with exactly one running copy even if ${victim === 'gateway' ? 'the gateway' : `the agent of the ${victim} host`} is killed repeatedly`, async () => {
       const guest = await rowOf('busy')
       const from = (await rowOf('busy')).host_id === hostIds.get(first) ? first : second
       const to = from === first ? second : first
@@ -261,7 +261,7 @@ describe('a gateway that moves guests between two hosts', function () {
     expect(readdirSync(join(second.instance.pool, 'snapshots', guest.uuid))).to.deep.equal([snapshots[0]?.['id']])
   })
 
-  it('ends an offline move of a virtual machine with exactly one running copy after repeated kills of its agent', async () => {
+  it('ends a move of a virtual machine with exactly one running copy even if its agents are killed repeatedly', async () => {
     const guest = await rowOf('machine')
     const reply = await migrate(guest, { host_id: hostIds.get(first), offline: true, bandwidth_mbps: 200 })
     expect(reply.status, JSON.stringify(reply.body)).to.equal(202)

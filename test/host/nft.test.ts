@@ -69,7 +69,7 @@ describe('the nft and ip processes of the agent', () => {
     expect(await nft.readTable('ip', 'btest_none')).to.equal(undefined)
   })
 
-  it('are recognized by their PIDs as processes of the agent, as is the extra process for a long transaction', async () => {
+  it('are known by their PIDs as processes of the agent, as is the extra process for a long transaction', async () => {
     const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
     const pids: number[] = []
     createInterface({ input: monitor.stdout }).on('line', (line) => {
@@ -122,7 +122,7 @@ describe('the nft and ip processes of the agent', () => {
     }
   })
 
-  it('are started again after a kill before or during a command', async () => {
+  it('are started again if they are killed before or during a command', async () => {
     expect(killChildren(process.pid, 'nft')).to.equal(1)
     await failure(nft.apply([`add chain ip ${table} again`]))
     await nft.apply([`add chain ip ${table} again`])
@@ -152,7 +152,7 @@ describe('the nft and ip processes of the agent', () => {
       expect(((await failure(nft.apply([text]))) as Error).message).to.contain('the command for nft contains')
     })
 
-  it('read an interface, report a missing one as undefined, and return error messages of ip', async () => {
+  it('read an interface, report a missing one as undefined, and pass on error messages of ip', async () => {
     expect(await ip.findInterface('btest-none')).to.equal(undefined)
     await ip.run(['link add name btest-ip0 type bridge', 'address add 10.99.99.1/24 dev btest-ip0'])
     const { addr_info } = (await ip.findInterface('btest-ip0')) as { addr_info: { local: string }[] }

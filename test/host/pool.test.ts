@@ -91,7 +91,7 @@ describe('the storage pool', function () {
       expect(await pool.view.quotaMode()).to.not.equal('off')
     })
 
-  it('is completed at the next start after a kill of the agent at any moment of its creation', async () => {
+  it('is completed at the next start if the agent is killed at any moment of its creation', async () => {
     const script = `import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
       console.log('begin'); await openPool(${JSON.stringify(config)})`
     for (const delayMs of [0, 15, 30, 50, 80, 120]) {
@@ -109,7 +109,7 @@ describe('the storage pool', function () {
     }
   })
 
-  it('is not created over foreign data', async () => {
+  it('is never created over foreign data', async () => {
     writeFileSync(loopFile, '')
     truncateSync(loopFile, 64 * mib)
     sh('mkfs.ext4', '-q', loopFile)
@@ -117,7 +117,7 @@ describe('the storage pool', function () {
     expect(sh('blkid', '-o', 'value', '-s', 'TYPE', loopFile).trim()).to.equal('ext4')
   })
 
-  it('is not created over a mount of another program or in a directory with files', async () => {
+  it('is never created over another program’s mount or in a directory with files', async () => {
     mkdirSync(poolPath)
     sh('mount', '-t', 'tmpfs', 'btest', poolPath)
     expect(await refusal(openPool(config))).to.match(/tmpfs/)
@@ -128,7 +128,7 @@ describe('the storage pool', function () {
     rmSync(poolPath, { recursive: true })
   })
 
-  it('can be created on an empty device, where a purge later deletes only Berth’s own folders', async () => {
+  it('can use an empty device, on which a purge deletes only Berth’s own folders', async () => {
     const file = `${scratch.path}/disk`
     writeFileSync(file, '')
     truncateSync(file, 2 * gib)

@@ -64,7 +64,7 @@ describe('the sandbox of a program', function () {
     expect(await refusal(runInSandbox(order, command, {}))).to.match(/exit code 3/) // `kill` cannot end process 1
   })
 
-  it('inherits no open file from the shell of the agent, and has its own namespaces', async () => {
+  it('inherits no open file from the agent, and has namespaces of its own', async () => {
     const script = `
       import { runInSandbox } from '${moduleUrl('agent/host/process/sandbox.ts')}'
       await runInSandbox(${JSON.stringify(order)}, ['/bin/sleep', '27182'], {})`

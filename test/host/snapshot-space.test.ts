@@ -117,7 +117,7 @@ describe('the space that snapshots retain', function () {
         expect((await lab.volumes.ensureLimits(new Map([[uuid, boughtBytes]]))).length).to.equal(0)
       })
 
-  it('is limited, and a snapshot beyond the limit is rejected without a trace', async () => {
+  it('is limited, and a snapshot that would exceed the limit is rejected without a trace', async () => {
     const uuid = await lab.create(boughtBytes)
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)
@@ -145,7 +145,7 @@ describe('the space that snapshots retain', function () {
     }
   })
 
-  it('does not prevent a guest from rewriting its full disk during a temporary snapshot', async () => {
+  it('does not keep a guest from rewriting its full disk during a temporary snapshot', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), boughtMib - slackMib)
@@ -154,7 +154,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('decreases to the space of the remaining snapshots, whichever snapshot is deleted', async () => {
+  it('shrinks to the space of the remaining snapshots, whichever snapshot is deleted', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 12)
@@ -174,7 +174,7 @@ describe('the space that snapshots retain', function () {
     expect(lab.allowanceMib(uuid)).to.be.within(12, 13)
   })
 
-  it('is estimated for a guest without a measurement until the agent measures it', async () => {
+  it('is estimated for a guest until the agent has measured it', async () => {
     const uuid = await lab.create()
     const root = lab.volumes.pathOf(uuid)
     write(join(root, 'data'), 20)
@@ -188,7 +188,7 @@ describe('the space that snapshots retain', function () {
     write(join(root, 'data'), boughtMib - slackMib)
   })
 
-  it('is also limited with classic btrfs quotas, which do not count it for the limit of the disk', async () => {
+  it('is also limited with classic btrfs quotas, which do not count it for the disk limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     truncateSync(theirs.loop_file, 2 * gib)

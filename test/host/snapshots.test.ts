@@ -61,7 +61,7 @@ describe('snapshots of volumes', function () {
   const groups = (): string[] =>
     readdirSync(`/sys/fs/btrfs/${pool.view.fsid}/qgroups`).filter((name) => /^\d+_\d+$/.test(name))
 
-  it('contain the volume at their creation, are read-only and invisible to the guest, and are created once', async () => {
+  it('are read-only copies of the volume that the guest cannot see, and are created only once', async () => {
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(true)
     put('second')
     expect((await volumes.snapshot(guest, 'before')).made).to.equal(false)
@@ -74,7 +74,7 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(root).sort()).to.deep.equal(['etc', 'word'])
   })
 
-  it('are rejected for an invalid name and for a missing volume', async () => {
+  it('are rejected if their name is invalid or the volume is missing', async () => {
     for (const id of ['', '.', '..', 'a/b', 'A', `${'a'.repeat(64)}`, 'x.next'])
       expect(await refusal(volumes.snapshot(guest, id)), id).to.match(/invalid_field/)
     expect(await refusal(volumes.snapshot(randomUUID(), 'a'))).to.match(/volume_missing/)
@@ -83,13 +83,13 @@ describe('snapshots of volumes', function () {
     expect(readdirSync(pool.guests)).to.deep.equal([guest])
   })
 
-  it('report the space that counted for the volume at their creation', async () => {
+  it('report how much space counted for the volume when they were created', async () => {
     write(`${root}/data`, 16)
     const { sizeBytes } = await volumes.snapshot(guest, 'a')
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)
   })
 
-  it('can be restored to a writable volume with a limit, and then still exist', async () => {
+  it('can be restored to a writable volume with a limit, and still exist afterwards', async () => {
     await volumes.snapshot(guest, 'a')
     put('second')
     for (let i = 0; i < 2; i++) {
@@ -103,7 +103,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.ensureLimits(new Map([[guest, 64 * mib]]))).to.deep.equal([])
   })
 
-  it('restore a volume even if it became read-only or is missing', async () => {
+  it('restore a volume even if it has become read-only or is missing', async () => {
     await volumes.snapshot(guest, 'a')
     sh('btrfs', 'property', 'set', '-ts', root, 'ro', 'true')
     await volumes.restore(guest, 'a', gib)
@@ -114,7 +114,7 @@ describe('snapshots of volumes', function () {
     await trash.sweep()
   })
 
-  it('count towards the disk limit of the guest until nothing uses their data', async () => {
+  it('count towards the guest’s disk limit until nothing uses their data', async () => {
     write(`${root}/data`, 40)
     await volumes.snapshot(guest, 'a')
     await volumes.restore(guest, 'a', 64 * mib)
@@ -131,7 +131,7 @@ describe('snapshots of volumes', function () {
     write(`${root}/more`, 40)
   })
 
-  it('can be deleted without damage to volumes that were restored from them', async () => {
+  it('can be deleted without damaging volumes that were restored from them', async () => {
     write(`${root}/data`, 4)
     const before = sh('sha256sum', `${root}/data`).split(' ')[0]
     await volumes.snapshot(guest, 'a')
@@ -144,7 +144,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['b'])
   })
 
-  it('still exist after a new volume from an image has replaced the volume', async () => {
+  it('still exist when a new volume from an image has replaced the volume', async () => {
     await volumes.snapshot(guest, 'a')
     for (let i = 0; i < 2; i++) await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect(word()).to.equal('first')
@@ -155,7 +155,7 @@ describe('snapshots of volumes', function () {
     expect(await volumes.listSnapshots(guest)).to.deep.equal(['a'])
   })
 
-  it('survive a kill of the agent between the replacement of the volume and the deletion of the old one', async () => {
+  it('survive if the agent is killed after it replaced the volume but before it deleted the old one', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     writeFileSync(`${volumes.nextPathOf(guest)}/word`, 'new')
     // These renames simulate an agent that was killed when it had exchanged the volumes, but not deleted the old one.
@@ -176,7 +176,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('first')
   })
 
-  it('are deleted together with their guest and quota groups, even without the volume', async () => {
+  it('are deleted with their guest and quota groups, even if the volume is missing', async () => {
     const before = groups().length
     const other = randomUUID()
     await volumes.clone(other, 'small-1', gib)
@@ -212,7 +212,7 @@ describe('snapshots of volumes', function () {
     await removePool(theirs, log)
   })
 
-  it('leave a guest with a complete volume after a kill of the agent at any moment of a restore', async () => {
+  it('leave a guest with a complete volume if the agent is killed at any moment of a restore', async () => {
     for (const [text, id] of [
       ['one', 'a'],
       ['two', 'b'],

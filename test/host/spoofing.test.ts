@@ -109,7 +109,7 @@ describe('forged frames', function () {
             })
         })
 
-      it('do not add the MAC of another guest to the sender’s bridge port', () => {
+      it('do not bind the MAC of another guest to the sender’s bridge port', () => {
         const ways = new Map<string, string>()
         for (const line of sh(python, packets, 'fdb', bridge).trim().split('\n')) {
           const [mac = '', port = ''] = line.split(' ')

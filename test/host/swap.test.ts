@@ -62,7 +62,7 @@ describe('swap files on a real host', function () {
 
   const fileOf = (slot: 0 | 1) => join(config.state_dir, slot === 0 ? 'swap/swapfile' : 'swap/swapfile.2')
 
-  it('are used with the requested size, and accessible only to root', async () => {
+  it('are used with the requested size, and only root can access them', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.use(0)
     const { files, totalBytes } = await swap.read()
@@ -100,7 +100,7 @@ describe('swap files on a real host', function () {
     expect(existsSync(link)).to.equal(false)
   })
 
-  it('are deleted at a start of the agent if they are incomplete or unused, and stay inactive without a systemd unit', async () => {
+  it('are deleted when the agent starts if they are incomplete or unused, and stay inactive without a systemd unit', async () => {
     await swap.make(0, 64 * mib, signal)
     await swap.make(1, 96 * mib, signal)
     await swap.use(1)
@@ -153,7 +153,7 @@ describe('swap files on a real host', function () {
     sh('rm', fileOf(0))
   })
 
-  it('have no copy-on-write and compression on btrfs, and permit snapshots of their directory', async () => {
+  it('are not compressed or copied on write on btrfs, so that their directory can have snapshots', async () => {
     const top = mount('btrfs', 512, 'loop,compress-force=zstd')
     open(join(top, 'state'))
     mkdirSync(config.state_dir)
@@ -186,7 +186,7 @@ describe('swap files on a real host', function () {
     expect(await refusal(swap.use(0))).to.match(/^swap_unsupported:/)
   })
 
-  describe('with memory pages of programs', () => {
+  describe('that hold memory pages of programs', () => {
     let group = ''
     let child: ChildProcess | undefined
     const layout = readCgroupLayout()
@@ -217,7 +217,7 @@ describe('swap files on a real host', function () {
     const used = async (slot: 0 | 1): Promise<number> =>
       (await swap.read()).files.find((file) => file.slot === slot)?.usedBytes ?? 0
 
-    it('lose no pages when these are moved to another swap file or to memory', async () => {
+    it('lose no pages when these move to another swap file or to memory', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()
@@ -235,7 +235,7 @@ describe('swap files on a real host', function () {
       expect(digest.toString().trim()).to.equal(expected())
     })
 
-    it('stay in use after an aborted deactivation', async () => {
+    it('stay in use if their deactivation is aborted', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()

@@ -114,7 +114,7 @@ describe('a gateway with two hosts', function () {
     expect(running.map(({ id }) => `${host.name}-${id}`).sort()).to.deep.equal(inventory.monitors)
   }
 
-  it('distributes concurrent creations over both hosts, and creates each container once', async () => {
+  it('spreads concurrent creations over both hosts, and creates each container once', async () => {
     const replies = await Promise.all(
       Array.from({ length: guestCount }, (_, n) => create(`spread-${n}`)).concat(
         Array.from({ length: 4 }, () => create('wanted-by-all')),
@@ -134,7 +134,7 @@ describe('a gateway with two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the running guests of an offline agent with the status unknown, and still manages the other host', async () => {
+  it('shows the running guests of an offline agent as unknown, and still manages the other host', async () => {
     const inits = readInits(first.instance)
     const lost = await rowsOf(first)
     await first.kill()
@@ -159,7 +159,7 @@ describe('a gateway with two hosts', function () {
     expect(readInits(first.instance)).to.deep.equal(inits)
   })
 
-  it('manages a host again after a restart of its agent', async () => {
+  it('manages a host again when its agent has restarted', async () => {
     const inits = readInits(first.instance)
     first.start()
     await waitFor(async () => (await listRows()).every(({ status }) => status === 'running'), {

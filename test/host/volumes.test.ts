@@ -85,7 +85,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count written data for their limit at once, even before it is on the disk', async () => {
+  it('count written data towards their limit at once, even before it is on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
@@ -94,7 +94,7 @@ describe('volumes of guests', function () {
     expect((await volumes.usage([guest])).get(guest)).to.be.within(64 * mib, 70 * mib)
   })
 
-  it('are limited from their creation on, even with classic btrfs quotas', async () => {
+  it('are limited as soon as they exist, even with classic btrfs quotas', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     expect(await volumes.ensureLimits(new Map([[guest, gib]]))).to.deep.equal([])
@@ -154,7 +154,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted at the next start of the agent if the power failed while they were in the trash', async () => {
+  it('are deleted when the agent starts if the power failed while they were in the trash', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     renameSync(volumes.pathOf(guest), `${pool.trash}/${guest}.aa`)
@@ -162,7 +162,7 @@ describe('volumes of guests', function () {
     expect(readdirSync(pool.trash)).to.deep.equal([])
   })
 
-  it('leave no quota group after their deletion and that of their image', async () => {
+  it('leave no quota group when they and their image are deleted', async () => {
     const image = `${pool.images}/old`
     sh('btrfs', '-q', 'subvolume', 'snapshot', `${pool.images}/small-1`, image)
     writeFileSync(`${image}/own`, Buffer.alloc(mib, 2))
@@ -179,7 +179,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted without errors if the trash is emptied several times concurrently', async () => {
+  it('are deleted without errors if the trash is emptied several times at once', async () => {
     const warnings: string[] = []
     const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
     const shared = new Trash(pool, heard)
