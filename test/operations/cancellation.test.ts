@@ -38,7 +38,7 @@ describe('the operation engine', () => {
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 
-  it('aborts the running step of a canceled operation, and undoes it and the earlier ones', async () => {
+  it('aborts the running step of a canceled operation, and undoes this step and the earlier ones', async () => {
     const done: string[] = []
     const noted = (name: string): Step<unknown> => ({
       ...step(name, () => void done.push(name)),
@@ -92,7 +92,7 @@ describe('the operation engine', () => {
     expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
   })
 
-  it('cancels an operation after a restart if its running step ignored the request before', async () => {
+  it('cancels an operation after a restart if its running step had ignored the request', async () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {
@@ -113,7 +113,7 @@ describe('the operation engine', () => {
   })
 
   for (const left of ['long', 'second'])
-    it(`completes an interrupted undo of the step "${left}" of a canceled operation after a restart`, async () => {
+    it(`resumes the undo of a canceled operation after a restart, beginning with the step "${left}"`, async () => {
       const gate = new Gate()
       const runs: string[] = []
       const settled: string[] = []
@@ -198,7 +198,7 @@ describe('the operation engine', () => {
     await engine.wait('open')
   })
 
-  it('cancels the pending operations of a guest before its deletion, but no deletion and no running one', async () => {
+  it('cancels the pending operations of a guest before its deletion, but not deletions or a running one', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const settle = ({ id }: { id: string }, { status }: OperationOutcome): void => void settled.push(`${id} ${status}`)
@@ -224,7 +224,7 @@ describe('the operation engine', () => {
     expect((await engine.wait('other')).status).to.equal('done')
   })
 
-  it('cancels no operation of a guest whose deletion is rejected', async () => {
+  it('cancels no operations of a guest if its deletion is rejected', async () => {
     const engine = lab.start([define('a', []), define('delete', [], { forwardOnly: true })])
     engine.submit(order('1', 'a', 'g'))
     const refused = { ...order('d', 'delete', 'g'), reserve: () => fail() }

@@ -14,7 +14,7 @@ import { silentLog } from '../support/gateway/redis.js'
 
 const guests = 12
 
-describe('simultaneously created guests', () => {
+describe('guests that are created at the same time', () => {
   const closers = new Closers()
   const directory = mkdtempSync(join(tmpdir(), 'btest-crowd-'))
 
@@ -23,7 +23,7 @@ describe('simultaneously created guests', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('all get their disks before the first guest boots', async () => {
+  it('all get their disks before the first of them boots', async () => {
     const host = new MemoryHost()
     const given = { state_dir: directory, run_dir: join(directory, 'run'), operations: { parallel: 2 } }
     const config = validateConfig(AgentConfigSchema, given, 'test')

@@ -58,7 +58,7 @@ const named = (count: number): string[] => Array.from({ length: count }, (_, n) 
 describe('the creation of guests', () => {
   const lab = useEngines()
 
-  it('creates the disks of all concurrently requested guests before the first boot', async () => {
+  it('creates the disks of all guests that are requested together before the first one boots', async () => {
     const creations = new Creations()
     const engine = lab.start([creations.definition], { parallel: 3 })
     const guests = named(30)
@@ -68,7 +68,7 @@ describe('the creation of guests', () => {
     expect(creations.count('boot')).to.equal(30)
   })
 
-  it('creates the disk of a later guest before it boots guests with complete disks', async () => {
+  it('creates the disk of a later guest before it boots guests whose disks are complete', async () => {
     const gates = new Map(['g0', 'g1', 'g2'].map((guest) => [guest, new Gate()]))
     const creations = new Creations({ disk: (guest) => gates.get(guest)!.pass() })
     const engine = lab.start([creations.definition], { parallel: 2 })
@@ -84,7 +84,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(3)
   })
 
-  it('creates the disk of a new guest first if another guest is ready to boot at the same moment', async () => {
+  it('creates the disk of a new guest first if another guest becomes ready to boot at the same moment', async () => {
     const configure = async (guest: string): Promise<void> => {
       if (guest === 'g0') engine.submit(order('g1', 'create', 'g1'))
     }
@@ -107,7 +107,7 @@ describe('the creation of guests', () => {
     gate.open()
   })
 
-  it('lets other operations run while guests boot or wait for their boot', async () => {
+  it('lets other operations run while guests boot or wait to boot', async () => {
     const [disk, boot] = [new Gate(), new Gate()]
     const slow = (gate: Gate) => async (guest: string) => (guest === 'slow' ? gate.pass() : undefined)
     const creations = new Creations({ disk: slow(disk), boot: slow(boot) })
@@ -127,7 +127,7 @@ describe('the creation of guests', () => {
     expect((await engine.wait('slow')).status).to.equal('done')
   })
 
-  it('boots the first guest even if more guests are requested continuously', async () => {
+  it('boots the first guest even if more guests are requested all the time', async () => {
     const begun: string[] = []
     let going = true
     const disk = async (guest: string): Promise<void> => {
@@ -181,7 +181,7 @@ describe('the creation of guests', () => {
     expect(creations.disksFirst).to.equal(2)
   })
 
-  it('can be canceled before the boot if the start step permits it', async () => {
+  it('can be canceled before the boot if the start step allows it', async () => {
     const gate = new Gate()
     const undone: string[] = []
     const creations = new Creations({ disk: async (guest) => (guest === 'slow' ? gate.pass() : undefined) })
@@ -198,7 +198,7 @@ describe('the creation of guests', () => {
     expect([undone, creations.count('boot g')]).to.deep.equal([['start'], 0])
   })
 
-  it('creates the missing disks before any boot after a restart of the agent', async () => {
+  it('creates the missing disks before any boot after the agent restarted', async () => {
     const gate = new Gate()
     const before = new Creations({ disk: async (guest) => (guest === 'g2' ? gate.pass() : undefined) })
     const engine = lab.start([before.definition], { parallel: 2 })

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 describe('failing operations', () => {
   const lab = useEngines()
 
-  it('undo their steps in reverse order from the failed step, and record the causes of the error', async () => {
+  it('undo their steps in reverse order from the failed step, and record why they failed', async () => {
     const seen: string[] = []
     const part = (name: string, run: () => void = () => undefined): Step<unknown> => ({
       name,
@@ -47,7 +47,7 @@ describe('failing operations', () => {
       expect(await engine.wait('1')).to.include({ status: 'failed', errorCode: code, error: message })
     })
 
-  it('stop the undo after the last failed attempt for a step, and report both errors', async () => {
+  it('stop undoing if all attempts to undo a step fail, and report both errors', async () => {
     const seen: string[] = []
     const outcomes: OperationOutcome[] = []
     const steps: Step<unknown>[] = [
@@ -63,7 +63,7 @@ describe('failing operations', () => {
     expect(outcomes[0]).to.include({ undone: false })
   })
 
-  it('are undone even if only a later attempt of the undo succeeds', async () => {
+  it('are undone even if only a later attempt to undo a step succeeds', async () => {
     const seen: boolean[] = []
     const undo = async ({ repeated }: StepContext<unknown>): Promise<void> => {
       seen.push(repeated)
@@ -75,7 +75,7 @@ describe('failing operations', () => {
     expect(seen).to.deep.equal([false, true, true])
   })
 
-  it('repeat the failed step with growing delays if their kind is never undone', async () => {
+  it('repeat the failed step with growing delays if operations of their kind are never undone', async () => {
     const waits: number[] = []
     const repeats: boolean[] = []
     const clock = { now: Date.now, sleep: async (ms: number) => void waits.push(ms) }

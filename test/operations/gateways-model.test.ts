@@ -11,7 +11,7 @@ const explorations = [
 const maxStates = 500_000
 
 describe('the model of two gateways with leases', () => {
-  it('has no state in which a gateway acts with a lost lease, or a confirmed lease disappears', () => {
+  it('has no state in which a gateway acts on a lost lease, or a confirmed lease disappears', () => {
     for (const bounds of explorations) {
       const { violation, states } = explore(gatewaysModel('none', bounds), maxStates)
       expect(violation).to.equal(undefined)
@@ -20,7 +20,7 @@ describe('the model of two gateways with leases', () => {
   })
 
   for (const fault of modelFaults.filter((one) => one !== 'none'))
-    it(`has a violation with this fault: ${fault}`, () => {
+    it(`finds a violation if a fault is built in: ${fault}`, () => {
       const found = explorations.some((bounds) => explore(gatewaysModel(fault, bounds), maxStates).violation)
       expect(found).to.equal(true)
     })

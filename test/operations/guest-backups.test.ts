@@ -65,7 +65,7 @@ describe('backups on a simulated host', () => {
   })
 })
 
-describe('the additional space for a restore', () => {
+describe('the additional space reserved for a restore', () => {
   const gib = 1024 ** 3
   let guest: MemoryGuest
   before(async () => {
@@ -82,7 +82,7 @@ describe('the additional space for a restore', () => {
     await waitFor(() => guest.host.freedChecks >= before + times, { what: 'checks of the deleted disk' })
   }
 
-  it('is released by the operation only after the old disk was freed', async () => {
+  it('is released by the operation only when the old disk is freed', async () => {
     const { host, uuid, domain } = guest
     const { context } = domain
     const soldBytes = context.store.get(uuid).spec.limits.diskGb * gib

@@ -87,7 +87,7 @@ function engineOf(world: FileWorld): OperationEngine {
   return engine
 }
 
-describe('an operation with a killed process', function () {
+describe('an operation whose process is killed', function () {
   let directory: string
 
   beforeEach(() => (directory = makeDirectory()))
@@ -110,7 +110,7 @@ describe('an operation with a killed process', function () {
 
   for (const step of fileSteps) {
     for (const phase of ['before-run', 'after-run'] as const)
-      it(`succeeds after a restart if the process is killed ${phase.split('-')[0]} the run of the step "${step}", and repeats ${phase === 'after-run' ? 'only this step' : 'no step'}`, async () => {
+      it(`succeeds after a restart if it is killed ${phase.split('-')[0]} the run of the step "${step}", and repeats ${phase === 'after-run' ? 'only this step' : 'no step'}`, async () => {
         await expectKilled(directory, { submit: create, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record.status, record.error).to.equal('done')
@@ -121,7 +121,7 @@ describe('an operation with a killed process', function () {
       })
 
     for (const phase of ['before-undo', 'after-undo'] as const)
-      it(`is undone with the original error after a restart if the process is killed ${phase.split('-')[0]} the undo of the step "${step}"`, async () => {
+      it(`is undone with the original error after a restart if it is killed ${phase.split('-')[0]} the undo of the step "${step}"`, async () => {
         await expectKilled(directory, { submit: create, fail, kill: { step, phase } })
         const { record, inventory } = await finish()
         expect(record).to.include({
@@ -133,7 +133,7 @@ describe('an operation with a killed process', function () {
       })
   }
 
-  it('leaves only complete guests even after many kills at random moments', async () => {
+  it('leaves only complete guests even if it is killed many times at random moments', async () => {
     const guests = Array.from({ length: 6 }, (_, n) => `g${n}`)
     const submit = guests.flatMap((guestUuid, n): ChildOrders['submit'] => [
       { id: `c${n}`, action: 'create', guestUuid },

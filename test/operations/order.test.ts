@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 describe('the order of operations', () => {
   const lab = useEngines()
 
-  it('is the order of submission, with one running operation per guest and a total limit', async () => {
+  it('is the order of submission, with one running operation per guest and a limit for all guests', async () => {
     const gauge = new Gauge()
     const engine = lab.start([define('a', [gauge.step('one'), gauge.step('two')])], { parallel: 3 })
     const ids = Array.from({ length: 30 }, (_, n) => `${n}`)
@@ -42,7 +42,7 @@ describe('the order of operations', () => {
     expect(engine.busy(subject)).to.equal(false)
   })
 
-  it('continues with the next operation of the guest after a failure', async () => {
+  it('continues with the next operation of the guest if one fails', async () => {
     const engine = lab.start([define('bad', [step('x', () => fail())]), define('a', [])])
     engine.submit(order('1', 'bad', 'g'))
     engine.submit(order('2', 'a', 'g'))
@@ -50,7 +50,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('1')).status).to.equal('failed')
   })
 
-  it('lets other operations run while an operation waits for its next attempt', async () => {
+  it('lets other operations run while one waits for its next attempt', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const engine = lab.start([remove, define('a', [])], { parallel: 1, retry: { ...retry, maxMs: 30 } })
@@ -66,7 +66,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('later')).status).to.equal('done')
   })
 
-  it('counts operations towards the total limit, except while they wait for a shared resource', async () => {
+  it('counts each operation towards the limit, except while it waits for a shared resource', async () => {
     let arrive = (): void => undefined
     const shared = new Promise<void>((resolve) => (arrive = resolve))
     let going = 0
@@ -92,7 +92,7 @@ describe('the order of operations', () => {
     expect(most).to.equal(4)
   })
 
-  it('permits an operation that waits for a shared resource to fail or to be interrupted', async () => {
+  it('lets an operation fail or be interrupted while it waits for a shared resource', async () => {
     const waits = (work: (context: StepContext<unknown>) => Promise<void>): Step<unknown> => ({
       name: 'waits',
       run: (context) => context.yieldWhile(work(context)),

@@ -81,7 +81,7 @@ describe('the model of guests that move between hosts', () => {
   })
 
   // Two guests only affect each other if their host crashes. The search with a single guest contains such crashes too.
-  it('has no state in which one of two guests runs twice or is lost because of crashed hosts', () => {
+  it('has no state in which one of two guests runs twice or is lost if hosts crash', () => {
     const { states, violation } = search([firstWorld(2), firstWorld(2)], productRules, { moves: 1, incidents: 0 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
@@ -96,20 +96,20 @@ describe('the model of guests that move between hosts', () => {
     expect(violation).to.equal(undefined)
   })
 
-  it('has no state with a lost or doubled guest because of a restored or removed host', () => {
+  it('has no state in which a guest is lost or runs twice if a host is restored or removed', () => {
     const { states, violation } = search([firstWorld(2)], productRules, { moves: 2, incidents: 1 })
     expect(violation).to.equal(undefined)
     expect(states).to.be.greaterThan(1000)
   })
 
   for (const [name, fault] of Object.entries(incidentFaults))
-    it(`has a violation with this fault: ${name}`, () => {
+    it(`finds a violation if a fault is built in: ${name}`, () => {
       const { violation } = search([firstWorld(2)], { ...productRules, ...fault }, { moves: 1, incidents: 1 })
       expect(violation).to.be.a('string')
     })
 
   for (const [name, fault] of Object.entries(faults))
-    it(`has a violation with this fault: ${name}`, () => {
+    it(`finds a violation if a fault is built in: ${name}`, () => {
       const { violation } = search([firstWorld(3)], { ...productRules, ...fault }, { moves: 2, incidents: 0 })
       expect(violation).to.be.a('string')
     })

@@ -30,7 +30,7 @@ describe('the progress of operations', () => {
     expect(await engine.wait('1')).to.include({ stage: '', progress: 100 })
   })
 
-  it('is written to the journal only a few times, and never after the end of the operation', async () => {
+  it('is written to the journal only a few times, and never after the operation has ended', async () => {
     let late: (() => void) | undefined
     const chatty = step('chatty', async (context) => {
       late = () => context.report(0.1, 'late')

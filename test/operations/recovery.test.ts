@@ -13,7 +13,7 @@ import {
 } from '../support/operations/operation-lab.js'
 import { waitFor } from '../support/wait.js'
 
-describe('operations during shutdown and recovery', () => {
+describe('operations when the agent shuts down and recovers', () => {
   const lab = useEngines()
 
   it('are interrupted without a failure or an undo, and continue in the same order after a restart', async () => {
@@ -61,7 +61,7 @@ describe('operations during shutdown and recovery', () => {
     expect(engine.get('1')).to.include({ status: 'running', stage: 'gate' })
   })
 
-  it('do not delay the shutdown during a wait for the next attempt, and are resumed later', async () => {
+  it('do not delay the shutdown while they wait for their next attempt, and are resumed later', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const patient = { retry: { firstMs: 60_000, maxMs: 60_000, undoAttempts: 2 } }
@@ -86,7 +86,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await lab.start([define('a', [run])]).wait('1')).status).to.equal('done')
   })
 
-  it('do not delay the shutdown during a wait for a free slot', async () => {
+  it('do not delay the shutdown while they wait for a free slot', async () => {
     const remove = define('delete', [step('x', () => fail())], { forwardOnly: true })
     const busy = define('busy', [step('x', ({ signal }) => aborted(signal))])
     const engine = lab.start([remove, busy], { parallel: 1, retry: { ...retry, maxMs: 1 } })
@@ -97,7 +97,7 @@ describe('operations during shutdown and recovery', () => {
     expect(await engine.close(2000)).to.equal(true)
   })
 
-  it('are resumed within the total limit, started operations before pending ones', async () => {
+  it('are resumed within the limit for all guests, those that have begun before pending ones', async () => {
     const gates = Array.from({ length: 4 }, () => new Gate())
     const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
     const first = lab.start(definitions)
@@ -119,7 +119,7 @@ describe('operations during shutdown and recovery', () => {
     ['pending', true],
     ['running', false],
   ] as const)
-    it(`fail, without blocking the next operation, if their journal entry of the status "${state}" is damaged`, async () => {
+    it(`fail, without blocking the next operation, if their journal entry with the status "${state}" is damaged`, async () => {
       const outcomes: OperationOutcome[] = []
       const ran: string[] = []
       const settle = (_: unknown, outcome: OperationOutcome): void => void outcomes.push(outcome)
@@ -138,7 +138,7 @@ describe('operations during shutdown and recovery', () => {
       expectRefused(() => second.submit({ ...order('1', 'a', 'g'), hashOf: { x: 2 } }), 'operation_conflict')
     })
 
-  it('fail, without blocking the next operation, if the journal rejects a write on a disk with space', async () => {
+  it('fail, without blocking the next operation, if the journal rejects a write although the disk has space', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF step ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])
@@ -149,7 +149,7 @@ describe('operations during shutdown and recovery', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('report the error to waiting callers if the journal rejects their end', async () => {
+  it('report the error to waiting callers if the journal cannot record their end', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF finished_at_ms ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])

@@ -9,7 +9,7 @@ import { define, expectRefused, fail, log, order, step, useEngines } from '../su
 describe('a submitted operation', () => {
   const lab = useEngines()
 
-  it('is recorded as pending before its first step runs, and as done after the last one', async () => {
+  it('is recorded as pending before its first step runs, and as done after its last step', async () => {
     const ran: string[] = []
     const engine = lab.start([define('a', [step('one', () => void ran.push('one'))])])
     const record = engine.submit(order('1', 'a', 'g'))
@@ -67,7 +67,7 @@ describe('a submitted operation', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`returns the earlier result without a run, even after a restart, if the earlier one was removed ${how}`, async () => {
+      it(`returns the earlier result without running, even after a restart, if the earlier one was removed ${how}`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')
@@ -109,7 +109,7 @@ describe('a submitted operation', () => {
     })
   })
 
-  it('leaves nothing behind if the reservation of its resources is rejected', async () => {
+  it('leaves nothing behind if its resources cannot be reserved', async () => {
     const engine = lab.start([define('a', [])])
     lab.changes.db.exec('CREATE TABLE btest (x)')
     const reserve = (): never => {
@@ -125,7 +125,7 @@ describe('a submitted operation', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected during recovery, after the close, in a transaction, or with an unknown action', async () => {
+  it('is rejected during recovery, once the engine is closed, in a transaction, or if its action is unknown', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],

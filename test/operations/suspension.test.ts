@@ -126,7 +126,7 @@ describe('a suspended guest', function () {
       expect(record().login).to.be.a('string')
     })
 
-  it('is stopped in the mode `stop`, and is started again at the end of the suspension', async () => {
+  it('is stopped in the mode “stop”, and is started again when the suspension ends', async () => {
     await suspend('stop')
     await settled()
     expect([runs(), record().status, isCut()]).to.deep.equal([false, 'stopped', true])
@@ -135,7 +135,7 @@ describe('a suspended guest', function () {
     expect([record().suspension, isCut()]).to.deep.equal([null, false])
   })
 
-  it('stays stopped at the end of the suspension if it was stopped before or meanwhile', async () => {
+  it('stays stopped when the suspension ends if it was stopped before or meanwhile', async () => {
     const stop = { $case: 'stop', value: { uuid: guest.uuid, force: true } } as const
     await carryOut(guest.domain, stop)
     await suspend('stop')
@@ -151,7 +151,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().wanted]).to.deep.equal([false, 'stopped'])
   })
 
-  it('is started after a reboot of its host only in the mode `network`, and stays disconnected', async () => {
+  it('is started when its host reboots only in the mode “network”, and stays disconnected', async () => {
     await suspend('network')
     guest.host.driver.running.clear()
     await runsAgain()
@@ -162,7 +162,7 @@ describe('a suspended guest', function () {
     expect(runs()).to.equal(false)
   })
 
-  it('runs again without a network after a change of the mode from `stop` to `network`', async () => {
+  it('runs again without a network if the mode changes from “stop” to “network”', async () => {
     await suspend('stop')
     await settled()
     await suspend('network')
@@ -182,7 +182,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().policy.expired]).to.deep.equal([false, true])
   })
 
-  it('is started at the end of the time of the suspension', async () => {
+  it('is started when the time of its suspension is over', async () => {
     await suspend('stop', Date.now() + 1500)
     await settled()
     expect(runs()).to.equal(false)
@@ -193,7 +193,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is stopped if it was suspended during its creation, and runs after the suspension', async () => {
+  it('is stopped if it was suspended while it was created, and runs after the suspension', async () => {
     const { domain, uuid } = guest
     await carryOut(domain, { $case: 'delete', value: { uuid } })
     await guest.destroy()
@@ -211,7 +211,7 @@ describe('a suspended guest', function () {
     await runsAgain()
   })
 
-  it('is disconnected, and in the mode "stop" also stopped, after any sequence of requests', async () => {
+  it('is disconnected, and in the mode “stop” also stopped, after any sequence of requests', async () => {
     const powers = refused.map((make) => ({ kind: 'order' as const, make }))
     const changes = (['stop', 'network', 'lift'] as const).map((mode) => ({
       kind: 'suspension' as const,

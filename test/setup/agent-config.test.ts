@@ -23,7 +23,7 @@ describe('berth-agent', () => {
     expect(JSON.parse(stdout)).to.include({ listen: '127.0.0.1:7999', state_dir: '/var/lib/berth/agent' })
   })
 
-  it('refuses to start if the prefix of guests’ interfaces also matches the name of the bridge', () => {
+  it('refuses to start if the prefix of guests’ interfaces also matches the bridge’s name', () => {
     const dirs = `state_dir: ${directory}/state\nrun_dir: ${directory}/run\nstorage: { pool: ${directory}/pool }\n`
     const { status, stderr } = run('serve', `${dirs}network: { bridge: br0, interface_prefix: br }`)
     expect([status, stderr]).to.deep.equal([
@@ -39,7 +39,7 @@ describe('berth-agent', () => {
       ['a file that is not YAML', '{', 'agent.yaml: '],
     ] as const)
       // The systemd unit does not restart the agent after exit code 2.
-      it(`refuses ${name} in the command "${command}" with exit code 2 and a message about the key or the file`, () => {
+      it(`refuses ${name} in the command "${command}" with exit code 2, and names the key or the file`, () => {
         const { status, stdout, stderr } = run(command, yaml)
         expect([status, stdout]).to.deep.equal([2, ''])
         expect(stderr.split('\n')[0])

@@ -37,13 +37,13 @@ for (const [name, schema, differing] of examples)
     })
 
     for (const key of listKeys(schema))
-      it(`shows the default value of the key ${key}`, () => {
+      it(`shows the default of ${key}`, () => {
         const shown = findValue(parse(text), key)
         if (differing.includes(key)) expect(shown).not.to.equal(undefined)
         else expect(shown).to.deep.equal(findValue(defaults, key))
       })
 
-    it('has a comment between each blank line and the key below it', () => {
+    it('has a comment between each blank line and the next key', () => {
       const lines = text.split('\n')
       const bare = lines.filter((line, at) => /^\s*\w+: \S/.test(line) && lines[at - 1] === '')
       expect(bare).to.deep.equal([])

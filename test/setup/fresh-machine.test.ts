@@ -133,7 +133,7 @@ describe('a fresh Debian 12 with systemd', function () {
   })
   after(removeMachine)
 
-  it('is set up by scripts/up, which installs packages, starts both systemd units and builds the first image', () => {
+  it('is set up by scripts/up, which installs packages, starts both units and builds the first image', () => {
     const output = succeed('/root/berth/scripts/up --no-kvm')
     expect(output).to.match(/Installing \d+ Debian packages: .*lxc.*redis-server/)
     expect(output).to.include('Berth is up').and.include('journalctl -u berth-agent')
@@ -151,7 +151,7 @@ describe('a fresh Debian 12 with systemd', function () {
     expect(inside('ip link show lxcbr0').code).not.to.equal(0)
   })
 
-  it('runs the commands of the tutorial and of the README successfully', () => {
+  it('runs all commands of the tutorial and of the README successfully', () => {
     succeed('apt-get install -qy sshpass')
     const output = succeed('bash /root/tutorial.sh')
     for (const result of tutorialResults) expect(output).to.match(result)
@@ -159,7 +159,7 @@ describe('a fresh Debian 12 with systemd', function () {
     expect(readmeResult.test(answers), answers).to.equal(true)
   })
 
-  it('contains nothing of Berth after scripts/down --purge', () => {
+  it('keeps nothing of Berth after scripts/down --purge', () => {
     succeed('/root/berth/scripts/down --purge')
     const traces = [
       'ls -d /etc/berth* /var/lib/*berth* /opt/berth* /run/*berth* /var/log/berth* /run/lock/berth*',

@@ -10,13 +10,13 @@ describe('the installation script of a gateway', () => {
   const { path, wipe } = scratchDirectory('btest-install-launcher')
   after(wipe)
 
-  it('hides the join token from its command line, which other users can read', () => {
+  it('hides the join token from its own command line, which other users can read', () => {
     const show = 'tr "\\0" " " </proc/$$/cmdline; echo; echo "$BERTH_JOIN_TOKEN"\n'
     const output = execFileSync('sh', ['-s', '--', 'berth_jt_secret'], { input: addLauncher(parts, show) })
     expect(output.toString().trim().split('\n')).to.deep.equal(['sh /dev/fd/8 ', 'berth_jt_secret'])
   })
 
-  it('passes all other arguments to the installation command, and leaves no temporary file', () => {
+  it('passes all other arguments on to the installation, and leaves no temporary file', () => {
     const directory = join(path, 'tmp')
     mkdirSync(directory)
     const input = addLauncher(parts, 'echo "$@"; ls "$TMPDIR"\n')
@@ -27,7 +27,7 @@ describe('the installation script of a gateway', () => {
     expect(output.toString()).to.equal('--uninstall\n')
   })
 
-  it('reads the join token from the environment, and hides it from all its commands', () => {
+  it('reads the join token from the environment, and hides it from all commands that it runs', () => {
     const begin = 'install_agent() { echo "$token ${BERTH_JOIN_TOKEN:-unset}"; exit; }\nmain "$@"\n'
     const script = addLauncher(parts, composeInstallScript(parts).replace('\nmain "$@"\n', `\n${begin}`))
     const env = { ...process.env, BERTH_JOIN_TOKEN: 'berth_jt_secret' }

@@ -18,7 +18,7 @@ const signed = 'Origin: Berth\nSHA256:\n aaaa 100 Packages\n bbbb 200 berth.gpg\
 const signature = '-----BEGIN PGP SIGNATURE-----\n\nc2lnbmF0dXJl\n-----END PGP SIGNATURE-----\n'
 const added = 'SHA256:\n cccc 300 berth.gpg\n cccc 300 Packages\n'
 
-describe('the digests from InRelease in the installation script', () => {
+describe('the digests that the installation script reads from InRelease', () => {
   after(wipe)
 
   // apt ignores text outside of the signed part of InRelease. A gateway could add digests there that nobody has signed.
@@ -39,7 +39,7 @@ describe('the digests from InRelease in the installation script', () => {
     ['among the headers of the message', `${begin}\n${added}Hash: SHA512\n\n${signed}${signature}`],
     ['among the headers, after a line that only contains a space', `${begin}\n \n${added}\n${signed}${signature}`],
   ] as const)
-    it(`are not read from an InRelease file with added text ${place}`, () => {
+    it(`are not read from text added ${place}`, () => {
       expect(digestOf('berth.gpg', list)).to.equal('')
     })
 

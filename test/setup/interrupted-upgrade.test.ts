@@ -11,7 +11,7 @@ import { scratchDirectory } from '../support/scratch.js'
  * packages are files of this test. Reports to the gateway, downloads, apt and dpkg are simulated.
  */
 
-describe('an interrupted upgrade of the agent', () => {
+describe('an upgrade of the agent that is interrupted', () => {
   const { path, wipe } = scratchDirectory('btest-interrupted-upgrade')
   const packages = join(path, 'var/lib/berth/packages')
   const units = join(path, 'etc/systemd/system')
@@ -112,7 +112,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
   const isPending = () =>
     existsSync(join(packages, 'pending')) || existsSync(join(units, 'berth-upgrade-resume.service'))
 
-  it('leaves a directory with the request until its end, and only root can read it', () => {
+  it('keeps its request in a directory until it ends, and only root can read it', () => {
     set('cut-2')
     upgrade()
     expect(statSync(join(packages, 'pending')).mode & 0o777).to.equal(0o700)
@@ -126,7 +126,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), isPending(), lastReport()]).to.deep.equal(['2', false, 'done'])
   })
 
-  it('retains the packages of the former version if the command is repeated after a kill of dpkg', () => {
+  it('keeps the packages of the old version if the command is repeated after dpkg was killed', () => {
     set('cut-within-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = upgrade()
@@ -134,7 +134,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(join(packages, 'previous'))]).to.deep.equal(['2', '1'])
   })
 
-  it('returns at boot to the former version if the new one is not completely installed', () => {
+  it('returns at boot to the old version if the new one is not completely installed', () => {
     set('cut-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = boot()!
@@ -144,7 +144,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('returns at boot to the former version if the gateway does not reach the new agent', () => {
+  it('returns at boot to the old version if the gateway does not reach the new agent', () => {
     set('cut-after-2')
     set('broken-2')
     upgrade()
@@ -164,7 +164,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('returns to the former version even if the power fails again meanwhile', () => {
+  it('returns to the old version even if the power fails again meanwhile', () => {
     set('cut-2')
     set('cut-1')
     upgrade()
@@ -174,7 +174,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), isPending()]).to.deep.equal(['1', false])
   })
 
-  it('keeps the packages of the former version until their installation succeeds', () => {
+  it('keeps the packages of the old version until they are installed', () => {
     set('cut-2')
     set('broken-1')
     upgrade()
@@ -189,7 +189,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     ])
   })
 
-  it('ends at the next boot if the power fails again just before the end of the return', () => {
+  it('ends at the next boot if the power fails again just before the return is complete', () => {
     set('cut-2')
     upgrade()
     bootAndLosePower()
@@ -198,7 +198,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
   })
 
-  it('keeps the packages for a rollback if the power fails again just before the end of the return', () => {
+  it('keeps the packages for a rollback if the power fails again just before the return is complete', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')
@@ -211,7 +211,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('does nothing at boot if another run of the command has already ended the upgrade', () => {
+  it('does nothing at boot if a second run of the command has already finished the upgrade', () => {
     set('cut-2')
     upgrade()
     const reports = readFileSync(join(path, 'reports'), 'utf8')
@@ -222,7 +222,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(readFileSync(join(path, 'reports'), 'utf8')).to.equal(reports)
   })
 
-  it('fails at the next boot, without later attempts, if the packages of the former version are missing', () => {
+  it('fails at the next boot, and does not try again, if the packages of the old version are missing', () => {
     set('cut-2')
     upgrade()
     rmSync(join(packages, 'previous/InRelease'))
@@ -231,7 +231,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(isPending()).to.equal(false)
   })
 
-  it('returns at the next boot to the newer version if it was a rollback', () => {
+  it('returns at boot to the newer version if it was a rollback', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -243,7 +243,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('can be a rollback that is repeated after a kill during the replacement of the packages', () => {
+  it('can be a rollback that is repeated after it was killed while it replaced the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -255,7 +255,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('can be a rollback that is repeated after a kill after the exchange of the packages', () => {
+  it('can be a rollback that is repeated after it was killed when it had exchanged the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     renameSync(join(packages, 'previous'), join(packages, 'next'))
@@ -265,7 +265,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('is forgotten after an installation of another version, even if the installation command then fails', () => {
+  it('is forgotten once another version is installed, even if the installation command then fails', () => {
     set('cut-after-2')
     upgrade()
     const { status, stderr } = runCommand('3')
@@ -274,7 +274,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('is forgotten at boot if the installation command installed a different version and was then killed', () => {
+  it('is forgotten at boot if the installation command installed another version and was then killed', () => {
     set('cut-after-2')
     upgrade()
     set('cut-command')
@@ -284,7 +284,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['3', '3', false])
   })
 
-  it('retains no packages for a further rollback after a killed and repeated rollback', () => {
+  it('keeps no packages for a further rollback if a killed rollback is repeated', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')

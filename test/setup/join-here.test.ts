@@ -65,12 +65,12 @@ describe('scripts/up', function () {
     return { output, joined: joined !== false, asked: asked ? readFileSync(asked, 'utf8').trim() : '' }
   }
 
-  it('lets a host without an identity join if it is unknown to the gateway', () => {
+  it('lets a host join if it has no identity and its gateway does not know it', () => {
     const { joined, asked } = up()
     expect([joined, asked]).to.deep.equal([true, '/hosts'])
   })
 
-  it('lets a host join under its former name after the loss of its identity', () => {
+  it('lets a host that lost its identity join under its former name', () => {
     const { joined, asked } = up('h1')
     expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
   })
@@ -100,7 +100,7 @@ describe('scripts/up', function () {
     expect(up().joined).to.equal(true)
   })
 
-  it('does not let a host of a different gateway join, and reports this', () => {
+  it('does not let a host of another gateway join, and reports this', () => {
     keepIdentity(there)
     for (const hosts of [[], ['h1']]) {
       const { output, joined } = up(...hosts)
@@ -114,7 +114,7 @@ describe('scripts/up', function () {
     ['its gateway begins to replace the CA', 'next-authority.pem', true],
     ['its certificate is from the next CA of its gateway', 'next-authority.pem', false],
   ] as const)
-    it(`does not let a host join again while ${what}`, async () => {
+    it(`does not let a host join again if ${what}`, async () => {
       keepAuthority(here)
       cpSync(join(there.directory, 'pki/authority.pem'), join(dir, 'var/gateway/pki', file))
       const [own, other] = ofHere ? [here, there] : [there, here]
@@ -124,7 +124,7 @@ describe('scripts/up', function () {
       expect(up('h1').output).to.include('online')
     })
 
-  it('lets a host join again after the replacement of its gateway by one with a new CA', () => {
+  it('lets a host join again if its gateway was replaced by one with a new CA', () => {
     keepIdentity(there)
     rmSync(join(dir, 'var/gateway/pki'), { recursive: true })
     keepAuthority(there)

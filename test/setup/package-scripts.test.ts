@@ -36,7 +36,7 @@ describe('the package berth-gateway', () => {
   })
   afterEach(wipe)
 
-  describe('with its initialisation script', () => {
+  describe('when its initialisation script runs', () => {
     const key = join(path, 'etc/berth/admin.key')
     const calls = (): number => readFileSync(join(path, 'calls'), 'utf8').length
     beforeEach(() => {
@@ -52,14 +52,14 @@ describe('the package berth-gateway', () => {
       expect(existsSync(join(path, 'run/berth/gateway/admin.key'))).to.equal(false)
     })
 
-    it('does not create the administrator’s API key again after the operator has deleted it', () => {
+    it('does not create this key again if the operator has deleted it', () => {
       run('initialise')
       rmSync(key)
       expect(run('initialise').status).to.equal(0)
       expect([calls(), existsSync(key)]).to.deep.equal([1, false])
     })
 
-    it('does not replace an existing API key of the administrator', () => {
+    it('does not replace an existing key', () => {
       writeFileSync(key, 'own key')
       expect(run('initialise').status).to.equal(0)
       rmSync(key)
@@ -67,7 +67,7 @@ describe('the package berth-gateway', () => {
       expect([calls(), existsSync(key)]).to.deep.equal([0, false])
     })
 
-    it('creates the administrator’s API key again after an incomplete write', () => {
+    it('creates the key again if it was written incompletely', () => {
       addProgram('sync', 'exit 1')
       expect(run('initialise').status).to.equal(1)
       rmSync(join(programs, 'sync'))
@@ -76,8 +76,8 @@ describe('the package berth-gateway', () => {
     })
   })
 
-  describe('with berth-setup', () => {
-    it('ends the set-up when the gateway answers', () => {
+  describe('when berth-setup runs', () => {
+    it('ends the set-up as soon as the gateway answers', () => {
       writeFileSync(join(path, 'calls'), '')
       addProgram('id', 'echo 0')
       addProgram('berth-agent', 'echo host=h-1')

@@ -107,7 +107,7 @@ describe('scripts/down --purge', function () {
     expect([code, existsSync(`/var/log/berth-${name}`)]).to.deep.equal([0, false])
   })
 
-  it('removes nothing, not even the state directory, without the configuration and the recorded values', () => {
+  it('removes nothing if both the configuration and the recorded values are missing', () => {
     mkdirSync(state)
     expectRefused(purge(), `${etc}/agent.yaml is missing`)
     expect(existsSync(state)).to.equal(true)
@@ -119,24 +119,24 @@ describe('scripts/down --purge', function () {
   })
 
   for (const root of ['.', unbuilt])
-    it(`removes only data of the instance with a configuration in block style and ${root === '.' ? 'built' : 'missing'} programs`, () => {
+    it(`removes only data of its instance if the configuration is in block style and the programs are ${root === '.' ? 'built' : 'missing'}`, () => {
       writeConfigs()
       expectPurged(purge({ root }))
     })
 
-  it('removes only data of the instance with a configuration in flow style', () => {
+  it('removes only data of its instance if the configuration is in flow style', () => {
     writeConfigs({ network: flow })
     expectPurged(purge())
   })
 
-  it('uses the recorded values with a configuration in flow style and missing programs', () => {
+  it('uses the recorded values if the configuration is in flow style and the programs are missing', () => {
     writeConfigs({ network: flow })
     writeRecord()
     expectPurged(purge({ root: unbuilt }))
   })
 
   for (const network of [flow, '\n  "bridge": btestnbr', '\n  bridge: &b btestnbr', '\n  bridge:\n    btestnbr'])
-    it(`removes nothing with missing programs if the shell script cannot parse the section network: ${JSON.stringify(network)}`, () => {
+    it(`removes nothing if programs are missing and the shell cannot parse this network: ${JSON.stringify(network)}`, () => {
       writeConfigs({ network })
       expectRefused(purge({ root: unbuilt }), 'the shell cannot read it')
       expect(existsSync(etc)).to.equal(true)
@@ -149,12 +149,12 @@ describe('scripts/down --purge', function () {
       ['the interface prefix', { network: blocks.network.replace('interface_prefix: nbt', 'subnet: 10.9.0.0/16') }],
       ['the loop file', { storage: `\n  pool: ${state}/pool` }],
     ] as const)
-      it(`removes nothing if a named instance does not configure ${what} (with ${root === '.' ? 'built' : 'missing'} programs)`, () => {
+      it(`removes nothing if a named instance does not set ${what} (programs are ${root === '.' ? 'built' : 'missing'})`, () => {
         writeConfigs(change)
         expectRefused(purge({ root }), 'belongs to the first instance')
       })
 
-  it('removes nothing if the configuration contains the directory of a different instance', () => {
+  it('removes nothing if the configuration contains the directory of another instance', () => {
     writeRecord('/var/lib/berth-btesto')
     writeConfigs({ agent: '/var/lib/berth-btesto/agent' })
     expectRefused(purge(), 'belongs to another instance, in /var/lib/berth-btesto')

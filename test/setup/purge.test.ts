@@ -184,7 +184,7 @@ describe('scripts/down --purge without a working agent', function () {
     await waitFor(() => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '))
   })
 
-  describe('with a Redis server of somebody else', () => {
+  describe('on a Redis server of somebody else', () => {
     const prefix = `berth-${name}:`
     let server: TestRedis
     before(async () => (server = await startTestRedis()))
@@ -215,7 +215,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.not.include('nothing is left').and.not.include('secret')
     })
 
-    it('does not delete keys with the prefix of the first instance', async () => {
+    it('keeps the keys with the prefix of the first instance', async () => {
       const { client } = await server.openStore()
       await client.set('berth:hosts', '1')
       configure(server.url, '{}')
@@ -224,7 +224,7 @@ describe('scripts/down --purge without a working agent', function () {
     })
   })
 
-  describe('with recorded kernel settings', () => {
+  describe('if kernel settings were recorded', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const netns = statSync('/proc/self/ns/net').ino
     /** One limit of the kernel, and two settings of the network namespace. */
@@ -251,25 +251,25 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores settings that no agent needs any more, unless other programs have changed them', () => {
+    it('restores those that no agent needs any more, unless other programs have changed them', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
     })
 
-    it('restores no settings while another agent exists', () => {
+    it('restores none while another agent exists', () => {
       write(boot, { '/gone': netns, [directory]: netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
     })
 
-    it('restores no settings after a boot, which has already reset them', () => {
+    it('restores none after a boot, which has already reset them', () => {
       write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])
     })
 
-    it('restores network settings only once, with the last agent of their network namespace', () => {
+    it('restores network settings only with the last agent of their network namespace, and only once', () => {
       write(boot, { '/gone': netns, [directory]: 1 })
       restoreKernelSettings(record)
       expect(now()).to.deep.equal([unchanged[0], ...lowered.slice(1)])
@@ -278,13 +278,13 @@ describe('scripts/down --purge without a working agent', function () {
       expect(now(), 'set by somebody else later').to.deep.equal(unchanged)
     })
 
-    it('does not apply recorded settings of a different network namespace to its own one', () => {
+    it('does not apply records of another network namespace to its own one', () => {
       write(boot, { '/gone': 1 }, 1)
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])
     })
 
-    it('does not restore the settings of a network namespace from a different namespace', () => {
+    it('does not restore the settings of a network namespace from another one', () => {
       write(boot, { '/gone': netns })
       const there = restoreKernelSettings(record, `cat /proc/sys/${queue}`, ['unshare', '-n'])
       expect(now()).to.deep.equal([lowered[0], ...unchanged.slice(1)])

@@ -21,7 +21,7 @@ describe('the set-up scripts', () => {
   before(() => (dir = mkdtempSync('/tmp/btest-scripts-')))
   after(() => rmSync(dir, { recursive: true, force: true }))
 
-  describe('with a check of Node.js', () => {
+  describe('when they check Node.js', () => {
     /** @returns a PATH without Node.js and npm, or with programs of these names that print `version` */
     function pathWithNode(version?: string): string {
       const bin = mkdtempSync(join(dir, 'bin-'))
@@ -38,13 +38,13 @@ describe('the set-up scripts', () => {
     }
 
     for (const script of ['scripts/up', 'scripts/test', '.ci/run'])
-      it(`stop with the name of the missing package: ${script}`, () => {
+      it(`stop and name the missing package: ${script}`, () => {
         const { code, output } = run(script, [], { PATH: pathWithNode() })
         expect(code).to.equal(1)
         expect(output).to.include('Node.js is not installed').and.include('20.19')
       })
 
-    it('reject a version of Node.js that is too old', () => {
+    it('reject a version that is too old', () => {
       const { code, output } = run('scripts/up', [], { PATH: pathWithNode('18.19.0') })
       expect(code).to.equal(1)
       expect(output).to.include('Node.js 18.19.0 is too old')
@@ -58,17 +58,17 @@ describe('the set-up scripts', () => {
       ['9.99.0', false],
       ['100.0.0', true],
     ] as const)
-      it(`${enough ? 'accept' : 'reject'} version ${version} of Node.js`, () =>
+      it(`${enough ? 'accept' : 'reject'} version ${version}`, () =>
         expect(shell(`version_at_least ${version} "$minimum_node"`).code === 0).to.equal(enough))
   })
 
-  describe('with an installation', () => {
+  describe('when they install packages', () => {
     const install = (withKvm: boolean, architecture: string): string =>
       shell(`require_root() { :; }; require_node() { :; }; take_setup_lock() { :; }; ensure_npm_packages() { :; }
         dpkg() { echo ${architecture}; }; ensure_debian_packages() { shift; echo "packages: $*"; }
         set_instance ''; log_dir=${dir}/log; with_kvm=${withKvm}; prepare`).output
 
-    it('include the packages for virtual machines on amd64, unless --no-kvm is given', () => {
+    it('include those for virtual machines on amd64, unless --no-kvm is given', () => {
       expect(install(true, 'amd64')).to.match(/^packages: .*\blxc\b.*\bqemu-system-x86\b.*\bswtpm\b/m)
       expect(install(false, 'amd64'))
         .to.match(/^packages: .*\blxc\b/m)
@@ -79,7 +79,7 @@ describe('the set-up scripts', () => {
     })
   })
 
-  describe('refuse the command', () => {
+  describe('refuse wrong arguments', () => {
     for (const [script, args, code] of [
       ['scripts/up', ['--nonsense'], 2],
       ['scripts/down', ['--prune'], 2],
@@ -91,7 +91,7 @@ describe('the set-up scripts', () => {
       it(`${script} ${args.join(' ')}`, () => expect(run(script, [...args]).code).to.equal(code))
   })
 
-  describe('with several instances', () => {
+  describe('if there are several instances', () => {
     interface Set {
       agent: AgentConfig
       gateway: GatewayConfig
@@ -108,7 +108,7 @@ describe('the set-up scripts', () => {
       }
     }
 
-    it('give each instance its own directories, ports, networks and user ids', () => {
+    it('give each instance its own directories, ports, networks and user IDs', () => {
       const all: Set[] = [
         {
           agent: readConfig(AgentConfigSchema, 'systemd/agent.example.yaml'),
@@ -138,7 +138,7 @@ describe('the set-up scripts', () => {
       }
     })
 
-    it('reject a configuration in scripts/up that is invalid or omits the bridge', () => {
+    it('reject a configuration in scripts/up that is invalid or does not name the bridge', () => {
       makeInstance('own', 5)
       const file = join(dir, 'own', 'agent.yaml')
       const whole = readFileSync(file, 'utf8')
@@ -152,7 +152,7 @@ describe('the set-up scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('reject the guest network of a different instance in scripts/up, but not in a purge', () => {
+    it('reject the guest network of another instance in scripts/up, but not in a purge', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })
@@ -185,7 +185,7 @@ describe('the set-up scripts', () => {
       expect(modes()).to.deep.equal(['600', '640', '600'])
     })
 
-    it('do not change an existing configuration', () => {
+    it('never change an existing configuration', () => {
       const etc = join(dir, 'kept')
       mkdirSync(etc)
       writeFileSync(join(etc, 'agent.yaml'), 'log_level: debug\n')
@@ -195,7 +195,7 @@ describe('the set-up scripts', () => {
     })
   })
 
-  describe('with an existing configuration', () => {
+  describe('that read an existing configuration', () => {
     const yaml = [
       '# network:',
       'state_dir: /a # why',
@@ -258,14 +258,14 @@ describe('the set-up scripts', () => {
       ['several documents in one file', '---'],
       ['a document that is indented', ' state_dir: /a'],
     ] as const)
-      it(`refuse YAML beyond the parser of the shell scripts: ${what}`, () => {
+      it(`refuse YAML that the shell cannot read: ${what}`, () => {
         const { code, output } = linesOf(line)
         expect(output).to.include('the shell cannot read it')
         expect(code).to.equal(1)
       })
 
     for (const program of ['agent', 'gateway'])
-      it(`find the same values in the example configuration of the ${program} as the ${program} does`, () => {
+      it(`find the same values in the example configuration as the ${program} does`, () => {
         const read = (reader: string): string[] => {
           const etc = `etc_dir=$PWD/systemd; config_of() { echo "$etc_dir/$1.example.yaml"; }`
           const { output } = shell(`set_instance ''; ${etc}; ${reader} ${program}`)

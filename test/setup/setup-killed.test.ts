@@ -8,7 +8,7 @@ import { run, shell } from '../support/host/setup-shell.js'
  * programs that do nothing.
  */
 
-describe('a killed set-up', function () {
+describe('a set-up that was killed', function () {
   let dir = ''
   before(() => {
     dir = mkdtempSync('/tmp/btest-killed-')
@@ -40,7 +40,7 @@ describe('a killed set-up', function () {
       ${lines}`)
   }
 
-  it('leaves a daemon that scripts/down can stop, whatever command of its start was the last', () => {
+  it('leaves a daemon that scripts/down can stop, whichever command ran last', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0
@@ -62,7 +62,7 @@ describe('a killed set-up', function () {
     expect(step).to.be.greaterThan(10)
   })
 
-  it('lets the next set-up copy the first admin key again after an incomplete copy', () => {
+  it('lets the next set-up copy the first admin key again if the copy is incomplete', () => {
     // Simulates a kill of install(1) when it has created the file but not yet written the key.
     const killed = inSetup('install() { : >"${@: -1}"; kill -KILL $$; }; initialise_gateway')
     expect(killed.code, killed.output).to.equal(null)

@@ -54,14 +54,14 @@ describe('set-up scripts that run at the same time', function () {
     ['scripts/down', '--instance', 'btestl'],
     ['scripts/down', '--instance', 'btestl', '--purge'],
   ] as const)
-    it(`wait for a running script, even of a different instance, and report this: ${script} ${args.join(' ')}`, async () => {
+    it(`wait for a running script, even of another instance, and report this: ${script} ${args.join(' ')}`, async () => {
       await says(hold('/run/lock/berth-setup.lock'), 'taken')
       const second = start(script, ...args)
       await says(second, waiting)
       expect(second.output()).to.match(/^[^\n]*\n$/)
     })
 
-  it('continue at the end of the first script', async () => {
+  it('continue when the first script ends', async () => {
     const file = join(dir, 'lock')
     const first = hold(file)
     await says(first, 'taken')
@@ -72,7 +72,7 @@ describe('set-up scripts that run at the same time', function () {
     await says(second, 'taken')
   })
 
-  it('lock a new lock file if a purge has removed the one for which they waited', async () => {
+  it('use a new lock file if a purge has removed the one for which they waited', async () => {
     const file = join(dir, 'removed')
     const purge = hold(file)
     await says(purge, 'taken')
@@ -105,7 +105,7 @@ describe('set-up scripts that run at the same time', function () {
     }
   })
 
-  it('replace an incompletely written instance number', () => {
+  it('replace an instance number that was not written completely', () => {
     const { output } = shell(`etc_dir=${dir}; : >${dir}/number; choose_number; cat ${dir}/number`)
     expect(output).to.match(/^[1-9]\n$/)
   })

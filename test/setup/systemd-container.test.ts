@@ -96,13 +96,13 @@ describe('the systemd units', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('are not restarted by a second run of scripts/up', () => {
+  it('are not restarted if scripts/up runs again', () => {
     const before = ['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)
     run('bash', `${checkout}/scripts/up`, '--no-kvm')
     expect(['berth-agent', 'berth-gateway', 'lxcfs'].map(mainPid)).to.deep.equal(before)
   })
 
-  it('run the gateway as user berth with a filter of system calls and only one capability (ports below 1024)', () => {
+  it('run the gateway as user berth, with a system call filter and one capability (ports below 1024)', () => {
     const pid = mainPid('berth-gateway')
     const uid = run('id', '-u', 'berth').trim()
     expect(statusOf(pid, 'Uid')).to.equal([uid, uid, uid, uid].join('\t'))
@@ -112,7 +112,7 @@ describe('the systemd units', function () {
     expect(statusOf(pid, 'Seccomp')).to.equal('2')
   })
 
-  it('let the gateway serve TLS on port 443, and redirect port 80 to it', () => {
+  it('let the gateway serve TLS on port 443 and redirect port 80 to it', () => {
     const put = (body: object) => api<{ port: number; warnings: string[] }>('/ssl', { method: 'PUT', body })
     expect(put({ mode: 'self_signed', target: 'panel.example' })).to.include({ port: 443 })
     expect(run('curl', '-sk', 'https://127.0.0.1/healthz')).to.equal('ok\n')
@@ -132,7 +132,7 @@ describe('the systemd units', function () {
     ],
   ]
   for (const [name, command, answers] of endings)
-    it(`keep the listening sockets of the gateway, without one refused connection, during ${name}`, async () => {
+    it(`keep the gateway’s sockets open, without one refused connection, during ${name}`, async () => {
       const before = { pid: mainPid('berth-gateway'), sockets: listening() }
       const load = `while [ -e /run/load ]; do curl -s --max-time 30 http://127.0.0.1:8080/healthz || echo "exit $?"; done`
       run('touch', '/run/load')
@@ -147,7 +147,7 @@ describe('the systemd units', function () {
       expect(answers).to.include.members([...received])
     })
 
-  it('close the listening socket of an address that was removed from gateway.yaml', async () => {
+  it('close the socket of an address that is removed from gateway.yaml', async () => {
     const answer = (port: number) => host().try('curl', '-s', `http://127.0.0.1:${port}/healthz`)
     for (const [from, to] of [
       [8080, 8082],
@@ -160,7 +160,7 @@ describe('the systemd units', function () {
     }
   })
 
-  it('run a guest in its own control groups, outside of the agent’s', async () => {
+  it('run a guest in its own control groups, outside the agent’s', async () => {
     const body = {
       name: 'first',
       virtualization: 'lxc',
@@ -206,7 +206,7 @@ describe('the systemd units', function () {
     ],
   ]
   for (const [name, command] of deeds)
-    it(`restart the agent and keep the processes of its guest after ${name}`, async () => {
+    it(`restart the agent and leave the processes of its guest running after ${name}`, async () => {
       const before = mainPid('berth-agent')
       const changed = (): boolean => !['0', before].includes(mainPid('berth-agent'))
       await expectGuestsToOutlive(async () => {
@@ -216,7 +216,7 @@ describe('the systemd units', function () {
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 
-  it('keep the guest running while the agent is stopped, and under control after its restart', async () => {
+  it('keep the guest running while the agent is stopped, and let the agent control it afterwards', async () => {
     const before = guestInits()
     run('systemctl', 'stop', 'berth-agent')
     expect(show('berth-agent', 'ActiveState')).to.equal('inactive')
@@ -238,7 +238,7 @@ describe('the systemd units', function () {
     it(`keep guests running after systemctl ${verb} of the unit that stops them in a shutdown`, () =>
       expectGuestsToOutlive(() => void run('systemctl', verb, 'berth-guests')))
 
-  it('keep the limits of a guest after daemon-reload and daemon-reexec of systemd', async () => {
+  it('keep the limits of a guest when systemd runs daemon-reload and daemon-reexec', async () => {
     const before = guestLimits()
     expect(before).to.include('268435456')
     await expectGuestsToOutlive(() => {
@@ -248,7 +248,7 @@ describe('the systemd units', function () {
     expect(guestLimits()).to.equal(before)
   })
 
-  it('restart a killed gateway with all acknowledged changes, and with exactly one Redis server', async () => {
+  it('restart a killed gateway with all acknowledged changes and exactly one Redis server', async () => {
     const { id } = api<{ id: string }>('/api-keys', { method: 'POST', body: newKey })
     const redis = (): string => run('pgrep', '-x', 'redis-server').trim()
     const before = redis()
@@ -259,7 +259,7 @@ describe('the systemd units', function () {
     expect(api<{ id: string }[]>('/api-keys').map((key) => key.id)).to.include(id)
   })
 
-  it('are restarted by scripts/up only if the units have changed', async () => {
+  it('are restarted by scripts/up only if the unit files have changed', async () => {
     const gateway = mainPid('berth-gateway')
     const unit = `${checkout}/systemd/berth-agent.service`
     await expectGuestsToOutlive(() => {
@@ -270,7 +270,7 @@ describe('the systemd units', function () {
     expect(mainPid('berth-gateway')).to.equal(gateway)
   })
 
-  it('do not restart the agent after an error in its configuration, and report the error', () => {
+  it('do not restart the agent if its configuration has an error, and report the error', () => {
     const file = '/etc/berth/agent.yaml'
     run('sh', '-c', `cp ${file} /root/kept && echo 'nonsense: 1' >>${file} && systemctl restart berth-agent`)
     const state = (): string => show('berth-agent', 'ActiveState')
@@ -302,7 +302,7 @@ describe('the systemd units', function () {
     expect(failedUnits()).to.equal('')
   })
 
-  it('are stopped and disabled by scripts/down, while the guest runs', () => {
+  it('are stopped and disabled by scripts/down, while the guest keeps running', () => {
     const before = guestInits()
     run('bash', `${checkout}/scripts/down`)
     for (const unit of ['berth-agent', 'berth-gateway']) {

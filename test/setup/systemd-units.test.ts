@@ -30,7 +30,7 @@ describe('systemd units', () => {
   after(() => rmSync(dir, { recursive: true, force: true }))
 
   for (const unit of units) {
-    it(`are correct according to systemd-analyze verify: ${unit}`, () => {
+    it(`pass systemd-analyze verify: ${unit}`, () => {
       const result = spawnSync('systemd-analyze', ['verify', join(dir, `${unit}.service`)], {
         encoding: 'utf8',
       })
@@ -48,7 +48,7 @@ describe('systemd units', () => {
       expect(settings.get('WantedBy')).to.deep.equal(['multi-user.target'])
     })
 
-  it('stop guests only in a shutdown: after the agent, but before the services that guests need', () => {
+  it('stop guests only in a shutdown: after the agent, but before services that guests need', () => {
     const settings = parseUnit(readFileSync('systemd/berth-guests.service', 'utf8'))
     expect(settings.get('Before')).to.deep.equal(['berth-agent.service'])
     const before = settings.get('After')?.join(' ').split(' ')
@@ -81,7 +81,7 @@ describe('systemd units', () => {
     expect(harmful).to.deep.equal([])
   })
 
-  it('give the gateway an unprivileged user, and an exposure level of at most 1.5 apart from its descriptor store', () => {
+  it('give the gateway an unprivileged user and an exposure of at most 1.5, apart from its descriptor store', () => {
     const settings = parseUnit(readFileSync('systemd/berth-gateway.service', 'utf8'))
     expect(settings.get('User')).to.deep.equal(['berth'])
     // A child process stores the sockets. Only the value `all` permits this, but it adds 0.2 to the exposure level.

@@ -153,7 +153,7 @@ describe('scripts/up and scripts/down', function () {
   before(clear)
   after(clear)
 
-  it('set up two instances at the same time with different numbers, an online host and an existing image', async () => {
+  it('set up two instances at the same time, each with a number, an online host and an image', async () => {
     await seedPool(name, installDebian)
     await seedPool(other)
     const up = (...args: string[]) => promisify(execFile)('scripts/up', ['--instance', ...args])
@@ -172,7 +172,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await api<unknown[]>('/tasks')).to.deep.equal([])
   })
 
-  it('let only root read the admin key, and run the gateway with only one capability (ports below 1024)', () => {
+  it('let only root read the admin key, and run the gateway with one capability (ports below 1024)', () => {
     expect((statSync(`${etc}/admin.key`).mode & 0o777).toString(8)).to.equal('600')
     const status = readFileSync(`/proc/${pidOf('gateway')}/status`, 'utf8')
     expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).to.equal(sh('id', '-u', 'berth').trim())
@@ -183,14 +183,14 @@ describe('scripts/up and scripts/down', function () {
   /** Output of the second run of scripts/up. */
   let output = ''
 
-  it('change nothing in a second run of scripts/up, and do not print the admin key again', () => {
+  it('change nothing if scripts/up runs again, and do not print the admin key again', () => {
     const before = [pidOf('agent'), pidOf('gateway')]
     output = script('scripts/up')
     expect([pidOf('agent'), pidOf('gateway')]).to.deep.equal(before)
     expect(output).not.to.include(adminKey())
   })
 
-  it('set up port mappings, so that a client of a different network can log in with its real address', async () => {
+  it('set up port mappings through which a client of another network can log in with its real address', async () => {
     const [host, outside] = ['198.18.6.1', '198.18.6.2']
     const client = new PublicSegment('btestssh', { host, outside })
     client.make()
@@ -213,7 +213,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask((await api<{ task_id: string }>('/containers/remote/delete', { method: 'DELETE' })).task_id)
   })
 
-  it('print three example commands that all succeed', async () => {
+  it('print three example commands, which all succeed', async () => {
     const lines = output.match(/^ {2}curl .*$/gm) ?? []
     expect(lines).to.have.length(3)
     for (const line of lines) {
@@ -225,7 +225,7 @@ describe('scripts/up and scripts/down', function () {
     await followTask(task_id)
   })
 
-  it('restart only the daemon with a changed configuration, and no guest', async () => {
+  it('restart only the daemon whose configuration changed, and no guest', async () => {
     await createGuest('survivor')
     const inits = guestInits()
     const before = { agent: pidOf('agent'), gateway: pidOf('gateway') }
@@ -241,7 +241,7 @@ describe('scripts/up and scripts/down', function () {
 
   let inits: string[] = []
 
-  it('leave guests running while Berth is stopped', () => {
+  it('keep guests running while Berth is stopped', () => {
     inits = guestInits()
     expect(inits).to.have.length(1)
     script('scripts/down')
@@ -250,7 +250,7 @@ describe('scripts/up and scripts/down', function () {
     expect(guestInits()).to.deep.equal(inits)
   })
 
-  it('name the other program on a port that Berth needs', () => {
+  it('name the program that already uses a port that Berth needs', () => {
     const listen = String(configOf('gateway')['listen'])
     const [host = '', port = ''] = listen.split(':')
     const code = `require('net').createServer().listen(${port}, '${host}', () => {
@@ -263,7 +263,7 @@ describe('scripts/up and scripts/down', function () {
     expect(output).to.match(/^1 /).and.include(`port ${port} is in use by node`)
   })
 
-  it('let Berth control the guests again that kept running while it was stopped', async () => {
+  it('give Berth control of the guests again that kept running while it was stopped', async () => {
     script('scripts/up')
     expect(guestInits()).to.deep.equal(inits)
     expect(await statusOf('survivor')).to.equal('running')
@@ -286,7 +286,7 @@ describe('scripts/up and scripts/down', function () {
     expect(await statusOf('survivor')).to.equal('running')
   })
 
-  it('keep a host that joined the gateway of another instance', async () => {
+  it('keep a host that has joined the gateway of another instance', async () => {
     await joinOther()
     const identity = readFileSync(`/var/lib/berth-${name}/agent/identity/identity.pem`, 'utf8')
     expect(script('scripts/up', '--no-wait')).to.include('another gateway')
@@ -295,14 +295,14 @@ describe('scripts/up and scripts/down', function () {
     sh('scripts/down', '--instance', other, '--purge')
   })
 
-  it('remove everything in a purge with running guests, even without the installed program', () => {
+  it('remove everything in a purge while guests run, even if the installed program is missing', () => {
     rmSync(`/opt/berth-${name}`, { recursive: true })
     expect(traces(names)).to.have.length.greaterThan(5)
     expect(purge(), 'no warnings').to.not.include('"level"')
     expect(traces(names)).to.deep.equal([])
   })
 
-  it('remove everything in a purge during the build of the first image, and scripts/up reports this', async () => {
+  it('remove everything if a purge runs while the first image is built, and scripts/up reports this', async () => {
     const up = promisify(execFile)('scripts/up', ['--instance', name])
     const error = up.then(
       () => '',

@@ -131,7 +131,7 @@ describe('the access policy in the store', () => {
     expect(await refusal({ enabled: true }, { peer: in4, headers: {} })).to.equal(undefined)
   })
 
-  it('is changed at all gateways at once, and is the same at a later gateway', async () => {
+  it('changes at all gateways at once, and also applies at a gateway that is added later', async () => {
     const [one, two] = [await open(), await open()]
     await one.change(base, self)
     await waitFor(() => !two.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })

@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = 8
 
-describe('accounts that change during kills of gateway and Redis', () => {
+describe('accounts that change while gateway and Redis are killed', () => {
   let stateDir: string
   let redis: RedisProcess
   let worker: ChildProcess | undefined
@@ -40,7 +40,7 @@ describe('accounts that change during kills of gateway and Redis', () => {
     return child
   }
 
-  it(`contain each acknowledged change, and no partial one, after ${kills} kills`, async function () {
+  it(`contain each acknowledged change, and no incomplete one, after ${kills} kills`, async function () {
     worker = startWorker()
     for (let kill = 0; kill < kills; kill++) {
       const count = messages

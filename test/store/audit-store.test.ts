@@ -37,7 +37,7 @@ describe('the store of the audit log', () => {
     expect((await audit.read(all)).records[1]).to.include({ target: 'lost', success: true, detail: 'late' })
   })
 
-  it('does not count the entries after the returned page without a request for the total', async () => {
+  it('counts entries beyond the returned page only if the request asks for the total', async () => {
     const audit = new AuditStore(await openStore(), 100, silentLog)
     for (let i = 0; i < 9; i++) await audit.begin(start(`${i}`))
     const read = async (size: number, bounds: object) => {
@@ -61,7 +61,7 @@ describe('the store of the audit log', () => {
     expect(await detailsOf(audit, store)).to.deep.equal(['ended 2', 'ended 1', 'ended 0'])
   })
 
-  it('retains the configured number of entries, each with its own outcome', async function () {
+  it('keeps the configured number of entries, each with its own outcome', async function () {
     const audit = new AuditStore(await openStore(), 3000, silentLog)
     for (let round = 0; round < 5; round++) {
       const entries = await Promise.all(
@@ -104,7 +104,7 @@ describe('the store of the audit log', () => {
       (await audit.read({ by, ...all })).records.map(({ target }) => target)
     const total = async (audit: AuditStore) => (await audit.read(all)).total
 
-    it('retains the entries of other callers', async () => {
+    it('keeps the entries of other callers', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 20; n++) await write(audit, { by: of('subuser:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of('subuser:2'), target: `x${n}` }))
@@ -116,7 +116,7 @@ describe('the store of the audit log', () => {
       expect((await audit.read({ guests: new Set(['other']) })).records).to.deep.equal([])
     })
 
-    it('retains the entries of other callers even if the flood comes from many keys of one creator', async () => {
+    it('keeps the entries of other callers even if many keys of one creator cause the flood', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       for (let n = 0; n < 40; n++) await write(audit, { by: of('key:1'), target: `t${n}` })
       await flood(audit, 500, (n) => ({ by: of(`key:${10 + (n % 50)}`, 'key:2'), target: `x${n}` }))
@@ -124,7 +124,7 @@ describe('the store of the audit log', () => {
       expect(await targetsOf(audit, 'key:1')).to.have.length(40)
     })
 
-    it('combines similar failures in one entry with their number', async () => {
+    it('combines similar failures into one entry that counts them', async () => {
       const audit = new AuditStore(await openStore(), 100, silentLog)
       await flood(audit, 50, () => ({ by: of('subuser:1'), target: 'web', success: false }))
       await write(audit, { by: of('subuser:2'), target: 'web', success: false })
@@ -134,7 +134,7 @@ describe('the store of the audit log', () => {
       expect(await total(audit)).to.equal(2)
     })
 
-    it('retains the entry of a successful change by this caller among failed requests', async () => {
+    it('keeps the caller’s successful change among its failed requests', async () => {
       const store = await openStore()
       const audit = new AuditStore(store, 5000, silentLog)
       await write(audit, { by: of('subuser:1'), target: 'the change' })

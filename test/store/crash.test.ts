@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.js'
 
 const kills = 10
 
-describe('API keys and audit entries during kills of gateway and Redis', () => {
+describe('API keys and audit entries while gateway and Redis are killed', () => {
   let stateDir: string
   let redis: RedisProcess
   let worker: ChildProcess | undefined
@@ -44,7 +44,7 @@ describe('API keys and audit entries during kills of gateway and Redis', () => {
     return child
   }
 
-  it(`are not lost in ${kills} kills if they were acknowledged`, async function () {
+  it(`are never lost in ${kills} kills if they were acknowledged`, async function () {
     worker = startWorker()
     for (let kill = 0; kill < kills; kill++) {
       const count = acknowledged.length

@@ -98,7 +98,7 @@ describe('the store on Redis with Sentinels', () => {
     await waitFor(async () => (await write(store, randomUUID())) === 'ok', { what: 'writes are accepted again' })
   })
 
-  it('connects even if one of the Sentinels does not run', async () => {
+  it('connects even if one of the Sentinels is down', async () => {
     await lab.killSentinel(0)
     const store = await open()
     expect(await write(store, randomUUID())).to.equal('ok')

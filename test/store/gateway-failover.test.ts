@@ -21,7 +21,7 @@ describe('a gateway on Redis with Sentinels', () => {
     return Number(line?.split(' ')[1])
   }
 
-  it('loses no acknowledged request, and executes none twice, during kills and cuts of Redis masters', async () => {
+  it('loses no acknowledged request, and executes none twice, while Redis masters are killed or cut off', async () => {
     const write = (name: string): Promise<boolean> => gateway.createKey(name)
     const load = new FailoverLoad({ writers: 4, pauseMs: 20, repeats: true, write })
     const faults = [
@@ -47,7 +47,7 @@ describe('a gateway on Redis with Sentinels', () => {
     expect(new Set(names).size, 'names of different keys').to.equal(names.length)
   })
 
-  it('reports failovers, replicas, their lag and the epochs of its leases as metrics', async () => {
+  it('exports metrics of failovers, replicas, their lag and the epochs of its leases', async () => {
     await lab.whole()
     expect(await valueOf('berth_store_failovers_total')).to.be.at.least(3)
     await waitFor(async () => (await valueOf('berth_store_replicas')) === 2, { what: 'two replicas' })

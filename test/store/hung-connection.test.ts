@@ -6,7 +6,7 @@ import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/re
 import { codeOf } from '../support/gateway/test-fleet.js'
 import { waitFor } from '../support/wait.js'
 
-describe('a store with a connection that no longer gets answers', () => {
+describe('a store whose connection hangs', () => {
   let redis: TestRedis
   let proxy: Server
   let store: Store
@@ -62,7 +62,7 @@ describe('a store with a connection that no longer gets answers', () => {
     ['the confirmation of a write', 'WAIT', write],
   ]
   for (const [name, command, change] of cases)
-    it(`fails ${name} and connects again`, async () => {
+    it(`reports a failure of ${name}, and connects again`, async () => {
       let downs = 0
       store.on('down', () => downs++)
       hanging = command

@@ -20,7 +20,7 @@ describe('a lease', () => {
   const leaseOf = (gateway: number, leaseMs = longMs, name = 'work'): Lease =>
     new Lease(stores[gateway]!, name, leaseMs)
 
-  it('gets a higher epoch at a takeover, and keeps its epoch at a renewal', async () => {
+  it('gets a higher epoch when another holder takes it over, and keeps its epoch when it is renewed', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
     expect([await one.take(), one.epoch]).to.deep.equal([true, 1])
@@ -32,7 +32,7 @@ describe('a lease', () => {
     expect(() => one.fence).to.throw('another gateway has taken over work')
   })
 
-  it('never gets an epoch of a lease with another name', async () => {
+  it('never gets an epoch that a lease with another name has', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1, longMs, 'other-work')]
     await one.take()
     await two.take()
@@ -52,7 +52,7 @@ describe('a lease', () => {
     expect([await lease.take(), lease.epoch]).to.deep.equal([true, 2])
   })
 
-  it('gets a higher epoch than any agent has seen, even after the store has lost its epoch counter', async () => {
+  it('gets a higher epoch than any agent has seen, even if the store has lost its epoch counter', async () => {
     const lease = leaseOf(0)
     await lease.take()
     lease.exceed(41)
@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('refuses a write from before its loss, even after its holder has it again', async () => {
+  it('refuses a write from before its loss, even if its holder has it again', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)
@@ -83,7 +83,7 @@ describe('a lease', () => {
     expect(await stores[0]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('permits many concurrent writes of its holder', async () => {
+  it('lets its holder write many things at once', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const writes = new LeasedWrites(stores[0]!, lease)

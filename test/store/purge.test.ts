@@ -15,7 +15,7 @@ describe('the data of a gateway in a store', () => {
     return [...found].toSorted()
   }
 
-  it('is deleted completely, without keys of other programs', async () => {
+  it('is deleted completely, while keys of other programs stay', async () => {
     const { client } = await redis.openStore()
     const names = Array.from({ length: 2500 }, (_, at) => `btest-a:x:${at}`)
     await client.mSet(Object.fromEntries(names.map((key) => [key, '1'])))
@@ -28,7 +28,7 @@ describe('the data of a gateway in a store', () => {
   })
 
   for (const prefix of ['', 'btest'])
-    it(`is not deleted for the key prefix '${prefix}', which other gateways may also use`, async () => {
+    it(`is not deleted if its key prefix is '${prefix}', which other gateways may also use`, async () => {
       const before = await keys()
       expect(await refusal(purgeStore({ url: redis.url }, prefix))).to.include('store_shared')
       expect(await keys()).to.deep.equal(before)

@@ -74,7 +74,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
     return store
   }
 
-  it('permits reads, writes and leases, reports the state of the replication, and follows a failover', async () => {
+  it('allows reads, writes and leases, reports the replication, and follows a failover', async () => {
     const store = open()
     try {
       await store.connected(60_000)
@@ -89,7 +89,7 @@ describe('a store with TLS, client certificates, users and passwords', () => {
     }
   })
 
-  it('connects again after a change of its password file', async () => {
+  it('connects again when its password file changes', async () => {
     writeFileSync(file('password'), 'wrong\n')
     const store = open()
     try {

@@ -51,7 +51,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('is started again after a kill, with all acknowledged data', async () => {
+  it('is started again with all acknowledged data if it is killed', async () => {
     const store = await redis.openStore()
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
@@ -72,7 +72,7 @@ describe('the private Redis server', () => {
     expect(await second.findPid()).not.to.equal(pid)
   })
 
-  it('is stopped completely, even during its start', async () => {
+  it('can be stopped completely, even while it starts', async () => {
     for (let round = 0; round < 20; round++) {
       const second = another()
       await second.start()
@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('survives a kill of its gateway, and the next gateway starts a killed server again', async () => {
+  it('survives if its gateway is killed, and the next gateway restarts it if it is killed too', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')
@@ -117,7 +117,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('is restarted with its data after a change of its configuration', async () => {
+  it('is restarted with its data if its configuration changes', async () => {
     const store = await redis.openStore()
     await store.run('set', (client) => client.set('btest:a', 'kept'))
     const pid = await redis.pid()
@@ -129,7 +129,7 @@ describe('the private Redis server', () => {
     await upgraded.stop()
   })
 
-  it('starts with an append-only file that ends within a record', async () => {
+  it('starts even if its append-only file ends within a record', async () => {
     const store = await redis.openStore()
     for (let i = 0; i < 20; i++) await store.run('set', (client) => client.set(`btest:${i}`, 'x'))
     await redis.process.stop()
@@ -143,7 +143,7 @@ describe('the private Redis server', () => {
     await again.stop()
   })
 
-  it('is started again after increasing delays if it always ends at once', async function () {
+  it('is started again after growing delays if it ends at once each time', async function () {
     const stateDir = await redisDirectory()
     const program = join(stateDir, 'redis-server')
     await writeFile(program, `#!/bin/sh\ndate +%s%3N >> ${stateDir}/runs\nexit 1\n`)
@@ -159,7 +159,7 @@ describe('the private Redis server', () => {
     await rm(stateDir, { recursive: true })
   })
 
-  it('rejects writes on a full disk, loses no acknowledged write, and works again with space', async function () {
+  it('rejects writes while the disk is full, loses no acknowledged write, and recovers', async function () {
     const stateDir = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'btest', stateDir])
     const small = await startTestRedis({ stateDir })

@@ -85,7 +85,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps a caller in the list of callers if its new audit entry arrives during its removal', async () => {
+  it('keeps a caller in the list of callers if it makes a new entry while it is removed from the list', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)
@@ -177,7 +177,7 @@ describe('the retention of data in the store', () => {
       expect(await idempotency.begin(request('other', 'key:2'))).to.have.property('replay')
     })
 
-    it('deletes the list of requests of earlier versions of the gateway', async () => {
+    it('deletes the list of requests that earlier versions of the gateway wrote', async () => {
       await store.client.zAdd(store.key('idempotency-ages'), { score: 1, value: 'old' })
       await open().trim(1000)
       expect(await store.client.exists(store.key('idempotency-ages'))).to.equal(0)
@@ -191,7 +191,7 @@ describe('the retention of data in the store', () => {
     })
   })
 
-  it('is applied at the start of a gateway', async () => {
+  it('is applied when a gateway starts', async () => {
     await addAged('old', 8)
     const own = new Store({ url: redis.url, prefix, log: silentLog })
     const retention = { ...defaultRetention, auditDays: 7, repeatHours: 1, repeats: 1000 }

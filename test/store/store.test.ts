@@ -25,7 +25,7 @@ describe('the connection to the store', () => {
     await store.close()
   })
 
-  it('detects within 2 s that the server hangs, and recovers within 5 s after the server continues', async () => {
+  it('detects within 2 s that the server hangs, and recovers within 5 s when it continues', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()
@@ -67,7 +67,7 @@ describe('the connection to the store', () => {
     expect(codeOf(failure)).to.equal('internal internal_error')
   })
 
-  it('repeats a transaction after a change of its keys by another client', async () => {
+  it('repeats a transaction if another client changes its keys meanwhile', async () => {
     redis = await startTestRedis()
     const [one, two] = [await redis.openStore(), await redis.openStore()]
     const add = (store: Store) =>
@@ -105,7 +105,7 @@ describe('the connection to the store', () => {
     await store.close()
   })
 
-  describe('with a slow owner', () => {
+  describe('with an owner that is slow to apply a change', () => {
     let store: Store
     let other: ReturnType<typeof createClient>
     let served: number
@@ -130,7 +130,7 @@ describe('the connection to the store', () => {
       other.destroy()
     })
 
-    it('does not report to other gateways that its caches are current before it has applied the change', async () => {
+    it('does not report its caches as current to other gateways before the change is applied', async () => {
       const before = served
       for (let exchange = 0; exchange < 3; exchange++) await store.ping()
       await other.ping()
@@ -140,7 +140,7 @@ describe('the connection to the store', () => {
       await waitFor(() => served > before)
     })
 
-    it('lets a request that needs the change fail with an error after some time', async () => {
+    it('fails a request that needs the change after some time', async () => {
       await waitFor(() => performance.now() - store.confirmedAtMs() > trustMs)
       let failure: unknown
       store.current().catch((error: unknown) => (failure = error))

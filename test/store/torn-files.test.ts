@@ -104,7 +104,7 @@ describe('a start after a power cut', function () {
       ['history/host', true],
     ] as const)
       for (const [how, change] of tears)
-        it(`succeeds, or fails with an instruction for the operator, if the file ${file} ${how}`, async () => {
+        it(`succeeds, or fails and tells the operator what to do, if the file ${file} ${how}`, async () => {
           restore()
           const path = join(agent.stateDir, file)
           expect(existsSync(path), file).to.equal(true)
@@ -143,7 +143,7 @@ describe('a start after a power cut', function () {
     const undetected = 'secret has a damaged byte in its middle'
     for (const file of ['pki/authority.pem', 'secret'])
       for (const [how, change] of tears.filter(([name]) => `${file} ${name}` !== undetected))
-        it(`succeeds, or fails with an instruction for the operator, if the file ${file} ${how}`, async () => {
+        it(`succeeds, or fails and tells the operator what to do, if the file ${file} ${how}`, async () => {
           tearFile(join(directory, file), change)
           const result = await openState().catch(describeError)
           if (typeof result !== 'string') return void expect(result).to.deep.equal(before)

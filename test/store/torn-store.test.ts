@@ -178,7 +178,7 @@ describe('the store after a power cut', function () {
   })
 
   for (const { name, tear, cut = 0 } of repaired)
-    it(`repairs this automatically with all acknowledged data: ${name}`, async () => {
+    it(`repairs itself with all acknowledged data: ${name}`, async () => {
       await tear(files)
       server = start()
       await server.start()
@@ -194,7 +194,7 @@ describe('the store after a power cut', function () {
     })
 
   for (const { name, tear, says, command } of refused)
-    it(`does not start, and names the command for the repair, with ${name}`, async () => {
+    it(`refuses to start and names the command for the repair: ${name}`, async () => {
       await tear(files)
       const before = await contentOf(stateDir)
       server = start()

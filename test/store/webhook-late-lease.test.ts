@@ -28,7 +28,7 @@ class Gate {
   }
 }
 
-describe('a gateway with an expired lease for webhooks after a late answer of the store', () => {
+describe('a gateway whose lease for webhooks expired because the store answered late', () => {
   let redis: TestRedis
   let receiver: WebhookReceiver
   let store: Store
@@ -64,7 +64,7 @@ describe('a gateway with an expired lease for webhooks after a late answer of th
     }
   }
 
-  it('can store the results of deliveries after a renewal of the lease', async () => {
+  it('can store the results of deliveries once it has renewed the lease', async () => {
     await webhooks.test(id)
     await receiver.type('webhook.test')
     reads.isOpen = false

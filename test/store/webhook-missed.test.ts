@@ -34,7 +34,7 @@ const host = {
   certificateNotAfterMs: 1,
 }
 
-describe('an event from the time without a running gateway', () => {
+describe('an event that happens while no gateway runs', () => {
   let redis: TestRedis
   let queue: DeliveryQueue
   let view: FleetState
@@ -88,7 +88,7 @@ describe('an event from the time without a running gateway', () => {
     view.setOnline(state, true)
   }
 
-  it('is sent when its host is online again, even if the store already contains newer states of the guests', async () => {
+  it('is sent when its host is online again, even if the store already has newer states of the guests', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))
@@ -99,7 +99,7 @@ describe('an event from the time without a running gateway', () => {
     expect(await told()).to.include.members(['task.done', 'guest.updated'])
   })
 
-  it('is queued for delivery only once, even after a lost answer of the store', async () => {
+  it('is queued for delivery only once, even if an answer of the store is lost', async () => {
     await queue.add(new Map(), new Map([[host.id, 5]]))
     const state = view.findState(host.id)!
     view.recall(state, guest(9))

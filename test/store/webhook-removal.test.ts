@@ -19,7 +19,7 @@ class FailingQueue extends DeliveryQueue {
   }
 }
 
-describe('the deliveries of a removed webhook', () => {
+describe('the deliveries of a webhook that is removed', () => {
   let redis: TestRedis
   let store: Store
   let queue: FailingQueue
@@ -66,7 +66,7 @@ describe('the deliveries of a removed webhook', () => {
   }
   const onlyKept = async (): Promise<boolean> => (await keys()).join(' ') === 'log:kept queue:kept'
 
-  it('are deleted at the start of a gateway', async () => {
+  it('are deleted when a gateway starts', async () => {
     await remove()
     expect(await keys()).to.deep.equal(['log:gone', 'log:kept', 'queue:gone', 'queue:kept', 'removed'])
     deliver()
@@ -82,7 +82,7 @@ describe('the deliveries of a removed webhook', () => {
     expect(queue.failures).to.be.lessThan(0)
   })
 
-  it('are kept if the webhook still exists after an interrupted removal', async () => {
+  it('are kept if the removal was interrupted and the webhook still exists', async () => {
     await queue.noteRemoved('kept')
     await remove()
     deliver()

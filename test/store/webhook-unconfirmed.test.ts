@@ -14,7 +14,7 @@ const hook = {
 }
 const view = { hosts: () => [], changes: { listen: () => () => undefined } } as unknown as FleetView
 
-describe('queued webhook deliveries without a confirmation of a replica', () => {
+describe('queued webhook deliveries that no replica has confirmed', () => {
   let redis: TestRedis
   let unconfirming: Store
   let confirming: Store
