@@ -26,7 +26,7 @@ describe('the first admin key', () => {
   const keyFile = () => join(stateDir, 'etc', 'admin.key')
   const readKeys = async (of = store) => [...(await readAllKeys(of.client, keyNames(of))).values()]
 
-  it('is readable only by its owner, and only its digest is in the state directory', async () => {
+  it('is readable only by its owner, and the state directory contains only its digest', async () => {
     await createAdminKey(stateDir, keyFile())
     const key = (await readFile(keyFile(), 'utf8')).trim()
     expect(isKeySecret(key)).to.equal(true)
@@ -46,7 +46,7 @@ describe('the first admin key', () => {
     ])
   })
 
-  it('is not imported without its file, and causes an error if the file contains no valid key', async () => {
+  it('is not imported if its file is missing, and causes an error if the file has no valid key', async () => {
     await importAdminKey(store, stateDir)
     expect(await readKeys()).to.deep.equal([])
     await writeFile(adminKeyFile(stateDir), '{"id":"x","digest":"none"}')
@@ -54,7 +54,7 @@ describe('the first admin key', () => {
     expect(failure).to.contain('does not contain a valid admin key')
   })
 
-  it('is imported again into a store that lost its content, unless an administrator has deleted it', async () => {
+  it('is imported again if the store has lost its data, unless an administrator has deleted it', async () => {
     await createAdminKey(stateDir, keyFile())
     await importAdminKey(store, stateDir)
     const empty = await redis.openStore('another:')
@@ -69,7 +69,7 @@ describe('the first admin key', () => {
     expect(await readKeys(await redis.openStore('third:'))).to.deep.equal([])
   })
 
-  it('stays valid after the creation and import of another admin key', async () => {
+  it('stays valid when another admin key is created and imported', async () => {
     for (let i = 0; i < 2; i++) {
       await createAdminKey(stateDir, keyFile())
       await importAdminKey(store, stateDir)
@@ -77,7 +77,7 @@ describe('the first admin key', () => {
     expect(await readKeys()).to.have.length(2)
   })
 
-  it('is rejected after its deletion over HTTP', async () => {
+  it('is rejected once it is deleted over HTTP', async () => {
     const gateway = await startTestGateway()
     try {
       const heir = await gateway.makeKey({ scopes: ['*'] })

@@ -138,7 +138,7 @@ describe('API keys over HTTP', () => {
         ).to.deep.equal([404, 'not_found'])
   })
 
-  it('are rejected from the next request on after a change that disables, expires or deletes them', async () => {
+  it('are rejected from the next request on if they are disabled, expired or deleted', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     expect(await keys.admits(key)).to.equal(200)
     await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
@@ -154,14 +154,14 @@ describe('API keys over HTTP', () => {
     expect(await keys.find(id)).to.equal(undefined)
   })
 
-  it('expire at their expiry date, even without a change of their record in the store', async () => {
+  it('expire at their date, even if their record in the store does not change', async () => {
     const at = new Date(Date.now() + 4000).toISOString()
     const { key } = await keys.make({ scopes: ['apikey:read'], expires_at: at })
     expect(await keys.admits(key)).to.equal(200)
     await waitFor(async () => (await keys.admits(key)) === 'key_expired')
   })
 
-  it('work only from the IP addresses on their whitelist', async () => {
+  it('work only from the IP addresses of their whitelist', async () => {
     const { key } = await keys.make({ scopes: ['apikey:read'], ip_whitelist: '192.0.2.0/24' })
     expect(await keys.answerTo('GET', '/api-keys', { key })).to.deep.equal([403, 'ip_not_allowed'])
     expect(
@@ -169,7 +169,7 @@ describe('API keys over HTTP', () => {
     ).to.equal(200)
   })
 
-  it('can only call the routes of their scopes', async () => {
+  it('can call only the routes of their scopes', async () => {
     const { id } = await keys.make({})
     for (const [scope, ...request] of [
       ['apikey:read', 'GET', '/api-keys'],
@@ -220,7 +220,7 @@ describe('API keys over HTTP', () => {
       expect(await ask(headers), JSON.stringify(headers).slice(0, 80)).to.equal(401)
   })
 
-  it('are refused with the same answer if they are unknown, malformed or missing', async () => {
+  it('are refused with the same answer whether they are unknown, malformed or missing', async () => {
     const { id, key } = await keys.make({})
     await gateway.request('DELETE', `/api-keys/${id}`)
     const answers = await Promise.all(

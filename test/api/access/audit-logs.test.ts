@@ -74,7 +74,7 @@ describe('the audit log over HTTP', () => {
     expect(JSON.stringify(await read())).not.to.contain(made.body.data.key)
   })
 
-  it('shows an unknown outcome, not a failure, if the answer of the agent was lost', async () => {
+  it('shows an unknown outcome instead of a failure if the answer of the agent was lost', async () => {
     const { name } = await gateway.fleet.addGuest()
     for (const [kind, code] of [
       ['timeout', 'agent_timeout'],
@@ -90,7 +90,7 @@ describe('the audit log over HTTP', () => {
     ])
   })
 
-  it('contains no reads, and no requests that were rejected because of their key or body', async () => {
+  it('contains no reads, and no requests that were rejected for their key or body', async () => {
     const before = await read()
     await gateway.request('GET', '/api-keys')
     await gateway.request('POST', '/api-keys', { body: {} })
@@ -137,7 +137,7 @@ describe('the audit log over HTTP', () => {
       expect((await gateway.request('GET', `/audit-logs${bad}`)).body.code, bad).to.equal('invalid_field')
   })
 
-  it('shows a key bound to containers only entries about these containers', async () => {
+  it('shows a key bound to containers only the entries about these containers', async () => {
     const [mine, other] = [
       await gateway.fleet.addGuest({ name: 'mine' }),
       await gateway.fleet.addGuest({ name: 'other' }),
@@ -150,7 +150,7 @@ describe('the audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
-  it('shows a key bound to containers only the code of a failure, not its message', async () => {
+  it('shows a key bound to containers the code of a failure, but not its message', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'failing' })
     const failure = new BerthError('conflict', 'invalid_state', 'blocked by other')
     await failingWith(failure, () => gateway.request('POST', '/containers/failing/stop'))
@@ -188,7 +188,7 @@ describe('the audit log over HTTP', () => {
     expect(gateway.fleet.operations().filter(({ operation }) => operation.subject?.name === 'safe')).to.deep.equal([])
   })
 
-  it('contains the outcome and the container of a change during which the store died', async () => {
+  it('contains the outcome and the container of a change even if the store died meanwhile', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'struck' })
     const { reached } = gateway.fleet
     gateway.fleet.reached = () => killUnder(gateway.store, gateway.redis)

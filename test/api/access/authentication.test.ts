@@ -73,7 +73,7 @@ describe('authentication', () => {
     }
   })
 
-  it('applies a change of a key during the reading of the key from the store', async () => {
+  it('applies a change of a key that happens while the key is read from the store', async () => {
     for (let round = 0; round < 40; round++) {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
       const { id, key } = body.data as { id: number; key: string }
@@ -96,7 +96,7 @@ describe('authentication', () => {
     await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: deadlineOf(5000) })
   })
 
-  it('reads a key from the store again after a pause of its process with missed notifications', async () => {
+  it('reads a key from the store again if it missed notifications while its process was paused', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })
@@ -128,7 +128,7 @@ describe('authentication', () => {
     }
   })
 
-  it('answers 429 to an address with too many wrong keys, but still accepts its valid keys', async () => {
+  it('answers 429 to an address that sent too many wrong keys, but still accepts its valid keys', async () => {
     const limited = await startTestGateway({
       limits: { authFailuresPerMinute: 5 },
       trustedProxies: ['127.0.0.1'],

@@ -46,7 +46,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     const routesBound = (...words: string[]) =>
       gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))
 
-    it('gets the same answer for any other container as for a missing container', async () => {
+    it('gets the same answer for another container as for a missing one', async () => {
       for (const route of routesBound('guest')) {
         const label = `${route.method} ${route.path}`
         const none = await call(route, { id: '999999' })
@@ -56,7 +56,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('gets the same answer for a task of another container as for a missing task', async () => {
+    it('gets the same answer for a task of another container as for a missing one', async () => {
       for (const route of routesBound('task')) {
         const none = await call(route, { task_id: crypto.randomUUID() })
         expect(none.status).to.equal(404)
@@ -72,7 +72,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('may use no route for the management of hosts', () => {
+    it('may use no route that manages hosts', () => {
       const open = gateway.api.routes.filter((route) => route.scope === 'host:manage' && !isClosed(route))
       expect(open.map(({ name }) => name)).to.deep.equal([])
     })
@@ -85,7 +85,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('gets the same answer as an administrator if the route has the same data for all callers', async () => {
+    it('gets the same answer as an administrator if the route shows everyone the same data', async () => {
       for (const route of routesBound('same'))
         expect((await call(route, {})).text, route.path).to.equal((await call(route, {}, asAdministrator)).text)
     })
@@ -111,7 +111,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
         .and.not.to.match(/in use|mapped|host ports must/)
     })
 
-    it('cannot learn addresses of other containers or the free capacity from errors', async () => {
+    it('learns from errors neither addresses of other containers nor the free capacity', async () => {
       const path = isSubUser ? 'port-mappings' : 'ipv6'
       const body = { container_port: 80 }
       for (const [code, kind] of [

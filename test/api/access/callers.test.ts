@@ -266,7 +266,7 @@ describe('the access check of every route', function () {
         }
     })
 
-  it('allows sub-users exactly the routes in the list of this test', () => {
+  it('allows sub-users exactly the routes in this test’s list', () => {
     const open = gateway.api.routes.filter(
       ({ scope, subUser = 'refused' }) => scope !== 'public' && subUser !== 'refused',
     )
@@ -276,7 +276,7 @@ describe('the access check of every route', function () {
     expect([inner, others]).to.deep.equal(['PUT /containers/{id}/port-mappings/{index}', []])
   })
 
-  it('rejects every caller with an address that the access policy excludes', async () => {
+  it('rejects every caller whose address the access policy excludes', async () => {
     const admin = await calls.admin('at-the-door')
     const via = (address: string) => ({ headers: { 'x-forwarded-for': address } })
     const policy = { enabled: true, allowed_sources: [inside] }

@@ -5,7 +5,7 @@ import { startTestFleet, type TestFleet } from '../../support/gateway/test-fleet
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('Idempotency-Key after a failure of the store', function () {
+describe('a request with an Idempotency-Key when the store fails', function () {
   let gateway: TestGateway
   beforeEach(async () => {
     gateway = await startTestGateway()
@@ -49,7 +49,7 @@ describe('Idempotency-Key after a failure of the store', function () {
     await killUnder(gateway.store, gateway.redis)
   }
 
-  it('leads to one API key if the first answer was sent but not stored', async () => {
+  it('creates one API key if the first answer was sent but not stored', async () => {
     afterNextKey(loseNextAnswer)
     const first = await send('/api-keys', { name: 'once' })
     expect(first.status, first.text).to.equal(201)
@@ -62,7 +62,7 @@ describe('Idempotency-Key after a failure of the store', function () {
     expect((await send('/api-keys', { name: 'once' })).headers['idempotency-replayed']).to.equal('true')
   })
 
-  it('leads to one API key if the store wrote the key but died before its confirmation', async () => {
+  it('creates one API key if the store wrote the key but died before it confirmed this', async () => {
     afterNextKey(async () => {
       await killUnder(gateway.store, gateway.redis)
       throw storeUnavailable('make an API key')
@@ -76,7 +76,7 @@ describe('Idempotency-Key after a failure of the store', function () {
     expect((await gateway.request('GET', '/containers', { key: body.data.key })).status).to.equal(200)
   })
 
-  it('does not lead to a second API key if the first one was deleted before the repetition', async () => {
+  it('does not create a second API key if the first one was deleted before the request is repeated', async () => {
     afterNextKey(loseNextAnswer)
     const { data } = (await send('/api-keys', { name: 'stolen' })).body
     await waitFor(() => gateway.store.ready())
@@ -87,7 +87,7 @@ describe('Idempotency-Key after a failure of the store', function () {
     expect((await gateway.request('GET', '/containers', { key: data.key })).status).to.equal(401)
   })
 
-  it('identifies the request that created an API key for two days', async () => {
+  it('is linked to the API key that it created for two days', async () => {
     await gateway.request('POST', '/api-keys', { body: { name: 'without' } })
     expect(await markers()).to.deep.equal([])
     const { key } = (await send('/api-keys', { name: 'with' })).body.data
@@ -97,7 +97,7 @@ describe('Idempotency-Key after a failure of the store', function () {
     expect(await gateway.redis.readAof()).not.to.contain(key)
   })
 
-  describe('in POST /hosts', () => {
+  describe('to POST /hosts', () => {
     let test: TestFleet
     beforeEach(async () => {
       test = await startTestFleet()
@@ -121,7 +121,7 @@ describe('Idempotency-Key after a failure of the store', function () {
       await waitFor(() => test.store.ready())
     }
 
-    it('leads to only one host if the first request failed to store the join token', async () => {
+    it('adds only one host if the first request could not store the join token', async () => {
       await failOnce()
       const { status, body, text } = await send('/hosts', host)
       expect(status, text).to.equal(201)
@@ -131,7 +131,7 @@ describe('Idempotency-Key after a failure of the store', function () {
       expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
     })
 
-    it('leads to the answer 409 if the host of the first request was removed meanwhile', async () => {
+    it('gets the answer 409 if the host of the first request was removed meanwhile', async () => {
       await failOnce()
       const [{ id } = { id: '' }] = test.fleet.view.hosts()
       await test.fleet.hosts.removeHost(id, { force: false })

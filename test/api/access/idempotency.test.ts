@@ -24,7 +24,7 @@ const request = (key: string, fingerprint = 'f', keyId = 1): IdempotentRequest =
 })
 const answer = { status: 201, headers: { 'Content-Type': 'application/json' }, body: '{"password":"geheim"}' }
 
-describe('Idempotency-Key over HTTP', () => {
+describe('an Idempotency-Key over HTTP', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -38,14 +38,14 @@ describe('Idempotency-Key over HTTP', () => {
       ...(apiKey === undefined ? {} : { key: apiKey }),
     })
 
-  it('returns the first answer to a repeated request, including the secret of a created API key', async () => {
+  it('makes a repeated request get the first answer, including the secret of a new API key', async () => {
     const [first, second] = [await post('a-1', { name: 'once' }), await post('a-1', { name: 'once' })]
     expect([second.status, second.text]).to.deep.equal([201, first.text])
     const { body } = await gateway.request('GET', '/api-keys?name=once')
     expect(body.data).to.have.length(1)
   })
 
-  it('is separate for each caller, and is rejected with a different body from the same caller', async () => {
+  it('counts separately for each caller, and is rejected if the same caller sends another body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -53,7 +53,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await post('a-2', { name: 'three', scopes: ['apikey:create'] }, key)).status).to.equal(201)
   })
 
-  it('lets only one of fifty concurrent requests with the same key run', async () => {
+  it('lets only one of fifty concurrent requests run', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'fifty' })
     const replies = await Promise.all(
       Array.from({ length: 50 }, () =>
@@ -67,7 +67,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect(operations).to.have.length(1)
   })
 
-  it('does not store the answers 404 and 409, so that a repeated request runs after a correction', async () => {
+  it('does not store the answers 404 and 409, so that a corrected request can run', async () => {
     const missing = () =>
       gateway.request('POST', '/containers/none-such/stop', { headers: { 'idempotency-key': 'a-4' } })
     const first = await missing()
@@ -88,7 +88,7 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await map(other?.id, again)).status).to.equal(200)
   })
 
-  it('does not store the answer 412, so that a repeated request with a newer If-Match runs', async () => {
+  it('does not store the answer 412, so that a request with a newer If-Match can run', async () => {
     const { id, revision } = await gateway.fleet.addGuest()
     const reset = async (tag: number) => {
       const headers = { 'idempotency-key': 'a-6', 'if-match': `"${tag}.x"` }
@@ -121,7 +121,7 @@ describe('Idempotency-Key over HTTP', () => {
       headers: { 'idempotency-key': key },
     })
 
-  it('returns the first answer to a repeated creation of a guest, and is rejected with a different body', async () => {
+  it('makes a repeated creation of a guest get the first answer, and is rejected with another body', async () => {
     const first = await create('idem-1', 'order-4711')
     const again = await create('idem-1', 'order-4711')
     expect([again.status, again.text]).to.deep.equal([202, first.text])
@@ -131,14 +131,14 @@ describe('Idempotency-Key over HTTP', () => {
     expect((await gateway.request('GET', '/containers/idem-2')).status).to.equal(404)
   })
 
-  it('lets many concurrent requests with the same key create only one guest', async () => {
+  it('lets many concurrent requests create only one guest', async () => {
     const replies = await Promise.all(Array.from({ length: 20 }, () => create('idem-many', 'order-4712')))
     const ids = replies.filter((r) => r.status === 202).map((r) => (r.body as { data: { id: number } }).data.id)
     expect(new Set(ids).size).to.equal(1)
     for (const reply of replies) expect([202, 409]).to.include(reply.status)
   })
 
-  it('lets a repeated request run after a transient failure', async () => {
+  it('lets a repeated request run if the first one failed temporarily', async () => {
     gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
     expect((await create('idem-3', 'order-4713')).status).to.equal(504)
     gateway.fleet.agentFailure = undefined
@@ -189,7 +189,7 @@ describe('the store of idempotent requests', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('refuses further requests with the same key, in any process, while the first request runs', async () => {
+  it('refuses further requests with the same key, in any process, while the first one runs', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')
@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets one repetition run with the first operation id if the first request had no outcome', async () => {
+  it('lets one repetition run with the first operation id if the first request has no outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)
@@ -264,7 +264,7 @@ describe('the store of idempotent requests', () => {
     expect(await gateways[0]!.keys.list(1)).to.have.length(1 + 10)
   })
 
-  it('lets a request run again with the same operation id after its process was killed', async () => {
+  it('lets a request run again with the same operation id if its process was killed', async () => {
     const program = join(redis.stateDir, 'victim.mjs')
     const from = (path: string) => JSON.stringify(moduleUrl(`gateway/${path}`))
     await writeFile(

@@ -22,14 +22,14 @@ describe('API keys that other keys create', () => {
     }
   })
 
-  describe('with restricted rights of the creator', () => {
+  describe('if their creator has restricted rights', () => {
     const grants = {
       scopes: ['container:*', 'apikey:*'],
       container_uuids: [...uuids],
       ip_whitelist: '127.0.0.0/8',
     }
 
-    it('have at most the rights of their creator, and lose each right together with it', async () => {
+    it('have at most the rights of their creator, and lose each right when it does', async () => {
       const parent = await keys.make({ ...grants, expires_at: '2031-01-01' })
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],

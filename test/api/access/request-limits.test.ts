@@ -6,7 +6,7 @@ import { waitFor } from '../../support/wait.js'
 const none = { perSecond: 0, atOnce: 0 }
 const viaProxy = (address: string) => ({ headers: { 'x-forwarded-for': address } })
 
-describe('request limits', () => {
+describe('limits on requests', () => {
   let gateway: TestGateway
   afterEach(() => gateway.close())
 
@@ -36,7 +36,7 @@ describe('request limits', () => {
     await waitFor(async () => (await gateway.request('GET', '/containers', { key: busy })).status === 200)
   })
 
-  it('apply to all callers from one address together, but not to health checks of the gateway', async () => {
+  it('apply to all callers of one address together, but not to health checks', async () => {
     gateway = await startTestGateway({
       limits: { address: { perSecond: 3, atOnce: 0 } },
       trustedProxies: ['127.0.0.1'],
@@ -50,7 +50,7 @@ describe('request limits', () => {
     expect((await gateway.request('GET', '/healthz', viaProxy('2001:db8::1'))).status).to.equal(200)
   })
 
-  it('limit the number of concurrent requests, and free a slot at the end of a request', async () => {
+  it('limit the number of concurrent requests, and free a slot when a request ends', async () => {
     gateway = await startTestGateway({ limits: { caller: { perSecond: 0, atOnce: 1 } } })
     const { port, hostname } = new URL(gateway.url)
     const begin = () => {
@@ -77,7 +77,7 @@ describe('request limits', () => {
     for (let i = 0; i < 5; i++) expect(await status()).to.equal(200)
   })
 
-  it('count a request until the client has read the answer or disconnects', async () => {
+  it('count a request until the client has read the answer or disconnected', async () => {
     gateway = await startTestGateway({
       limits: { caller: { perSecond: 0, atOnce: 1 } },
     })

@@ -45,14 +45,14 @@ describe('the scope of every route', function () {
       }
   })
 
-  it('is covered by the administrator’s key, which never gets the answer 401, 403 or 500', async () => {
+  it('is part of the administrator’s key, which never gets the answer 401, 403 or 500', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public' && scope !== 'session')) {
       const { status, text } = await call(route, '/api/v1', gateway.adminKey)
       expect([401, 403, 500], `${route.method} ${route.path}: ${text}`).not.to.include(status)
     }
   })
 
-  it('is included in the wildcard of its area, and is granted by default only if it is a read scope', async () => {
+  it('belongs to the wildcard of its area, and is granted by default only if it is a read scope', async () => {
     const power = await gateway.makeKey({ scopes: ['container:*'] })
     const reader = await gateway.makeKey({})
     expect((await gateway.request('POST', '/containers/999999/start', { key: power })).status).to.equal(404)

@@ -22,7 +22,7 @@ describe('administrators', () => {
   })
   after(() => gateway.close())
 
-  describe('with a set-up link', () => {
+  describe('who use a set-up link', () => {
     // The store is changed directly, because the API refuses to remove the last administrator who can log in.
     beforeEach(async () => {
       const { accounts } = gateway.access.accounts
@@ -30,7 +30,7 @@ describe('administrators', () => {
       await gateway.store.client.del(gateway.store.key('setup-first'))
     })
 
-    it('are created once, even by simultaneous requests with the link', async () => {
+    it('are created only once, even by simultaneous requests with the link', async () => {
       const token = (await admins().firstLink())!
       const names = Array.from({ length: 20 }, (_, n) => `admin${n}`)
       const answers = await Promise.all(names.map((username) => setUp(token, { username })))
@@ -53,7 +53,7 @@ describe('administrators', () => {
       expect(await names('?username=ada')).to.deep.equal(['1', 'ada'])
     })
 
-    it('are logged in after the creation of the account with the set-up link', async () => {
+    it('are logged in as soon as their account is created', async () => {
       const browser = new Browser(gateway)
       const body = { token: (await admins().firstLink())!, username: 'ada', password }
       expect((await browser.request('POST', '/setup', { body })).status).to.equal(201)
@@ -62,13 +62,13 @@ describe('administrators', () => {
       expect(audit.data[0]).to.include({ user: '', by: 'nobody', target: 'ada', success: true })
     })
 
-    it('cannot use a set-up link after the creation of a newer one', async () => {
+    it('cannot use the link once a newer one exists', async () => {
       const [old, young] = [(await admins().firstLink())!, (await admins().firstLink())!]
       expect(await setUp(old, { username: 'ada' })).to.deep.equal([404, 'not_found'])
       expect((await setUp(young, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can use a set-up link for one day after its creation', async () => {
+    it('can use the link for one day', async () => {
       const token = (await admins().firstLink())!
       const { client } = gateway.store
       const key = gateway.store.key('setup-first')
@@ -79,7 +79,7 @@ describe('administrators', () => {
       expect((await setUp((await admins().firstLink())!, { username: 'ada' }))[0], 'another').to.equal(201)
     })
 
-    it('can use a set-up link again after an invalid password or name', async () => {
+    it('can use the link again if the password or the name was invalid', async () => {
       const token = (await admins().firstLink())!
       for (const [what, more] of [
         ['a short password', { username: 'ada', password: 'short' }],
@@ -91,7 +91,7 @@ describe('administrators', () => {
       expect((await setUp(token, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can check a set-up link without using it up', async () => {
+    it('can check the link without using it up', async () => {
       const look = (token: string) =>
         gateway
           .request('POST', '/setup/link', { key: '', body: { token } })
@@ -118,7 +118,7 @@ describe('administrators', () => {
         expect((await setUp(token, { username: 'ada' }))[0], token).to.be.oneOf([400, 404])
     })
 
-    it('cannot be removed if nobody else can log in, even by concurrent requests', async () => {
+    it('cannot be removed if nobody else could log in, even by concurrent requests', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
       await admins().invite('carol') // carol does not count, because she cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))
@@ -139,8 +139,8 @@ describe('administrators', () => {
     })
   })
 
-  describe('with an invitation', () => {
-    it('are invited by an administrator with a link that works once', async () => {
+  describe('who are invited', () => {
+    it('get a link from an administrator that works once', async () => {
       const ada = await adminBrowser(gateway, 'ada1')
       const { status, body } = await ada.request('POST', '/admins', { body: { username: 'bob1' } })
       expect([status, body.data.invited]).to.deep.equal([201, true])
@@ -151,7 +151,7 @@ describe('administrators', () => {
       expect((await new Browser(gateway).login('bob1', password)).status).to.equal(200)
     })
 
-    it('can accept the invitation for one day after its creation', async () => {
+    it('can accept the invitation for one day', async () => {
       const invited = await gateway.request('POST', '/admins', { body: { username: 'late1' } })
       const token = invited.body.data.setup_token as string
       const { accounts } = gateway.access.accounts
@@ -169,7 +169,7 @@ describe('administrators', () => {
       expect((await gateway.request('POST', '/admins', { body })).body.code).to.equal('name_conflict')
     })
 
-    it('lose their sessions when they are disabled, even if they are enabled again', async () => {
+    it('lose their sessions when they are disabled, and do not get them back when they are enabled', async () => {
       const ada = await adminBrowser(gateway, 'ada3')
       const bob = await adminBrowser(gateway, 'bob3')
       const { body } = await ada.request('GET', '/admins')
@@ -211,7 +211,7 @@ describe('administrators', () => {
       expect(await make({ scopes: ['*'], container_uuids })).to.equal('insufficient_scope')
     })
 
-    it('lose password, second factor and sessions by a command on the gateway’s machine', async () => {
+    it('lose password, second factor and sessions if a command on the gateway’s machine resets them', async () => {
       const ada = await adminBrowser(gateway, 'ada6')
       const { admin, token } = await admins().recover('ada6')
       expect(admin.username).to.equal('ada6')

@@ -27,7 +27,7 @@ describe('login attempts', function () {
       () => undefined,
     )
 
-  it(`do not lock out the owner of the account after 10,000 wrong passwords from ${attackers} addresses`, async () => {
+  it(`do not lock out the account’s owner, even if ${attackers} addresses send 10,000 wrong passwords`, async () => {
     let through = 0
     for (let round = 0; round < 4; round++)
       for (let n = 0; n < attackers; n += 100)
@@ -47,7 +47,7 @@ describe('login attempts', function () {
     )
   })
 
-  it('are limited for each source (for IPv6: a /64 network), even against many accounts', async () => {
+  it('are limited per source (for IPv6: a /64 network), even if they try many accounts', async () => {
     const answers = []
     for (let n = 0; n < 40; n++)
       answers.push(await enters({ username: `u${n}`, address: `2001:db8::${n + 1}`, device: undefined }))
@@ -55,7 +55,7 @@ describe('login attempts', function () {
     expect(await enters({ username: 'u99', address: '2001:db8:0:1::1', device: undefined })).to.not.equal(undefined)
   })
 
-  it('reset only the counter of the account, not the counter of the source, if they succeed', async () => {
+  it('reset the counter of the account, but not the counter of the source, if they succeed', async () => {
     const who = { username: 'clumsy', address: '192.0.2.77', device: undefined }
     for (let round = 0; round < 3; round++) {
       for (let n = 0; n < 4; n++) await limits.enter(who)
@@ -65,14 +65,14 @@ describe('login attempts', function () {
     expect(left).to.equal('12')
   })
 
-  it('are not counted without a check of their password', async () => {
+  it('are not counted if their password was not checked', async () => {
     const who = { username: 'crowded', address: '192.0.2.78', device: undefined }
     for (let n = 0; n < 20; n++) await (await limits.enter(who)).abandoned()
     await limits.enter(who)
     expect(await store.client.get(store.key('login-attempts', 'source:192.0.2.78'))).to.equal('1')
   })
 
-  it('are limited for each account, whatever their source, if they contain a code of the second factor', async () => {
+  it('are limited per account, whatever their source, if they send a code of the second factor', async () => {
     const code = (n: number, device?: string) =>
       limits.enter({ username: 'coded', address: addressOf(100_000 + n), device }, 'code').then(
         () => true,
@@ -86,7 +86,7 @@ describe('login attempts', function () {
     expect(recovery, 'a recovery code').to.not.equal(undefined)
   })
 
-  it('create only counters with an expiry time in the store', async () => {
+  it('create only counters in the store that expire', async () => {
     const client = store.client
     for await (const names of client.scanIterator({ MATCH: store.key('login-*') }))
       for (const name of names) expect(await client.pTTL(name), name).to.be.greaterThan(0)

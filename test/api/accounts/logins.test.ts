@@ -31,7 +31,7 @@ describe('a login', () => {
     expect(audit.data[0]).to.include({ user: 'ada', target: 'by ada', key_id: 0 })
   })
 
-  it('stays possible from a known address during a flood of logins from unknown addresses', async function () {
+  it('stays possible from a known address while unknown addresses flood the gateway with logins', async function () {
     const home = { 'x-forwarded-for': '192.0.2.10' }
     expect((await new Browser(gateway, home).login('ada', password)).status).to.equal(200)
     const client = createClient({ maxConnections: 60 })
@@ -62,13 +62,13 @@ describe('a login', () => {
     expect([...flood.keys()].sort()).to.deep.equal([401, 429])
   })
 
-  it('sets a cookie without access for scripts and for requests from other sites', async () => {
+  it('sets a cookie that neither scripts nor requests from other sites can use', async () => {
     const { headers } = await stranger().login('ada', password)
     const [session] = [headers['set-cookie'] ?? []].flat()
     expect(session).to.match(/^berth=[A-Za-z0-9_-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/)
   })
 
-  it('sets a Secure cookie with the prefix __Host- over TLS, where only that cookie is accepted', async () => {
+  it('sets a Secure cookie with the prefix __Host- over TLS, and only this cookie is accepted there', async () => {
     const plain = stranger()
     await plain.login('ada', password)
     const tls = new Browser(gateway, { 'x-forwarded-for': '198.51.100.200', 'x-forwarded-proto': 'https' })
@@ -120,7 +120,7 @@ describe('a login', () => {
     expect(await browser.answerTo('GET', '/session', { headers: wrong })).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('is refused after five wrong passwords in a minute, with the waiting time in Retry-After', async () => {
+  it('is refused after five wrong passwords in a minute, and Retry-After contains the waiting time', async () => {
     await makeAdmin(gateway, 'guessed')
     const guesser = stranger()
     for (let n = 1; n <= 5; n++)
@@ -131,7 +131,7 @@ describe('a login', () => {
     expect((await stranger().login('guessed', password)).status, 'from elsewhere').to.equal(200)
   })
 
-  it('has the same limit for concurrent and for successive attempts', async () => {
+  it('has the same limit for concurrent attempts as for successive ones', async () => {
     await makeAdmin(gateway, 'flooded')
     const guesser = stranger()
     const replies = await Promise.all(
@@ -141,7 +141,7 @@ describe('a login', () => {
     expect(statuses).to.deep.equal([...Array<number>(5).fill(401), ...Array<number>(15).fill(429)])
   })
 
-  it('has a separate limit of attempts for a device that has logged in before', async () => {
+  it('has a separate limit for a device that has logged in before', async () => {
     await makeAdmin(gateway, 'owner')
     const shared = { 'x-forwarded-for': '198.51.100.250' }
     const owner = new Browser(gateway, shared)
@@ -163,7 +163,7 @@ describe('a login', () => {
     ])
   })
 
-  it('does not count as an attempt if its password was not checked because of too many logins', async () => {
+  it('does not count as an attempt if too many logins prevented the check of its password', async () => {
     await makeAdmin(gateway, 'crowded')
     const { passwords } = gateway.access.accounts
     const matches = passwords.matches.bind(passwords)

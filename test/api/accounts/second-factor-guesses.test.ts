@@ -160,7 +160,7 @@ describe('guesses at a second factor', function () {
     expect(checked).to.equal(mostOfPlace)
   })
 
-  it('have no separate limit for a known device after a change of the password or the second factor', async () => {
+  it('lose the separate limit of a known device if the password or the second factor changes', async () => {
     const victim = await makeVictim()
     const { device } = victim.places
     const changed = await parts.accounts.change('admin', victim.account.id, (now) => ({

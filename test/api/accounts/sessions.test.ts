@@ -67,14 +67,14 @@ describe('sessions', () => {
     expect(await alive(one.browser)).to.equal(true)
   })
 
-  it('can all be ended by one request, except its own session', async () => {
+  it('can all be ended by one request, except the session that sends it', async () => {
     const { username, browser } = await newAdmin()
     const others = [await again(username), await again(username)]
     expect((await browser.request('DELETE', '/account/sessions')).body.data).to.deep.equal({ ended: 2 })
     expect(await Promise.all([browser, ...others].map(alive))).to.deep.equal([true, false, false])
   })
 
-  it('end after a change of the password, except the session of the change', async () => {
+  it('end when the password changes, except the session that changed it', async () => {
     const { username, browser } = await newAdmin()
     const other = await again(username)
     const { token } = browser
@@ -137,7 +137,7 @@ describe('sessions', () => {
     }
   })
 
-  it('end after the account is disabled at another gateway', async () => {
+  it('end when another gateway disables the account', async () => {
     const { browser, username } = await newAdmin()
     const store = await gateway.redis.openStore()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
@@ -156,7 +156,7 @@ describe('sessions', () => {
     expect(await gateway.access.accounts.sessions.list(account!)).to.have.length(50)
   })
 
-  it('end after a week, or after two hours without a request (twelve hours if the user chose to stay logged in)', async () => {
+  it('end after a week, or after two hours without a request (twelve if the user stays logged in)', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!
@@ -171,7 +171,7 @@ describe('sessions', () => {
     ])
   })
 
-  it('are deleted from the store after too long a time without a request', async () => {
+  it('are deleted from the store if they have not been used for too long', async () => {
     const { username, browser } = await newAdmin()
     const { sessions, accounts } = gateway.access.accounts
     const account = (await accounts.findByName(username))!
@@ -185,7 +185,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('require the password for sensitive changes ten minutes after its last confirmation', async () => {
+  it('require the password for sensitive changes if its last confirmation is ten minutes old', async () => {
     const { username, browser } = await newAdmin()
     const account = (await gateway.access.accounts.accounts.findByName(username))!
     const [digest = ''] = await gateway.store.client.sMembers(gateway.store.key('account-sessions', account.id))

@@ -46,7 +46,7 @@ describe('second factors', () => {
   }
   const give = (browser: Browser, body: object) => browser.answerTo('POST', '/login/otp', { body })
 
-  it('are set up with the confirmation of a first code, and are required from then on', async () => {
+  it('are set up by confirming a first code, and are required from then on', async () => {
     const { username, secret, uri, codes } = await enrolled()
     expect(uri).to.match(/^otpauth:\/\/totp\/Berth:user\d+\?secret=[A-Z2-7]{32}&issuer=Berth/)
     expect(new Set(codes).size).to.equal(10)
@@ -57,7 +57,7 @@ describe('second factors', () => {
     expect((await browser.request('GET', '/session')).body.data.two_factor).to.equal(true)
   })
 
-  it('end all other sessions at their set-up and removal', async () => {
+  it('end all other sessions when they are set up or removed', async () => {
     const username = `user${++count}`
     const browser = await adminBrowser(gateway, username)
     const other = new Browser(gateway)
@@ -99,7 +99,7 @@ describe('second factors', () => {
     expect(await give(await halfway(username), { recovery_code: codes[0] })).to.deep.equal([401, 'login_failed'])
   })
 
-  it('refuse the previous recovery codes after the creation of new ones', async () => {
+  it('refuse the previous recovery codes once new ones are created', async () => {
     const { username, browser, codes } = await enrolled()
     const { status, body, text } = await browser.request('POST', '/account/totp/recovery-codes')
     expect(status, text).to.equal(200)
@@ -111,7 +111,7 @@ describe('second factors', () => {
     expect(await give(half, { recovery_code: renewed[0] })).to.deep.equal([200, undefined])
   })
 
-  it('permit new recovery codes only after their set-up and a recent confirmation of the password', async () => {
+  it('allow new recovery codes only once they are set up and the password was confirmed recently', async () => {
     const ask = (browser: Browser) => browser.answerTo('POST', '/account/totp/recovery-codes')
     expect(await ask(await adminBrowser(gateway, `user${++count}`))).to.deep.equal([409, 'invalid_state'])
     const { browser } = await enrolled()
@@ -135,7 +135,7 @@ describe('second factors', () => {
     expect([status, code]).to.be.deep.oneOf([[401, 'login_expired']])
   })
 
-  it('do not complete a login that began before a change of the password', async () => {
+  it('do not complete a login if the password has changed since its first step', async () => {
     const { username, browser, secret } = await enrolled()
     const half = await halfway(username)
     const body = { current_password: password, password: 'staple paper clip 7' }
@@ -158,7 +158,7 @@ describe('second factors', () => {
     expect(await give(new Browser(gateway), { code: '123456' })).to.deep.equal([401, 'login_expired'])
   })
 
-  it('must be removed before another set-up', async () => {
+  it('must be removed before another one is set up', async () => {
     const { browser } = await enrolled()
     expect(await browser.answerTo('POST', '/account/totp')).to.deep.equal([409, 'invalid_state'])
   })

@@ -38,7 +38,7 @@ describe('backups over HTTP', function () {
     })
 
   for (const fault of ['send', 'verify'] as const)
-    it(`leave no backup and no snapshot after a cancellation while the data is ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
+    it(`leave no backup and no snapshot if they are canceled while the data is ${fault === 'send' ? 'sent' : 'read back'}`, async () => {
       let begun = false
       agent.host.backupFaults[fault] = ({ signal }) =>
         new Promise((_, reject) => {
@@ -53,7 +53,7 @@ describe('backups over HTTP', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled after a restart of the agent if it ended after the request to cancel them', async () => {
+  it('are canceled when the agent restarts if it ended after the request to cancel them', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -70,7 +70,7 @@ describe('backups over HTTP', function () {
     expect([begun, kept(), snapshotsLeft()]).to.deep.equal([1, [], 0])
   })
 
-  it('are completed after a restart of the agent if it ended during the transfer', async () => {
+  it('are completed when the agent restarts if it ended during the transfer', async () => {
     let interrupt: (() => void) | undefined
     agent.host.backupFaults.send = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
@@ -86,7 +86,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are stored at the only target, and require the id of a target if there are several', async () => {
+  it('are stored at the only target, but require a target id if there are several', async () => {
     const other = await addTarget('second')
     const unnamed = await ask()
     expect([unnamed.status, unnamed.body.details?.field]).to.deep.equal([400, 'target_id'])
@@ -145,7 +145,7 @@ describe('backups over HTTP', function () {
     ['backup:restore', 'POST', '/x/restore'],
     ['backup:delete', 'DELETE', '/x'],
   ] as const)
-    it(`are refused to a key with all scopes of backups except ${scope}`, async () => {
+    it(`are refused to a key that has all scopes of backups except ${scope}`, async () => {
       const others = ['read', 'create', 'restore', 'delete'].map((verb) => `backup:${verb}`)
       const key = await gateway.makeKey({
         scopes: others.filter((word) => word !== scope),

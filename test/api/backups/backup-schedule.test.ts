@@ -64,7 +64,7 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('include their container in the containers of the target, even before the first backup', async () => {
+  it('add their container to the containers of the target, even before the first backup', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])
@@ -75,7 +75,7 @@ describe('backup schedules over HTTP', function () {
     expect([status, body.code, body.details?.field]).to.deep.equal([400, 'invalid_field', 'target_id'])
   })
 
-  it('require a target id if there are several targets, and refuse an unknown target id', async () => {
+  it('require a target id if there are several targets, and refuse an unknown one', async () => {
     const other = await addTarget('tape')
     const several = await set(daily)
     expect([several.body.code, several.body.details?.field]).to.deep.equal(['missing_field', 'target_id'])
@@ -92,7 +92,7 @@ describe('backup schedules over HTTP', function () {
     expect((await read()).copies[0]!['verified_at']).to.match(/^20/)
   })
 
-  it('delete the oldest scheduled backups beyond the retention, but never manual backups', async () => {
+  it('delete the oldest scheduled backups beyond the retention, but never manual ones', async () => {
     const hand = await backUp()
     await isSet({ ...daily, retention: 2 })
     for (const text of ['a', 'b', 'c', 'd']) {
@@ -105,7 +105,7 @@ describe('backup schedules over HTTP', function () {
       .and.to.have.length(3)
   })
 
-  it('delete the data of a failed run from the target at the next run', async () => {
+  it('delete the data of a failed run from the target in the next run', async () => {
     await isSet({ ...daily, retention: 1 })
     lab.agent.host.backupFaults.verify = () => fail()
     lab.agent.host.backupFaults.forget = () => fail()
@@ -153,7 +153,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
-  it('prevent the removal of their target, and are disabled on the host by a forced removal', async () => {
+  it('prevent the removal of their target, and are disabled on the host if it is forced', async () => {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])
@@ -162,7 +162,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.backupSchedule.target).to.equal('')
   })
 
-  it('are reported to the gateway without their target, and are stored without plain-text passwords', async () => {
+  it('are reported to the gateway without their target, and stored without plain-text passwords', async () => {
     await isSet(daily)
     const shown = lab.gateway.fleet.view.findGuest(lab.guest.uuid)!.guest.backupSchedule
     expect(shown).not.to.have.property('target')

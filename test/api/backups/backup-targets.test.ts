@@ -54,7 +54,7 @@ describe('backup targets in the HTTP API', function () {
     return answer.data.id as string
   }
 
-  it('of each type are added, and shown without secrets', async () => {
+  it('of each type can be added, and are shown without secrets', async () => {
     const secrets = [password, 'b3BlbnNzaC1rZXktdjE', s3.secret_access_key]
     const texts = await Promise.all([local, sftp, s3].map(async (body) => (await add(body)).text))
     texts.push((await gateway.request('GET', '/backup-targets')).text)
@@ -190,12 +190,12 @@ describe('backup targets in the HTTP API', function () {
       expect(await list()).to.deep.equal([])
     })
 
-  it('have unique names, regardless of case', async () => {
+  it('have unique names, whatever their case', async () => {
     await added(local)
     expect((await add({ ...sftp, name: 'DISK' })).body.code).to.equal('name_conflict')
   })
 
-  it('are added once for a repeated Idempotency-Key', async () => {
+  it('are added once if the request is repeated with the same Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'target-1' }
     const first = await add(local, headers)
     expect((await add(local, headers)).body.data.id).to.equal(first.body.data.id)
@@ -221,7 +221,7 @@ describe('backup targets in the HTTP API', function () {
     expect((await gateway.request('PATCH', '/backup-targets/none', { body: { name: 'x' } })).status).to.equal(404)
   })
 
-  it('are checked by a host, and the answer contains its error', async () => {
+  it('are checked by a host, whose error is in the answer', async () => {
     const id = await added(local)
     const check = async (body?: object): Promise<unknown> =>
       (await gateway.request('POST', `/backup-targets/${id}/check`, body ? { body } : {})).body.data

@@ -59,7 +59,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('contain the disk as it was at their beginning, even if it changes meanwhile', async () => {
+  it('contain the disk as it was when they began, even if it changes meanwhile', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -71,7 +71,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('do not delay starts of the container', async () => {
+  it('do not delay the start of the container', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted during their creation, and are not affected by a new snapshot', async () => {
+  it('cannot be deleted while they are created, and a new snapshot does not affect them', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -120,7 +120,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('are restored onto a container of another host without a change of its name and login', async () => {
+  it('are restored onto a container of another host, which keeps its name and login', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
     const there = gateway.fleet.agentOf('host-b')
@@ -131,7 +131,7 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
-  it('are searched for at the target if the agent is too old to report the type of the guest', async () => {
+  it('are looked up at the target if the agent is too old to report the type of the guest', async () => {
     const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
     const body = { target_id: targetId, container_uuid: older.uuid }
     const failed = await ended(await restore(randomUUID(), { body }))
@@ -164,7 +164,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('POST', url, { body, key: bound })).status).to.equal(404)
   })
 
-  it('remain at the target after a deletion of their container, and can be listed and deleted', async () => {
+  it('stay at the target if their container is deleted, and can be listed and deleted', async () => {
     const id = await backUp({ body: { description: 'the last one' } })
     await ended(await gateway.request('DELETE', `/containers/${guest.id}/delete`))
     const containers = await gateway.request('GET', `/backup-targets/${targetId}/containers`)
@@ -186,7 +186,7 @@ describe('backups over HTTP', function () {
     expect((await gateway.request('GET', `${url}?container_uuid=x`)).status).to.equal(400)
   })
 
-  it('do not change the container if any step of a restore fails', async () => {
+  it('leave the container unchanged if any step of a restore fails', async () => {
     const id = await backUp()
     write('second')
     await run()
@@ -220,7 +220,7 @@ describe('backups over HTTP', function () {
     expect(agent.guests().find(({ uuid }) => uuid === guest.uuid)?.fetchedBytes).to.equal(0)
   })
 
-  it('are not restored with a reason if they are larger than the disk or the free space', async () => {
+  it('are refused with a reason if they are larger than the disk or the free space', async () => {
     const id = await backUp()
     agent.host.backupBytes = 10 * 1024 ** 3 + 1
     const failed = await ended(await restore(id))

@@ -34,7 +34,7 @@ describe('access to consoles', () => {
   }
 
   describe('with a ticket', () => {
-    it('is granted once, even for two simultaneous connections', async () => {
+    it('is granted once, even if two connections use it at the same moment', async () => {
       const ticket = await lab.ticket(guest.name)
       const clients = [use(ticket), use(ticket)]
       await waitFor(() => clients.some(({ closed }) => closed), { what: 'one is refused' })
@@ -43,7 +43,7 @@ describe('access to consoles', () => {
       expect(await use(ticket).ended()).to.deep.equal({ code: 4401, reason: 'ticket' })
     })
 
-    it('ends 60 seconds after the creation of the ticket', async () => {
+    it('ends 60 seconds after the ticket was created', async () => {
       const [early, late] = [await lab.ticket(guest.name), await lab.ticket(guest.name)]
       lab.aheadMs = 59_000
       await use(early).ready()
@@ -61,7 +61,7 @@ describe('access to consoles', () => {
       expect((await use(forScreens, machine.name).ended()).code).to.equal(4401)
     })
 
-    it('depends on a random ticket, of which the store contains only the hash', async () => {
+    it('needs a random ticket, of which the store contains only the hash', async () => {
       const ticket = await lab.ticket(guest.name)
       expect(ticket).to.match(/^[\w-]{43}$/)
       expect((await use(randomBytes(32).toString('base64url')).ended()).code).to.equal(4401)
@@ -98,7 +98,7 @@ describe('access to consoles', () => {
       expect(Number(headers['retry-after'])).to.be.within(1, 60)
     })
 
-    it('is refused after the key that requested the ticket was disabled', async () => {
+    it('is refused if the key that requested the ticket has been disabled', async () => {
       const key = await lab.gateway.makeKey({ scopes: ['terminal:ssh'], name: 'off' })
       const ticket = await lab.ticket(guest.name, { key })
       await disable('off')
@@ -106,12 +106,12 @@ describe('access to consoles', () => {
     })
   })
 
-  describe('from a page', () => {
+  describe('from a web page', () => {
     const refused = { status: 403, code: 'origin_not_allowed' }
     const from = async (origin: string | null, headers: Record<string, string> = {}): Promise<ConsoleClient> =>
       lab.open(guest.name, { origin, headers })
 
-    it('is refused without the origin of the gateway, and does not use up the ticket', async () => {
+    it('is refused if the origin is not the gateway’s, and the ticket stays valid', async () => {
       const own = lab.gateway.url
       const ticket = await lab.ticket(guest.name)
       for (const origin of [
@@ -134,7 +134,7 @@ describe('access to consoles', () => {
       await use(ticket).ready()
     })
 
-    it('is granted as soon as its origin is added to the list of allowed origins', async () => {
+    it('is granted as soon as its origin is added to the allowed origins', async () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
       await put('/webssh-origins', { origins: ['https://panel.example'] })
       await (await from('https://panel.example')).ready()

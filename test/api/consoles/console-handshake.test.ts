@@ -46,7 +46,7 @@ describe('the opening of a console', () => {
       ['WebSocket version', { 'Sec-WebSocket-Version': '99' }],
       ['WebSocket key', { 'Sec-WebSocket-Key': 'short' }],
     ] as const)
-      it(`for a wrong ${name}, without using up the ticket`, async () => {
+      it(`if the ${name} is wrong, and the ticket stays valid`, async () => {
         const ticket = await lab.ticket(guest.name)
         for (let n = 0; n < tries; n++) {
           const answer = await ask(ticket, headers)
@@ -58,7 +58,7 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`for a repeated subprotocol ${protocol}, without counting as an open console`, async () => {
+      it(`if it repeats the subprotocol ${protocol}, and does not count as an open console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,
@@ -85,7 +85,7 @@ describe('the opening of a console', () => {
       await lab.opened(guest, { key: third })
     })
 
-    it('but a new console replaces one with a lost connection', async () => {
+    it('but a new console replaces one whose connection is lost', async () => {
       const { client, terminal } = await lab.opened(guest)
       for (let n = 0; n < 9; n++) {
         const key = n < 4 ? undefined : await lab.gateway.makeKey({ scopes: ['terminal:ssh'] })
@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('does not happen at other endpoints, which ignore the offer of an upgrade', async () => {
+  it('is possible only at its own endpoint: others ignore the offer of an upgrade', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
@@ -152,7 +152,7 @@ describe('the opening of a console', () => {
       expect(terminal.sizes).to.deep.equal(['80x24', '90x20'])
     })
 
-    it('permits the delivery of 5 MB of output without any acknowledgement', async () => {
+    it('allows 5 MB of output without any acknowledgement', async () => {
       const ticket = await lab.ticket(guest.name)
       const client = lab.connect('/api/v1/ssh', { query: { container: guest.name, ticket } })
       await waitFor(() => client.texts.length === 2, { what: 'ready' })

@@ -49,12 +49,12 @@ describe('the consoles of logged-in users', function () {
   }
 
   describe('with a ticket', () => {
-    it('are opened with the cookie of the session that requested it', async () => {
+    it('open with the cookie of the session that requested the ticket', async () => {
       const as = await calls.headers(await makeAdmin())
       await lab.opened(guest, { as })
     })
 
-    it('are refused without the cookie of its session, with another cookie, or with an API key', async () => {
+    it('are refused without this cookie, with another cookie, or with an API key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [
@@ -70,14 +70,14 @@ describe('the consoles of logged-in users', function () {
       }
     })
 
-    it('are refused after the end of its session', async () => {
+    it('are refused once this session has ended', async () => {
       const as = await calls.headers(await makeAdmin())
       const ticket = await lab.ticket(guest.name, { as })
       await done(calls.as(as)('POST', '/logout'))
       expect((await use(ticket, { cookie: as.cookie }).ended()).code).to.equal(4401)
     })
 
-    it('are refused after a rotation of the sub-user’s password, even with the cookie of a later session', async () => {
+    it('are refused if the sub-user’s password was rotated, even with the cookie of a later session', async () => {
       const made = await makeSubUser()
       const as = await headersOf(made)
       const tickets = [await lab.ticket(guest.name, { as }), await lab.ticket(guest.name, { as })]
@@ -97,7 +97,7 @@ describe('the consoles of logged-in users', function () {
     })
   })
 
-  it('of a sub-user can be opened only for its own containers; others look like missing ones', async () => {
+  it('of a sub-user open only for its own containers; other containers look like missing ones', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>

@@ -9,7 +9,7 @@ import { waitFor } from '../../support/wait.js'
 
 const name = 'panel.example'
 
-describe('the consoles over TLS of the gateway', function () {
+describe('consoles over the gateway’s TLS', function () {
   let lab: ConsoleLab
   let authority: TestAuthority
   let port = 0
@@ -59,7 +59,7 @@ describe('the consoles over TLS of the gateway', function () {
     socket.close()
   })
 
-  it('are not opened at other endpoints, which ignore the offer of an upgrade', async () => {
+  it('open only at their own endpoint: others ignore the offer of an upgrade', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

@@ -7,7 +7,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { ConsoleLab, ownProtocol } from '../../support/gateway/console-lab.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the API of consoles', () => {
+describe('the console API', () => {
   let lab: ConsoleLab
   let guest: Guest
   before(async () => {
@@ -36,7 +36,7 @@ describe('the API of consoles', () => {
       await client.shows(/中文 \u{1f600}\r\n/u)
     })
 
-    it('ends it together with the guest’s shell, or on request of the client', async () => {
+    it('ends it when the guest’s shell ends, or when the client asks for it', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.show('logout')
       terminal.exit(0)
@@ -76,7 +76,7 @@ describe('the API of consoles', () => {
       expect((await client.ended()).code).to.equal(1009)
     })
 
-    it('pauses it after one flow-control window of output without an acknowledgement', async () => {
+    it('pauses its output after one flow-control window without an acknowledgement', async () => {
       const { client, terminal } = await lab.opened(guest, { acknowledges: false })
       let shown = 0
       await waitFor(
@@ -93,7 +93,7 @@ describe('the API of consoles', () => {
       await waitFor(() => !terminal.paused, { what: 'resumed' })
     })
 
-    it('limits the rate of its size changes, so that another console stays responsive', async () => {
+    it('limits how often its size changes, so that another console stays responsive', async () => {
       const { client, terminal } = await lab.opened(guest)
       const { client: other, terminal: quiet } = await lab.opened(guest)
       const sent = 60_000
@@ -118,8 +118,8 @@ describe('the API of consoles', () => {
     })
   })
 
-  describe('for a resumed console', () => {
-    it('works after a lost connection, and sends the missed output exactly once', async () => {
+  describe('for a console that is resumed', () => {
+    it('continues after a lost connection, and sends the missed output exactly once', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       terminal.show('one\n')
       await client.shows(/one\n/)
@@ -149,7 +149,7 @@ describe('the API of consoles', () => {
       })
     })
 
-    it('works after a restart of the agent', async () => {
+    it('continues when the agent has restarted', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       await lab.gateway.fleet.setHostState('host-a', 'offline')
       expect((await client.ended()).code).to.equal(1011)
@@ -159,7 +159,7 @@ describe('the API of consoles', () => {
       await waitFor(() => terminal.input === 'x', { what: 'the same terminal' })
     })
 
-    it('works only for the same caller and guest, and only before the end of the console', async () => {
+    it('continues only for the same caller and guest, and only until the console ends', async () => {
       const { client, status, terminal } = await lab.opened(guest)
       client.socket.terminate()
       const other = await lab.addGuest()
@@ -185,7 +185,7 @@ describe('the API of consoles', () => {
     })
   })
 
-  it('passes on all bytes of a virtual machine’s screen without adding any', async () => {
+  it('passes on exactly the bytes of a virtual machine’s screen', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'btest-vnc-'))
     const server = createServer((socket) => {
       socket.write('RFB 003.008\n')
@@ -214,7 +214,7 @@ describe('the API of consoles', () => {
     }
   })
 
-  it('ends the connection to a screen, with the reason, if the virtual machine has none', async () => {
+  it('ends the connection to a screen and says why if the virtual machine has none', async () => {
     const { name } = await lab.addGuest({ virtualization: 'kvm' })
     const client = await lab.open(name, { kind: 'vnc' })
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })

@@ -58,7 +58,7 @@ describe('GET /events', function () {
     return listening.events.at(-1)?.data.code
   }
 
-  it('sends events about changes, ended tasks and the deletion of a container', async () => {
+  it('sends events when a container changes, when its tasks end and when it is deleted', async () => {
     const listening = await stream()
     expect(listening.response.headers['content-type']).to.equal('text/event-stream; charset=utf-8')
     await rename(guest.uuid, 'seen')
@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('continues after the last event of a client, or sends a reset event if the gateway no longer has it', async () => {
+  it('continues after the client’s last event, or sends a reset event if the gateway no longer has it', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')
@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('never shows the owners of a container, and hides them in lists from callers bound to containers', async () => {
+  it('hides the owners of containers, also in lists for callers bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -178,7 +178,7 @@ describe('GET /events', function () {
     expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
   })
 
-  it('ends after a change of the API key that disables it, or changes its rights or addresses', async () => {
+  it('ends if its API key is disabled, or gets other rights or addresses', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],
@@ -217,7 +217,7 @@ describe('GET /events', function () {
     expect((await set(false)).status).to.equal(200)
   })
 
-  it('counts as a concurrent request until its end', async () => {
+  it('counts as a concurrent request until it ends', async () => {
     const key = await gateway.makeKey({ scopes: ['task:read'] })
     const [first] = [await stream(key), await stream(key), await stream(key)]
     const refused = await gateway.request('GET', '/tasks', { key })
@@ -234,14 +234,14 @@ describe('GET /events', function () {
   })
 })
 
-describe('GET /events with a slow client', function () {
+describe('GET /events if a client is slow', function () {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ events: { limits: { count: 300, bytes: 1024 ** 2 } } })
   })
   after(() => gateway.close())
 
-  it('sends a reset event instead of missed events, needs limited memory, and does not delay other clients', async () => {
+  it('sends a reset event instead of missed events, needs little memory, and does not delay other clients', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'changing' })
     const key = { 'x-api-key': gateway.adminKey }
     const [quick, slow] = [

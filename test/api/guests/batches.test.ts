@@ -5,7 +5,7 @@ import { startTestGateway, type Reply, type TestGateway } from '../../support/ga
 
 const template = { template_id: 'debian-12', ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
 
-describe('batches', () => {
+describe('requests for several guests (batches)', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -45,7 +45,7 @@ describe('batches', () => {
     expect(await names()).to.include.members(['each-a', 'each-b'])
   })
 
-  it('create the requested number of guests with numbered names, and none in a repeated request', async () => {
+  it('create the requested number of guests with numbered names, and none if repeated', async () => {
     const headers = { 'idempotency-key': 'many-1' }
     const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
     expect(body.data).to.have.length(3)
@@ -76,7 +76,7 @@ describe('batches', () => {
     expect(await names()).to.deep.equal(before)
   })
 
-  it('create nothing if the guests exceed the capacity of the hosts, and name the first guest that does not fit', async () => {
+  it('create nothing if the guests exceed the capacity of the hosts, and name the first that does not fit', async () => {
     const before = await names()
     // The memory of all guests may be four times the 32 GiB of the host, so four of these guests fit.
     const large = { ...template, ram_mb: 30_000 }
@@ -95,7 +95,7 @@ describe('batches', () => {
     await ended(gone.body.data as string[])
   })
 
-  it('act once on each guest, even if the request contains several of its id, uuid and name', async () => {
+  it('act once on each guest, even if the request names it by id, uuid and name', async () => {
     const { body: made } = await create({ ...template, name: 'act', count: 3 })
     await ended(made.data as string[])
     const [first, second, third] = made.containers as { id: number; uuid: string; name: string }[]
@@ -138,7 +138,7 @@ describe('batches', () => {
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 
-  it('act on the remaining guests if they are repeated after a transient failure', async () => {
+  it('act on the remaining guests if they are repeated after a temporary failure', async () => {
     const { body: made } = await create({ ...template, name: 'again', count: 2 })
     await ended(made.data as string[])
     const headers = { 'idempotency-key': 'again-1' }
@@ -171,7 +171,7 @@ describe('batches', () => {
     expect(body.failed[0].message).to.match(/^internal error/)
   })
 
-  it('create only the missing guests if they are repeated after the removal of their tasks', async () => {
+  it('create only the missing guests if they are repeated after their tasks were removed', async () => {
     const headers = { 'idempotency-key': 'forgotten-1' }
     const body = { ...template, name: 'forgotten', count: 2 }
     const plain = gateway.fleet.reached

@@ -42,7 +42,7 @@ describe('the connection check of a container', function () {
     expect(status, text).to.be.lessThan(300)
   }
 
-  it('reports that the port is reachable after a successful connection from the host', async () => {
+  it('reports a reachable port if the host can connect to it', async () => {
     const found = await ask()
     expect(found).to.include({
       reachable: true,
@@ -57,7 +57,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried).to.deep.equal([`${guest.ipv4}:22`, `192.0.2.10:${guest.sshPort}`])
   })
 
-  it('offers to start a stopped guest, without a connection attempt', async () => {
+  it('offers to start a stopped guest, without trying to connect', async () => {
     guest = await gateway.fleet.addGuest({ status: 'stopped' })
     path = `/containers/${guest.id}/connection`
     const found = await ask()
@@ -71,7 +71,7 @@ describe('the connection check of a container', function () {
     await repair(found)
   })
 
-  it('reports the other ports on which the guest listens if nothing listens on the checked port', async () => {
+  it('lists the other ports on which the guest listens if nothing listens on the checked port', async () => {
     probe.listeners = [8080, 80].map((port) => ({ port, isReachable: true }))
     const found = await ask()
     expect(found).to.include({ failed_step: 'listening', code: 'nothing_listens' })
@@ -90,7 +90,7 @@ describe('the connection check of a container', function () {
     expect(mended.port).to.be.greaterThan(0)
   })
 
-  it('finds the port in a mapped range, and the port of a guest with a public address', async () => {
+  it('finds a port in a mapped range, and a port of a guest with a public address', async () => {
     await send('POST', '/port-mappings', {
       container_port: 7000,
       container_port_end: 7009,
@@ -218,7 +218,7 @@ describe('the connection check of a container', function () {
       })
   })
 
-  it('connects only once for simultaneous callers with the same request', async () => {
+  it('connects only once if several callers send the same request at once', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     let calls = 0
@@ -233,7 +233,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried, 'runs again for a later caller').to.have.length(4)
   })
 
-  it('refuses a third check of a caller during two different ones', async () => {
+  it('refuses a third check of a caller while two others run', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     const of = (source: number) => gateway.request('GET', `${path}?source=192.0.2.${source}`)

@@ -9,7 +9,7 @@ interface Usage {
 
 const create = { name: 'web-1', template_id: 'debian-12', vcpu: 0.5, ram_mb: 256, disk_gb: 5 }
 
-describe('the API of containers', () => {
+describe('the container API', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts: ['host-a', 'host-b'] })
@@ -71,7 +71,7 @@ describe('the API of containers', () => {
       expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
     })
 
-  it('has a full and a short list of all containers, the short one also as POST with the body []', async () => {
+  it('lists all containers in full or in short, and in short also for POST with the body []', async () => {
     const full = await gateway.request('GET', '/containers')
     const count = full.body.data.length as number
     expect(full.headers['x-total-count']).to.equal(String(count))
@@ -145,7 +145,7 @@ describe('the API of containers', () => {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
   })
 
-  it('returns the error of an agent with an HTTP status for its kind', async () => {
+  it('returns an agent’s error with an HTTP status that fits its kind', async () => {
     for (const [kind, code, status] of [
       ['conflict', 'port_conflict', 409],
       ['exhausted', 'resource_exhausted', 409],
@@ -163,7 +163,7 @@ describe('the API of containers', () => {
     gateway.fleet.agentFailure = undefined
   })
 
-  it('acts on a container only with the present ETag in If-Match', async function () {
+  it('changes a container only if If-Match contains its present ETag', async function () {
     for (const [method, path] of [
       ['POST', '/start'],
       ['POST', '/stop'],
@@ -204,7 +204,7 @@ describe('the API of containers', () => {
     expect([traffic.status, traffic.body.data?.resets_at]).to.deep.equal([200, '9999-12-31 23:59:59'])
   })
 
-  it('refuses a creation with a name that is in use, an unknown template or an unknown host', async () => {
+  it('refuses to create a container with a used name, an unknown template or an unknown host', async () => {
     for (const [change, status, code] of [
       [{}, 409, 'name_conflict'],
       [{ name: 'free-1', template_id: 'windows-95' }, 400, 'invalid_field'],
@@ -217,7 +217,7 @@ describe('the API of containers', () => {
     }
   })
 
-  describe('with a key bound to a container', () => {
+  describe('if the key is bound to a container', () => {
     it('shows only this container, and answers for others as for missing ones', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })

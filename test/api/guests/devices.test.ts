@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { Body } from '../../support/body.js'
 import { startTestGateway, type Reply, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('devices of the host over HTTP', () => {
+describe('host devices (tun, FUSE) over HTTP', () => {
   let gateway: TestGateway
   let guest: { uuid: string; id: number }
   before(async () => {

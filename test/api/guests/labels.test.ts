@@ -36,7 +36,7 @@ describe('the labels of a container', () => {
       .and.not.to.have.property('note')
   })
 
-  it('are refused with the name of the wrong field', async () => {
+  it('are refused if one is wrong, and the error names its field', async () => {
     for (const [body, field] of [
       [{ tags: ['Web'] }, 'tags'],
       [{ tags: Array.from({ length: 17 }, (_, index) => `tag-${index}`) }, 'tags'],
@@ -74,7 +74,7 @@ describe('the labels of a container', () => {
     expect(audit.text).not.to.contain('pays late')
   })
 
-  it('can protect it against deletion and reinstallation, also in batches', async () => {
+  it('can protect it against deletion and reinstallation, also in requests for several guests', async () => {
     await patch({ delete_protected: true })
     const path = `/containers/${guest.id}`
     const remove = () => gateway.request('DELETE', `${path}/delete`)

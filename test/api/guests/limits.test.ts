@@ -21,7 +21,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
   const start = () => gateway.request('POST', `/containers/${guest.id}/start`)
 
   describe('the resource limits', () => {
-    it('keep omitted values in a change, and the answer contains only a message', async () => {
+    it('stay the same if a change omits them, and the answer contains only a message', async () => {
       const { status, body } = await put('resource-limit', { vcpu: 1.5, network_down_mbps: 100 })
       expect([status, body.success, body.data]).to.deep.equal([200, true, undefined])
       expect(body.message).to.be.a('string')
@@ -35,7 +35,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
       })
     })
 
-    it('accept one value for both directions, and a value for a single direction overrides it', async () => {
+    it('accept one value for both directions, or a value for each direction, which takes precedence', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
         network_down_mbps: 50,
@@ -47,14 +47,14 @@ describe('limits, expiry dates and traffic over HTTP', () => {
       expect(await detail()).to.include({ network_down_mbps: 0, network_up_mbps: 0, io_read_mbps: 7 })
     })
 
-    it('stay unchanged after a request with empty values or unknown fields', async () => {
+    it('stay unchanged if the request has empty values or unknown fields', async () => {
       const before = await detail()
       for (const body of [{}, [], { vcpu: 0, ram_mb: '0', io_read_mbps: null }, { disk_gb: '0', cpu_percent: 5 }])
         expect((await put('resource-limit', body)).body.message).to.equal('nothing to change')
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('ignore unsupported fields of a request, and the answer contains their names', async () => {
+    it('ignore unsupported fields of a request, and the answer lists these', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,
@@ -142,7 +142,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
       ['2030-05-01T12:00:00+02:00', '2030-05-01 10:00:00'],
       ['', ''],
     ] as const)
-      it(`is shown as ${JSON.stringify(shown)} after a change to ${JSON.stringify(text)}`, async () => {
+      it(`is shown as ${JSON.stringify(shown)} if it is set to ${JSON.stringify(text)}`, async () => {
         expect((await put('expiry', { expires_at: text })).status).to.equal(200)
         expect(await detail()).to.include({ expires_at: shown, policy_blocked: false })
       })
@@ -158,7 +158,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
         expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
     })
 
-    it('prevents starts after it has passed, until it is changed', async () => {
+    it('prevents starts once it has passed, until it is changed', async () => {
       await put('expiry', { expires_at: '2020-01-01' })
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
       for (const action of ['start', 'restart']) {
@@ -265,7 +265,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
         expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
       })
 
-    it('prevents starts after the quota is used up, until it is raised or the traffic is reset', async () => {
+    it('prevents starts once the quota is used up, until it is raised or the traffic is reset', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1 })
       await use(1 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })

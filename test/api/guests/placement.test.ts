@@ -91,7 +91,7 @@ describe('addresses from the pools of the hosts', function () {
     expect(asked).to.deep.equal(['empty', 'empty', 'empty', 'fuller'])
   })
 
-  it('are refused if no host has enough, without a remaining reservation of the guest’s name', async () => {
+  it('are refused if no host has enough, and the guest’s name is free again', async () => {
     await setPools(1, { ipv4 })
     expect(await refusalOf(create('two', { ipv4Count: 2 }))).to.deep.equal(['resource_exhausted', undefined])
     expect(await refusalOf(create('two', { publicIpv4s: ['198.51.100.1'] }))).to.deep.equal([
@@ -104,14 +104,14 @@ describe('addresses from the pools of the hosts', function () {
     await create('two', { ipv4Count: 1 })
   })
 
-  it('are requested only from the host in the request', async () => {
+  it('are requested only from the host that the request names', async () => {
     await setPools(1, { ipv4 })
     const named = create('named', { ipv4Count: 1 }, { hostId: hosts[0]!.hostId })
     expect(await refusalOf(named)).to.deep.equal(['resource_exhausted', undefined])
     expect(asked).to.deep.equal(['empty'])
   })
 
-  it('may take up to 16 MiB in an agent’s answer, while answers about guests may take 1 MiB', async () => {
+  it('may fill up to 16 MiB of an agent’s answer, while answers about guests may have 1 MiB', async () => {
     const { hostId, agent } = hosts[1]!
     const { settings, routing } = test.fleet.agent(hostId)
     const { routing: pools, policy } = agent.domain

@@ -68,7 +68,7 @@ describe('a full storage pool', function () {
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
   })
 
-  it('makes a scheduled snapshot fail, but not the next one after space is free', async () => {
+  it('makes a scheduled snapshot fail, but not the next one once space is free', async () => {
     const body = { enabled: true, interval_hours: 1, time: '00:00' }
     expect((await post('snapshots/schedule', body)).status).to.equal(200)
     const run = async (): Promise<unknown> => {

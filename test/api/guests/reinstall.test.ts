@@ -51,7 +51,7 @@ describe('password resets and reinstallations over HTTP', () => {
 
   describe('a password reset', () => {
     for (const start of [true, false])
-      it(`generates a password or uses the given one for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
+      it(`generates a password, or uses the given one, for a guest that ${start ? 'runs' : 'is stopped'}`, async () => {
         const { name, uuid, ssh_password: first } = await make({ start })
         const { status, body } = await post(name, 'reset-password')
         expect([status, body.success]).to.deep.equal([200, true])
@@ -65,7 +65,7 @@ describe('password resets and reinstallations over HTTP', () => {
         expect((await detail(name)).status).to.equal(start ? 'running' : 'stopped')
       })
 
-    it('returns the same password for a repeated request', async () => {
+    it('returns the same password if the request is repeated', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 'reset-1' }
       const first = await post(name, 'reset-password', {}, { headers })
@@ -81,7 +81,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect(agent.domain.context.logins.open(record)).to.deep.equal({ publicKey, password: body.data.password })
     })
 
-    it('fails with the reason from the guest, and the stored login stays unchanged', async () => {
+    it('fails with the guest’s reason, and leaves the stored login unchanged', async () => {
       const { name, uuid, ssh_password: first } = await make()
       host.faults.setPassword = () => {
         throw conflict('guest_refused', 'the password could not be set in the guest: full')
@@ -93,7 +93,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect(agent.domain.context.logins.open(record)).to.deep.equal({ password: first })
     })
 
-    it('returns no details of a failure of the host', async () => {
+    it('returns no details if the host fails', async () => {
       const { name } = await make()
       host.faults.setPassword = () => {
         throw new Error('/var/lib/secret')
@@ -169,7 +169,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect(loginOf(uuid)).to.deep.equal({ password })
     })
 
-    it('keeps a login from a change inside the guest if the mode is `keep`', async () => {
+    it('keeps a login that was changed inside the guest if the mode is `keep`', async () => {
       const { name, uuid } = await make()
       const current = {
         passwordHash: '$y$j9T$salt$hash',
@@ -232,7 +232,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect(host.driver.running.has(uuid)).to.equal(false)
     })
 
-    it('is refused with invalid fields, without a new task', async () => {
+    it('is refused without a new task if fields are invalid', async () => {
       const { name, uuid } = await make()
       for (const [fields, code, field] of [
         [{}, 'missing_field', 'template_id'],
@@ -253,7 +253,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
-    it('is possible in a batch with a common validation, and gives each guest its own login', async () => {
+    it('is possible for several guests at once, which are checked together and get different logins', async () => {
       const guests = [await make(), await make()]
       const containers = guests.map(({ name }) => name)
       const batch = (body: object, key?: string): Promise<Reply> =>

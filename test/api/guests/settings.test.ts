@@ -86,7 +86,7 @@ describe('the settings of a container', function () {
     })
   }
 
-  it('are all in the table of this test, with the scope and the audit action of their routes', () => {
+  it('are all in this test’s table, with the scope and the audit action of their routes', () => {
     const routes = gateway.api.routes.filter(
       ({ tag, conditional, statuses }) =>
         (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),
@@ -157,7 +157,7 @@ describe('the settings of a container', function () {
     expect((await gateway.request('GET', `/containers/${theirs.id}`)).text).to.equal(before)
   })
 
-  it('write an audit entry with the container’s name, even for a rejected change', async () => {
+  it('write an audit entry with the container’s name, even if the change is rejected', async () => {
     for (const setting of writes) {
       const guest = await gateway.fleet.addGuest()
       await send(setting, guest.id)
@@ -174,7 +174,7 @@ describe('the settings of a container', function () {
     }
   })
 
-  it('are changed only with the present ETag in If-Match', async () => {
+  it('change only if If-Match contains the present ETag', async () => {
     for (const setting of writes) {
       const guest = await (setting.path === '/traffic-reset' ? addThrottled() : gateway.fleet.addGuest())
       const read = async () => (await gateway.request('GET', `/containers/${guest.id}`)).headers['etag'] ?? ''
@@ -202,7 +202,7 @@ describe('the settings of a container', function () {
     return guest
   }
 
-  it('accept one of several concurrent changes with the same If-Match, and lose none', async () => {
+  it('accept only one of several concurrent changes with the same If-Match, and lose none', async () => {
     const guest = await gateway.fleet.addGuest()
     for (let round = 0; round < 5; round++) {
       const { headers } = await gateway.request('GET', `/containers/${guest.id}`)
@@ -215,7 +215,7 @@ describe('the settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(6)
   })
 
-  it('are refused with host_offline while the host is offline', async () => {
+  it('are refused with “host_offline” while the host is offline', async () => {
     const guest = await gateway.fleet.addGuest({}, 'host-b')
     await gateway.fleet.setHostState('host-b', 'offline')
     for (const setting of settings) {
@@ -225,7 +225,7 @@ describe('the settings of a container', function () {
     await gateway.fleet.setHostState('host-b', 'online')
   })
 
-  it('return the first answer to a repeated POST with the same Idempotency-Key', async () => {
+  it('return the first answer if a POST is repeated with the same Idempotency-Key', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'one-mapping' }
     const [first, again] = [
@@ -237,7 +237,7 @@ describe('the settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('are not changed twice if a request is repeated after a lost answer of the agent', async () => {
+  it('do not change twice if a request is repeated because the agent’s answer was lost', async () => {
     const guest = await gateway.fleet.addGuest()
     const headers = { 'idempotency-key': 'lost-mapping' }
     gateway.fleet.twist = losingAnswers
@@ -249,7 +249,7 @@ describe('the settings of a container', function () {
     expect(body.data.port_mappings).to.have.length(2)
   })
 
-  it('ignore fields with the names of members of Object.prototype', async () => {
+  it('ignore fields that are named like members of Object.prototype', async () => {
     const fields = Object.getOwnPropertyNames(Object.prototype)
     expect(fields).to.include('__proto__').and.to.include('constructor')
     for (const setting of writes.filter(({ method }) => method !== 'DELETE'))

@@ -3,7 +3,7 @@ import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { SnapshotLab } from '../../support/gateway/snapshot-lab.js'
 import type { Reply, TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('the quota of snapshots', function () {
+describe('the snapshot quota', function () {
   const lab = new SnapshotLab()
   const { kept, take, taken, read, ids, remove, setQuota, detail } = lab
   let gateway: TestGateway
@@ -32,7 +32,7 @@ describe('the quota of snapshots', function () {
     await taken()
   })
 
-  it('has the default space limit after a request with 0, keeps omitted fields, and cannot exceed the pool', async () => {
+  it('has the default space limit if it is set to 0, keeps omitted fields, and cannot exceed the pool', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,
@@ -48,7 +48,7 @@ describe('the quota of snapshots', function () {
       expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
   })
 
-  it('allows a key bound to containers to set the number of snapshots, but not their space', async () => {
+  it('lets a key bound to containers set the number of snapshots, but not their space', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
     const before = await detail()
@@ -89,7 +89,7 @@ describe('the quota of snapshots', function () {
     it(`cannot be changed by the request body ${JSON.stringify(body)}`, async () =>
       expect((await setQuota(body)).status).to.equal(400))
 
-  it('keeps existing snapshots if it is lowered below their number', async () => {
+  it('keeps existing snapshots even if it is lowered below their number', async () => {
     const id = await taken()
     await setQuota({ quota: 0 })
     expect(await ids()).to.deep.equal([id])
@@ -104,7 +104,7 @@ describe('the quota of snapshots', function () {
     expect([(await ids()).length, kept().length]).to.deep.equal([2, 2])
   })
 
-  it('can be set at the creation of a container, and is five by default', async () => {
+  it('can be set when a container is created, and is five by default', async () => {
     for (const [name, fields, limit] of [
       ['snap-default', {}, 5],
       ['snap-none', { snapshot_limit: 0 }, 0],

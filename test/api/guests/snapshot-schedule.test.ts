@@ -39,7 +39,7 @@ describe('snapshot schedules', function () {
     },
   })
 
-  it('delete their oldest snapshots at the quota, but never manual snapshots', async () => {
+  it('delete their oldest snapshots at the quota, but never manual ones', async () => {
     const hand = await take()
     await isSet(daily)
     for (let run = 0; run < 6; run++) await runNext()
@@ -64,7 +64,7 @@ describe('snapshot schedules', function () {
     ])
   })
 
-  it('fail, and delete no snapshot, if manual snapshots fill the quota', async () => {
+  it('fail and delete no snapshot if manual snapshots fill the quota', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { snapshot_limit: 2 } })
     const hand = [await take(), await take()]
     await isSet(daily)
@@ -74,7 +74,7 @@ describe('snapshot schedules', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('delete their oldest snapshots at the space limit, but never manual snapshots', async () => {
+  it('delete their oldest snapshots at the space limit, but never manual ones', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
     const hand = await take()
     await isSet(daily)
@@ -145,7 +145,7 @@ describe('snapshot schedules', function () {
     expect(await tasks()).to.have.length(1)
   })
 
-  it('run once within half an hour after the start of an agent that missed many runs', async () => {
+  it('run once within half an hour after an agent starts that missed many runs', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.fleet.setHostState('host-a', 'offline')
@@ -181,7 +181,7 @@ describe('snapshot schedules', function () {
       await lab.gateway.request('POST', `/containers/${id}/snapshots/schedule`, { body: { enabled: false } })
   })
 
-  it('end with the deletion of the container', async () => {
+  it('end when the container is deleted', async () => {
     await isSet(daily)
     expect((await lab.gateway.request('DELETE', `/containers/${lab.guest.id}/delete`)).status).to.equal(202)
     await waitFor(() => lab.agent.guests().every(({ uuid }) => uuid !== lab.guest.uuid), {

@@ -50,7 +50,7 @@ describe('snapshots over HTTP', function () {
     expect(await read()).to.deep.equal({ quota: 5, ...space, schedule, snapshots: [row] })
   })
 
-  it('are created, restored and deleted only with the present ETag in If-Match', async () => {
+  it('are created, restored and deleted only if If-Match contains the present ETag', async () => {
     const id = await taken()
     const answer = await gateway.request('GET', `/containers/${guest.id}`)
     const headers = { 'if-match': answer.headers['etag'] ?? '' }
@@ -77,7 +77,7 @@ describe('snapshots over HTTP', function () {
     expect(page.headers['x-total-count']).to.equal('2')
   })
 
-  it('are created once for a repeated request', async () => {
+  it('are created once if the request is repeated', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const [first, again] = [await taken({ headers }), await taken({ headers })]
     expect(again).to.equal(first)
@@ -88,12 +88,12 @@ describe('snapshots over HTTP', function () {
     ['a text of two lines', { body: { description: 'a\nb' } }],
     ['a text that is too long', { body: { description: 'x'.repeat(201) } }],
   ] as const)
-    it(`are not created with ${what} as their description`, async () => {
+    it(`are refused with ${what} as their description`, async () => {
       const { status, body } = await take(options)
       expect([status, body.details?.field]).to.deep.equal([400, 'description'])
     })
 
-  it('are taken while the running guest is frozen, or without a freeze if it fails', async () => {
+  it('are taken while the running guest is frozen, or without a freeze if freezing fails', async () => {
     await run()
     const calls: string[] = []
     const { faults } = agent.host
@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('succeed even if the thaw of the guest fails, and are deleted on the host if they fail', async () => {
+  it('succeed even if the guest cannot be thawed, and are deleted on the host if they fail', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -120,7 +120,7 @@ describe('snapshots over HTTP', function () {
     expect([await ids(), removed]).to.deep.equal([[id], [guest.uuid]])
   })
 
-  it('do not count in the quota, and leave nothing behind, if they fail', async () => {
+  it('do not count towards the quota, and leave nothing behind, if they fail', async () => {
     await setQuota({ snapshot_limit: 1 })
     agent.host.faults.snapshot = () => Promise.reject(new Error('no'))
     const { status, body } = await take()
@@ -130,8 +130,8 @@ describe('snapshots over HTTP', function () {
     await taken()
   })
 
-  describe('in a restore', () => {
-    it('give a stopped guest its former disk, as often as requested', async () => {
+  describe('when they are restored', () => {
+    it('give a stopped guest its earlier disk, as often as requested', async () => {
       const id = await taken()
       for (const text of ['second', 'third']) {
         write(text)
@@ -144,7 +144,7 @@ describe('snapshots over HTTP', function () {
       expect(agent.host.driver.running.has(guest.uuid)).to.equal(false)
     })
 
-    it('stop a running guest, and start it again', async () => {
+    it('stop a running guest and start it again', async () => {
       await run()
       const pid = agent.host.driver.running.get(guest.uuid)
       const id = await taken()
@@ -172,7 +172,7 @@ describe('snapshots over HTTP', function () {
         expect((await detail()).status).to.equal('running')
       })
 
-    it('leave no additional snapshot if the start fails and the guest gets its former disk back', async () => {
+    it('leave no additional snapshot if the start fails and the guest gets its previous disk back', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -183,7 +183,7 @@ describe('snapshots over HTTP', function () {
       expect([content(), kept(), await ids()]).to.deep.equal(['second', ['first'], [id]])
     })
 
-    it('keep the former disk as a snapshot if the guest starts from neither disk', async () => {
+    it('keep the previous disk as a snapshot if the guest starts from neither disk', async () => {
       await run()
       const id = await taken()
       write('second')
@@ -202,7 +202,7 @@ describe('snapshots over HTTP', function () {
     })
   })
 
-  it('can be neither restored nor deleted after their deletion', async () => {
+  it('can be neither restored nor deleted once they are deleted', async () => {
     const id = await taken()
     const { status, body } = await remove(id)
     expect([status, body.data]).to.deep.equal([200, undefined])
@@ -211,7 +211,7 @@ describe('snapshots over HTTP', function () {
       expect([reply.status, reply.body.code]).to.deep.equal([404, 'not_found'])
   })
 
-  it('are listed again if their deletion fails', async () => {
+  it('are listed again if they cannot be deleted', async () => {
     const id = await taken()
     agent.host.faults.deleteSnapshot = () => Promise.reject(new Error('no'))
     expect((await remove(id)).status).to.equal(502)
@@ -242,7 +242,7 @@ describe('snapshots over HTTP', function () {
     ['snapshot:delete', ['delete']],
     ['snapshot:schedule', ['set the quota']],
   ] as const)
-    it(`have a scope for each kind of request: ${scope} allows only to ${allowed.join(' and to ')}`, async () => {
+    it(`need a scope for each kind of request: ${scope} allows only to ${allowed.join(' and to ')}`, async () => {
       const key = await gateway.makeKey({ scopes: [scope] })
       const id = await taken()
       const calls: Record<string, () => Promise<Reply>> = {
@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('cannot be created on an offline host, and become a task after 504 if the host is slow', async () => {
+  it('cannot be created on an offline host, and become a task with the answer 504 if the host is slow', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')

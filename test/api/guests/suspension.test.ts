@@ -71,7 +71,7 @@ describe('a suspension', () => {
     expect((await start()).body.message).to.equal('the container is suspended: unsuspend it first')
   })
 
-  it('can be changed by a second suspension, and stays in force after a change of the expiry date', async () => {
+  it('can be changed by a second suspension, and stays in force if the expiry date changes', async () => {
     await suspend()
     const { suspended_at: since } = await detail()
     expect((await suspend({ message: 'Last reminder' })).status).to.equal(200)
@@ -155,7 +155,7 @@ describe('a suspension', () => {
     ])
   })
 
-  it('ends at the given time with an event, and without an audit entry', async () => {
+  it('ends at the given time with an event, but without an audit entry', async () => {
     const stream = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey })
     try {
       await stream.wait(({ event }) => event === 'ready', 'a beginning')
@@ -175,7 +175,7 @@ describe('a suspension', () => {
     }
   })
 
-  it('can be set and lifted for several containers in a batch', async () => {
+  it('can be set and lifted for several containers at once', async () => {
     const other = await gateway.fleet.addGuest()
     const containers = [guest.id, other.name]
     const batch = (body: object) => gateway.request('POST', '/batch-action', { body: { containers, ...body } })

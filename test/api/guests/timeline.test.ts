@@ -45,7 +45,7 @@ describe('the timeline of a container', function () {
     return body.data as Entry[]
   }
 
-  it('lists tasks and other changes together, newest first, and each task only once', async () => {
+  it('lists tasks and other changes together, newest first, with each task only once', async () => {
     const entries = await read()
     expect(entries.map(({ kind, action }) => `${kind} ${action}`)).to.deep.equal([
       'task stop',
@@ -60,7 +60,7 @@ describe('the timeline of a container', function () {
     expect(await read(asAdmin, '?limit=1')).to.have.length(1)
   })
 
-  it('shows customers only their own tasks and actions, but no alerts', async () => {
+  it('shows customers their own tasks and actions, but no others and no alerts', async () => {
     const entries = await read(customer)
     expect(entries.map(({ action }) => action)).to.deep.equal(['stop'])
     await customer('PUT', '/containers/told/firewall', { body: { enabled: false } })
@@ -69,7 +69,7 @@ describe('the timeline of a container', function () {
     expect(await read((method, path) => gateway.request(method, path, { key }))).to.deep.equal([])
   })
 
-  it('shows restarts by the agent after a crash, and stops at the expiry', async () => {
+  it('shows restarts by the agent after a crash, and stops at the expiry date', async () => {
     await change('POST', '/start', {})
     const agent = gateway.fleet.agentOf('host-a')
     await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })
@@ -82,7 +82,7 @@ describe('the timeline of a container', function () {
     expect(stopped).to.include({ action: 'stop', user: 'system' })
   })
 
-  it('keeps its entries despite a flood of audit entries from a customer of another container', async () => {
+  it('keeps its entries even if a customer of another container floods the audit log', async () => {
     const seen = async () => [
       (await read()).filter(({ kind }) => kind === 'change').map(({ action }) => action),
       ((await customer('GET', '/account/audit-logs')).body.data as unknown[]).length,

@@ -67,7 +67,7 @@ describe('a deletion that can be undone', () => {
     await waitFor(async () => (await detail()).status === 404)
   })
 
-  it('is refused for a protected container, and for a deleted one without now=true', async () => {
+  it('is refused for a protected container, and for a deleted one unless now=true', async () => {
     await gateway.request('PATCH', path(), { body: { delete_protected: true } })
     expect((await remove()).body.code).to.equal('delete_protected')
     await gateway.request('PATCH', path(), { body: { delete_protected: false } })
@@ -76,7 +76,7 @@ describe('a deletion that can be undone', () => {
     expect([second.status, second.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('is supported by batches, which remove containers at once with now=true', async () => {
+  it('works for several containers at once, and removes them immediately with now=true', async () => {
     const batch = (fields: object) =>
       gateway.request('POST', '/batch-action', { body: { action: 'delete', containers: [guest.uuid], ...fields } })
     expect((await batch({})).status).to.equal(202)
@@ -127,7 +127,7 @@ describe('a deletion that can be undone', () => {
     expect((await gateway.request('POST', '/batch-action', { key, body })).body.code).to.equal('insufficient_scope')
   })
 
-  describe('during another operation of the container', () => {
+  describe('while another operation of the container runs', () => {
     let release: () => void
     beforeEach(async () => {
       const held = new AbortController()
@@ -156,7 +156,7 @@ describe('a deletion that can be undone', () => {
       await wait('running')
     })
 
-    it('cannot be prevented by a protection once the container is to be removed at once', async () => {
+    it('cannot be stopped by a protection if the container is to be removed immediately', async () => {
       await removed('?now=true')
       const { status, body } = await gateway.request('PATCH', path(), { body: { delete_protected: true } })
       expect([status, body.code]).to.deep.equal([409, 'invalid_state'])
@@ -165,7 +165,7 @@ describe('a deletion that can be undone', () => {
     })
   })
 
-  it('is possible for 0 to 720 hours (0 removes the container at once)', async () => {
+  it('can be undone for 0 to 720 hours (0 removes the container immediately)', async () => {
     expect((await setHours(721)).status).to.equal(400)
     expect((await gateway.request('GET', '/deletion-settings')).body.data).to.deep.equal({ undo_delete_hours: 24 })
     await setHours(0)

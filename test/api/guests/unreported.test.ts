@@ -4,7 +4,7 @@ import { GuestRegistry } from '../../../gateway/fleet/placement/guest-registry.j
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 /** The guest was created by another gateway while this one did not reach the guest's host. */
-describe('an unreported container of an offline host', function () {
+describe('a container that its offline host has not reported', function () {
   let gateway: TestGateway
   const [uuid, name, id] = [randomUUID(), 'elsewhere', 7001]
   before(async () => {
@@ -19,14 +19,14 @@ describe('an unreported container of an offline host', function () {
     return [status, body.code as string]
   }
 
-  it('leads to the answer host_offline, not to 404', async () => {
+  it('leads to the answer host_offline instead of 404', async () => {
     for (const ref of [uuid, uuid.toUpperCase(), name.toUpperCase(), id]) {
       expect(await answerTo('GET', String(ref))).to.deep.equal([503, 'host_offline'])
       expect(await answerTo('DELETE', `${ref}/delete`)).to.deep.equal([503, 'host_offline'])
     }
   })
 
-  it('leads to the answer host_offline in a batch too', async () => {
+  it('leads to the answer host_offline in a request for several containers too', async () => {
     const body = { action: 'delete', containers: [uuid] }
     const { status, body: answer } = await gateway.request('POST', '/batch-action', { body })
     expect([status, answer.code]).to.deep.equal([503, 'host_offline'])
@@ -41,7 +41,7 @@ describe('an unreported container of an offline host', function () {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('leads to the same answers if its host is online and does not report it', async () => {
+  it('leads to the same answers if its host is online but does not report it', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const

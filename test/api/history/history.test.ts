@@ -115,7 +115,7 @@ describe('the usage history', () => {
     await gateway.fleet.setHostState('host-a', 'online')
   })
 
-  it('is still complete after a restart of the agent', async () => {
+  it('is still complete when the agent has restarted', async () => {
     await gateway.fleet.agentOf('host-a').restart()
     await waitFor(async () => (await gateway.request('GET', '/containers/web/history')).status === 200, {
       what: 'the host is back',
@@ -131,7 +131,7 @@ describe('the usage history', () => {
   })
 })
 
-it('the longest usage history of an agent is smaller than the size limit for its answers', () => {
+it('the longest usage history of an agent fits into its answer', () => {
   const figures = Array<number>(1440).fill(1e15)
   const columns = [
     'cpuUsagePct',

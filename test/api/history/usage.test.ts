@@ -82,7 +82,7 @@ describe('the usage of a fleet', () => {
     expect([status, body.details.field]).to.deep.equal([400, 'containers'])
   })
 
-  describe('with measurements', () => {
+  describe('once it is measured', () => {
     let other: TestGateway
     before(async () => {
       // A gateway of its own, because the other one has cached that nothing was measured.
@@ -112,7 +112,7 @@ describe('the usage of a fleet', () => {
       expect(body.data[0].cpu_usage_pct).to.be.within(0, 100)
     })
 
-    it('shows the history of the processor in 48 points, and the day when the disk will be full', async () => {
+    it('shows the processor’s history in 48 points, and the day when the disk will be full', async () => {
       const { host, domain } = other.fleet.agentOf('host-a')
       const files = new SeriesFiles(join(domain.context.config.state_dir, 'history'))
       const write = (range: 'day' | 'month', steps: number, figures: (ago: number) => object): void => {

@@ -19,7 +19,7 @@ interface DrainedRow {
   readonly to_host_id: string
 }
 
-describe('the drain of a host over HTTP', () => {
+describe('a drain of a host over HTTP', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway({ hosts })
@@ -97,7 +97,7 @@ describe('the drain of a host over HTTP', () => {
     expect((await gateway.request('GET', '/hosts/host-a')).body.data.draining).to.equal(false)
   })
 
-  it('has a plan with the reason why a container cannot move', async () => {
+  it('has a plan that says why a container cannot move', async () => {
     await addGuests(1)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'machine' })
     const { body } = await call('', { dry_run: true })
@@ -108,7 +108,7 @@ describe('the drain of a host over HTTP', () => {
       .match(/^a running virtual machine can only/)
   })
 
-  it('moves stopped virtual machines, and leaves running ones on the host with the reason', async () => {
+  it('moves stopped virtual machines, leaves running ones on the host, and says why', async () => {
     await gateway.fleet.runMachines(...hosts)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'running' })
     const { uuid } = await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'stopped', status: 'stopped' })
@@ -171,7 +171,7 @@ describe('the drain of a host over HTTP', () => {
     expect(Object.values(results(await waitForEnd()))).to.deep.equal(guests.map(() => 'done'))
   })
 
-  it('repeats the move of a container after a failure', async () => {
+  it('moves a container again after the first move failed', async () => {
     const [guest] = await addGuests(1)
     failCopies([guest!], 1)
     await call()
@@ -196,7 +196,7 @@ describe('the drain of a host over HTTP', () => {
     for (const guest of guests) expect(hostOf(guest)).not.to.equal('host-a')
   })
 
-  it('begins once for a repeated request', async () => {
+  it('begins once if the request is repeated', async () => {
     await addGuests(1)
     const headers = { 'idempotency-key': randomUUID() }
     const answers = [await call('', {}, headers), await call('', {}, headers)]
@@ -231,12 +231,12 @@ describe('the drain of a host over HTTP', () => {
     expect([...guests, stopped].map(hostOf)).to.deep.equal(['host-a', 'host-a', 'host-a'])
   })
 
-  it('is refused with a deadline in the past', async () => {
+  it('is refused if its deadline is in the past', async () => {
     for (const deadline of ['2020-01-01', 'soon'])
       expect(refusal(await call('', { deadline })), deadline).to.deep.equal([400, 'invalid_field'])
   })
 
-  it('prevents opening and closing of the host in its settings', async () => {
+  it('prevents that the host is opened or closed in its settings', async () => {
     await addGuests(1)
     const release = holdCopies()
     await call()

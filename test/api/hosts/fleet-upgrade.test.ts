@@ -46,7 +46,7 @@ describe('upgrades of the fleet over HTTP', () => {
     return worker
   }
 
-  describe('the upgrade of the fleet', () => {
+  describe('an upgrade of the fleet', () => {
     const fleet = (command = '', body: object = {}): Promise<Reply> =>
       gateway.request('POST', `/fleet/upgrade${command}`, { body })
     const read = async (): Promise<Run> => (await gateway.request('GET', '/fleet/upgrade')).body.data as Run
@@ -115,7 +115,7 @@ describe('upgrades of the fleet over HTTP', () => {
       await reaches('a done, b done, c skipped, d skipped', 'canceled')
     })
 
-    it('starts on no further host during a pause', async () => {
+    it('does not start on another host while it is paused', async () => {
       await fleet()
       await reaches('a upgrading, b waiting, c waiting, d waiting', 'running')
       expect((await fleet('/pause')).body.data.state).to.equal('paused')
@@ -129,7 +129,7 @@ describe('upgrades of the fleet over HTTP', () => {
       await reaches('a done, b done, c done, d skipped', 'canceled')
     })
 
-    it('can be rolled back on the upgraded hosts only', async () => {
+    it('can be rolled back, but only on the upgraded hosts', async () => {
       await fleet('', { parallel: 1 })
       await lab.complete('host-a', 1)
       await lab.fail('host-b', 1, 'why')
@@ -142,7 +142,7 @@ describe('upgrades of the fleet over HTTP', () => {
       expect(refusal(await fleet('/rollback'))).to.deep.equal([409, 'invalid_state'])
     })
 
-    it('skips hosts that are offline or cannot be upgraded, with the reason', async () => {
+    it('skips hosts that are offline or cannot be upgraded, and says why', async () => {
       await lab.install('host-b', earlierVersion, { supported: false })
       await gateway.fleet.setHostState('host-c', 'offline')
       await fleet('', { parallel: 3 })

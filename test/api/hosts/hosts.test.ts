@@ -18,7 +18,7 @@ import { waitFor } from '../../support/wait.js'
 
 /* Tests a complete gateway as berth-gateway starts it, and an agent that joins it over the API. */
 
-describe('the API of hosts', function () {
+describe('the host API', function () {
   let directory: string
   let close: () => Promise<void>
   let key: string
@@ -73,7 +73,7 @@ describe('the API of hosts', function () {
 
   let hostId: string
 
-  it('adds a host, which is online after it has joined with its token', async () => {
+  it('adds a host, which is online once it has joined with its token', async () => {
     const address = `127.0.0.1:${await freePort()}`
     const added = await call('POST', '/hosts', { name: 'one', address, comment: 'ignored' })
     expect(added.status).to.equal(201)
@@ -143,7 +143,7 @@ describe('the API of hosts', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
-  it('stores the public address of a host, or shows a detected address if none is set', async () => {
+  it('stores the public address of a host, or shows a detected one if none is set', async () => {
     const guess = (await call('GET', `/hosts/${hostId}`)).body.data
     expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])
     expect(guess.public_address, 'never loopback').not.to.match(/^127\./)

@@ -145,7 +145,7 @@ describe('the overview of the fleet', () => {
     expect((await gateway.request('GET', `/tasks/${id}`)).status).to.equal(404)
   })
 
-  it('answers 503 to requests for the report of a host if there are no hosts', async () => {
+  it('answers 503 to requests for a host’s report if there are no hosts', async () => {
     const other = await startTestGateway()
     await other.fleet.removeHosts()
     expect((await other.request('GET', '/dashboard')).body.data).to.include({ hosts: 0, total_containers: 0 })

@@ -55,7 +55,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('is replaced by a new file for a resize; the new file is activated before the removal of the old one', async () => {
+  it('is replaced when it is resized: the new file is active before the old one is removed', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })
@@ -101,7 +101,7 @@ describe('the swap file of a host', () => {
     })
   })
 
-  it('is not changed by invalid values, and the error contains the name of the field', async () => {
+  it('is not changed by invalid values, and the error names the field', async () => {
     expect(await refused({ action: 'enable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'disable' })).to.deep.equal([409, 'invalid_state'])
     expect(await refused({ action: 'remove', size_mb: 64 })).to.deep.equal([400, 'invalid_field', 'action'])
@@ -127,7 +127,7 @@ describe('the swap file of a host', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 1024 * mib, active: true })
   })
 
-  it('stays active if it cannot be disabled or reduced because its content does not fit into memory', async () => {
+  it('stays active if its content does not fit into memory when it is disabled or reduced', async () => {
     await post({ action: 'create', size_mb: 1024 })
     swap.files.set(0, { ...swap.files.get(0)!, usedBytes: 900 * mib })
     const { memory } = swap
@@ -172,7 +172,7 @@ describe('the swap file of a host', () => {
     expect((await first).body.data).to.include({ size_mb: 64 })
   })
 
-  it('is changed once for a repeated request', async () => {
+  it('is changed once if the request is repeated', async () => {
     const headers = { 'idempotency-key': 'swap-1' }
     const first = await post({ action: 'create', size_mb: 64 }, { headers })
     const again = await post({ action: 'create', size_mb: 64 }, { headers })
@@ -215,7 +215,7 @@ describe('the swap file of a host', () => {
     expect((await post({ size_mb: 64 }, { key: bound })).status).to.equal(403)
   })
 
-  it('is changed with an audit entry that contains the request', async () => {
+  it('has an audit entry for each change, which contains the request', async () => {
     await post({ action: 'create', size_mb: 77 })
     const [entry] = (await gateway.request('GET', '/audit-logs?action=swap.change')).body.data
     expect(entry).to.include({
@@ -226,7 +226,7 @@ describe('the swap file of a host', () => {
     })
   })
 
-  it('is activated at the start of the agent if it is not active yet', async () => {
+  it('is activated when the agent starts if it is not active yet', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.files.set(0, { ...swap.files.get(0)!, active: false })
     swap.files.set(1, { ...swap.files.get(0)!, slot: 1, kept: false })

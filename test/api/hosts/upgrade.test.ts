@@ -13,7 +13,7 @@ const hosts = ['host-a', 'host-b'] as const
 
 /* The agents are real, and declare that they can be upgraded. The tests do the work of the installation script. */
 
-describe('the upgrade of one host over HTTP', () => {
+describe('an upgrade of one host over HTTP', () => {
   let gateway: TestGateway
   let lab: UpgradeLab
   before(async () => {
@@ -67,7 +67,7 @@ describe('the upgrade of one host over HTTP', () => {
     events.close()
   })
 
-  it('shows the reason of a failure, even during the return to the former version', async () => {
+  it('shows why it failed, even while the host returns to the former version', async () => {
     const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
     await upgrade(hostId)
     await lab.report(hostId, 'rolling_back', 'the agent does not start')
@@ -90,7 +90,7 @@ describe('the upgrade of one host over HTTP', () => {
     await lab.report(hostId, 'done')
   })
 
-  it('starts once for a repeated request', async () => {
+  it('starts once if the request is repeated', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const answers = [await upgrade(hostId, {}, headers), await upgrade(hostId, {}, headers)]
     expect(answers.map(({ status }) => status)).to.deep.equal([202, 202])
@@ -105,7 +105,7 @@ describe('the upgrade of one host over HTTP', () => {
     expect(lab.packagesOf(hostId).orders).to.have.length(0)
   })
 
-  it('is refused before the end of an earlier upgrade of the host', async () => {
+  it('is refused before an earlier upgrade of the host has ended', async () => {
     await upgrade(hostId)
     expect(refusal(await upgrade(hostId))).to.deep.equal([409, 'upgrade_running'])
     await lab.report(hostId, 'failed', 'why')
@@ -194,7 +194,7 @@ describe('the upgrade of one host over HTTP', () => {
     lab.writePackages()
   })
 
-  it('fails if the host does not report the start of the installation in time', async () => {
+  it('fails if the host does not report in time that the installation has started', async () => {
     await lab.install('host-a', earlierVersion)
     await upgrade('host-a')
     await gateway.fleet.upgrades.endSilent(Date.now() + 60_000)

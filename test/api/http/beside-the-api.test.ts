@@ -26,7 +26,7 @@ describe('the endpoints outside of the API', () => {
     expect(text).to.include('berth_host_disk_used_bytes{host="host-a"} 1500000000')
   })
 
-  it('show metrics to a caller behind a proxy only with a key with the scope metrics:read', async () => {
+  it('show metrics to a caller behind a proxy only if its key has the scope metrics:read', async () => {
     const ask = (key: string) =>
       gateway.request('GET', '/metrics', { key, headers: { 'x-forwarded-for': '127.0.0.1' } })
     expect((await ask('')).status).to.equal(401)

@@ -19,7 +19,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
 /** Tests every field of every request body with the forms that clients send for the type in its schema. */
-describe('field values with another type or notation than the schema', () => {
+describe('field values of another type or notation than the schema’s', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -36,7 +36,7 @@ describe('field values with another type or notation than the schema', () => {
     expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
   })
 
-  it('have the same effect as a value of the schema if their meaning is clear', () => {
+  it('have the same effect as the schema’s value if their meaning is clear', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         const right = rightValue(field.schema)
@@ -56,7 +56,7 @@ describe('field values with another type or notation than the schema', () => {
       }
   })
 
-  it('are refused if they are ambiguous, with the name of the field', () => {
+  it('are refused if they are ambiguous, and the error names the field', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema))
         for (const form of hostileForms(field.schema)) {
@@ -84,7 +84,7 @@ describe('field values with another type or notation than the schema', () => {
     expect(restricting).to.equal(30)
   })
 
-  describe('for the restrictions of a key', () => {
+  describe('in the restrictions of a key', () => {
     const uuid = '11111111-1111-4111-8111-111111111111'
     const bounds = {
       scopes: ['container:read', 'task:read'],
@@ -101,7 +101,7 @@ describe('field values with another type or notation than the schema', () => {
       ['disabled', [null, '', ' ']],
     ]
 
-    it('mean no change if they are empty', async () => {
+    it('change nothing if they are empty', async () => {
       const keys = new KeyCalls(gateway)
       const { id } = await keys.make(bounds)
       for (const [field, forms] of open)
@@ -114,7 +114,7 @@ describe('field values with another type or notation than the schema', () => {
       expect(await keys.find(id)).to.deep.include(bounds)
     })
 
-    it('lead to the refusal of a new key if one of them is empty', async () => {
+    it('prevent the creation of a key if one of them is empty', async () => {
       const count = async () => (await gateway.request('GET', '/api-keys')).body.data.length as number
       const before = await count()
       for (const [field, forms] of [...open, ['scopes', [[]]] as const])
@@ -140,7 +140,7 @@ describe('field values with another type or notation than the schema', () => {
     })
   })
 
-  describe('for the settings of a firewall', () => {
+  describe('in the settings of a firewall', () => {
     const rule = { direction: 'in', protocol: 'tcp', action: 'DROP', port: '25' }
     const put = async (body: object): Promise<Body> => {
       const reply = await gateway.request('PUT', '/containers/walled/firewall', { body })
@@ -161,7 +161,7 @@ describe('field values with another type or notation than the schema', () => {
       expect((await put({ enabled: true, default_action: 'DROP', rules: [] })).rules).to.deep.equal([])
     })
 
-    it('are refused if they contain an empty rule next to other rules', async () => {
+    it('are refused if they contain an empty rule among other rules', async () => {
       for (const bad of [null, {}, '']) {
         const body = { enabled: true, default_action: 'ACCEPT', rules: [rule, bad] }
         expect((await gateway.request('PUT', '/containers/walled/firewall', { body })).status).to.equal(400)

@@ -9,7 +9,7 @@ import { expectInTime, quickest } from '../../support/promised-time.js'
 
 const timeouts = { headersMs: 400, requestMs: 800, keepAliveMs: 5000, checkEveryMs: 100 }
 
-describe('the HTTP server during faults', function () {
+describe('the HTTP server when something fails', function () {
   let gateway: TestGateway
   let logged = ''
   before(async () => {
@@ -40,7 +40,7 @@ describe('the HTTP server during faults', function () {
     expect(data[0]?.['detail']).to.match(/^name_conflict/)
   })
 
-  it('answers 408 to clients with too slow headers or a too slow body, and disconnects them', async () => {
+  it('answers 408 to clients whose headers or body arrive too slowly, and disconnects them', async () => {
     for (const begun of [
       'GET /api/v1/dashboard HTTP/1.1\r\nHost: x\r\n',
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n` +
@@ -60,7 +60,7 @@ describe('the HTTP server during faults', function () {
     await Promise.all(slow)
   })
 
-  it('answers each request that waits for a host with 504 and its task after the host goes offline', async () => {
+  it('answers 504 with the task to requests that wait for a host that goes offline', async () => {
     const { fleet } = gateway
     const guests = [await fleet.addGuest(), await fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)
@@ -155,7 +155,7 @@ describe('the HTTP server during faults', function () {
     for (const secret of ['Topsecret4711', key, gateway.adminKey]) expect(logged).not.to.include(secret)
   })
 
-  it('continues to work if clients disconnect during their requests', async () => {
+  it('keeps working if clients disconnect during their requests', async () => {
     for (const text of [
       `GET /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n\r\n`,
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\nContent-Length: 50\r\n\r\n{`,
@@ -172,7 +172,7 @@ describe('the HTTP server during faults', function () {
   })
 })
 
-describe('the shutdown of the HTTP server', () => {
+describe('the HTTP server when it shuts down', () => {
   it('refuses new connections, and waits for running requests', async () => {
     const gateway = await startTestGateway()
     let release = (): void => undefined

@@ -47,7 +47,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(operations.map((o) => o.operationId)).size).to.equal(operations.length)
   })
 
-  it('has a description in words for every regular expression in the schema of a request', () => {
+  it('describes in words every regular expression in the schema of a request', () => {
     const patterns = gateway.api.routes
       .flatMap(({ params, query, body }) => [params, query, body])
       .flatMap((schema) => JSON.stringify(schema ?? {}).match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [])
@@ -56,7 +56,7 @@ describe('the OpenAPI document', () => {
     expect([...new Set(patterns)].filter((pattern) => ruleOfPattern(pattern) === undefined)).to.be.empty
   })
 
-  it('lists 409 for reads only where they can conflict, and 412 where If-Match is accepted', () => {
+  it('lists 409 for reads only where they can conflict, and 412 only where If-Match is accepted', () => {
     const { paths } = gateway.api.document as {
       paths: Record<string, Record<string, { responses: object; parameters: { name: string }[] }>>
     }

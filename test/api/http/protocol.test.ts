@@ -26,7 +26,7 @@ describe('the HTTP protocol', () => {
     expect((await gateway.request('GET', '/containers/missing')).body.code).to.equal('not_found')
   })
 
-  it('answers an unknown method for a known path with 405 and the header Allow', async () => {
+  it('answers an unknown method of a known path with 405 and the header Allow', async () => {
     const { status, headers, body } = await gateway.request('PUT', '/containers', { key: '' })
     expect([status, body.code, headers['allow']]).to.deep.equal([405, 'method_not_allowed', 'GET, HEAD, OPTIONS, POST'])
     const options = await gateway.request('OPTIONS', '/containers', { key: '' })
@@ -71,7 +71,7 @@ describe('the HTTP protocol', () => {
       expect((await gateway.request('POST', '/containers/proto/start', { body: ignored })).status).to.equal(202)
   })
 
-  it('treats an empty list as a missing body if the body is optional, with any content type', async () => {
+  it('treats an empty list as a missing body if the body is optional, whatever the content type', async () => {
     const prefix = { interface: 'eth0', prefix: '2001:db8:1::/64' }
     const { status } = await gateway.request('PUT', '/routing', { body: { ipv6_prefixes: [prefix] } })
     expect(status).to.equal(200)
@@ -161,7 +161,7 @@ describe('the HTTP protocol', () => {
     expect(({} as Record<string, unknown>)['polluted']).to.equal(undefined)
   })
 
-  it('accepts JSON with any text or JSON content type, and refuses multipart forms and other types', async () => {
+  it('accepts JSON as any text or JSON content type, and refuses multipart forms and other types', async () => {
     const send = (type: string) =>
       gateway.request('PUT', '/containers/typed/expiry', {
         body: '{"expires_at":""}',

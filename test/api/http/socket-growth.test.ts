@@ -118,7 +118,7 @@ const requests = (host: string, key: string): Record<string, string> => {
   }
 }
 
-describe('a connection', function () {
+describe('a TCP connection', function () {
   let gateway: TestGateway
   const sockets = new ServerSockets()
   const lines: string[] = []
@@ -185,7 +185,7 @@ describe('a connection', function () {
     })
 
   for (const port of ['plain', 'tls'] as const)
-    it(`is closed after the answer to an ignored upgrade offer with further data in its packet, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
+    it(`is closed after the answer if an ignored upgrade offer has more data in its packet, ${port === 'tls' ? 'over TLS' : 'without TLS'}`, async () => {
       const offer = requests('x', '')['a refused upgrade to h2c']!
       const { talk, closed } = open(ports[port], offer.repeat(200))
       await closed
@@ -231,7 +231,7 @@ describe('a connection', function () {
     }
   })
 
-  it('does not gain event listeners after many calls of an agent', async () => {
+  it('does not gain event listeners in many calls of an agent', async () => {
     const isAgent = (port: number): boolean => !Object.values(ports).includes(port)
     const ask = (): Promise<unknown> => gateway.request('GET', '/routing')
     await ask()

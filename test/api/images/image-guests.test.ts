@@ -5,7 +5,7 @@ import { sha256Of } from '../../support/guests/image-server.js'
 import type { Reply, TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the API for images and their guests', function () {
+describe('the image API and guests from images', function () {
   let lab: ImageLab
   let gateway: TestGateway
   before(async () => {
@@ -26,7 +26,7 @@ describe('the API for images and their guests', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('downloads a missing image first, and does not delete it during its download', async () => {
+    it('downloads a missing image first, and does not delete it meanwhile', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')
@@ -47,7 +47,7 @@ describe('the API for images and their guests', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('does not delete an image during the creation of a guest from it', async () => {
+    it('does not delete an image while a guest is created from it', async () => {
       await lab.downloaded('alpine-3.22')
       let go = (): void => undefined
       lab.agent.host.faults.clone = () => new Promise((resolve) => (go = resolve))
@@ -117,7 +117,7 @@ describe('the API for images and their guests', function () {
       for (const { id } of await lab.rows('?custom=true')) expect((await drop(id as string)).status).to.equal(200)
     })
 
-    it('removes an image without an effect on its guests', async () => {
+    it('removes an image without affecting its guests', async () => {
       const { status, body } = await add()
       expect(status).to.equal(201)
       const { id } = body.data as { id: string }
@@ -146,7 +146,7 @@ describe('the API for images and their guests', function () {
       expect((await drop(id)).status).to.equal(404)
     })
 
-    it('lists an image again after a restart of the agent, and adds it once for a repeated request', async () => {
+    it('lists an image again when the agent has restarted, and adds it once if the request is repeated', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [await add({}, { headers }), await add({}, { headers })]
       expect(again.body.data.id).to.equal(first.body.data.id)
@@ -154,7 +154,7 @@ describe('the API for images and their guests', function () {
       expect((await lab.rows('?custom=true')).map(({ id }) => id)).to.deep.equal([first.body.data.id])
     })
 
-    it('does not remove an image during the creation of a guest from it', async () => {
+    it('does not remove an image while a guest is created from it', async () => {
       const { id } = (await add()).body.data as { id: string }
       lab.server.manners = { stallAfter: 400_000 }
       const made = await lab.create('slow', id)

@@ -9,7 +9,7 @@ type Row = Record<string, unknown>
 const megabyte = randomBytes(1_000_000)
 const guestBody = { ram_mb: 64, vcpu: 0.1, disk_gb: 1, start: false }
 
-describe('images in a fleet of several hosts', function () {
+describe('images on several hosts', function () {
   let gateway: TestGateway
   let server: ImageServer
   before(async () => {
@@ -32,7 +32,7 @@ describe('images in a fleet of several hosts', function () {
   const wait = (host: string): Promise<unknown> =>
     waitFor(async () => (await there(host)).downloaded === true, { what: `the image on ${host}` })
 
-  it('are downloaded to the given host, or to all hosts without them', async () => {
+  it('are downloaded to the given host, or to all hosts that lack them', async () => {
     const one = await send('POST', '/images/download?host_id=host-b', { template_id: 'alpine-3.22' })
     expect([one.status, one.body.hosts]).to.deep.equal([202, ['host-b']])
     await wait('host-b')
@@ -59,7 +59,7 @@ describe('images in a fleet of several hosts', function () {
     expect([named.status, named.body.code]).to.deep.equal([409, 'image_disabled'])
   })
 
-  it('are added on the online hosts, and the answer contains the offline hosts', async () => {
+  it('are added on the online hosts, and the answer lists the offline hosts', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const custom = {
       type: 'lxc',

@@ -6,7 +6,7 @@ import type { LabAgent } from '../../support/memory/lab-agent.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the API for images', function () {
+describe('the image API', function () {
   let lab: ImageLab
   let gateway: TestGateway
   let agent: LabAgent
@@ -19,7 +19,7 @@ describe('the API for images', function () {
   after(() => lab.close())
   afterEach(() => lab.reset())
 
-  describe('for a reader', () => {
+  describe('when it lists images', () => {
     it('lists the catalogue, filtered by type, kind and download state', async () => {
       const all = await lab.rows()
       for (const id of [
@@ -63,7 +63,7 @@ describe('the API for images', function () {
       expect((await gateway.request('GET', '/images?host_id=nothing')).status).to.equal(400)
     })
 
-    it('lists as enabled the images that are downloaded and not disabled', async () => {
+    it('shows images as enabled if they are downloaded and not disabled', async () => {
       expect(await lab.enabledIds()).to.deep.equal(['debian-12'])
       expect(await lab.enabledIds('?type=kvm')).to.deep.equal([])
       const { data } = (await gateway.request('GET', '/images/enabled?type=lxc')).body
@@ -82,15 +82,15 @@ describe('the API for images', function () {
       expect((await gateway.request('GET', '/images/enabled?type=vm')).status).to.equal(400)
     })
 
-    it('lists as templates only images that a host can use', async () => {
+    it('shows as templates only images that a host can use', async () => {
       const ids = ((await gateway.request('GET', '/templates')).body.data as ImageRow[]).map(({ id }) => id)
       expect(ids).to.include.members(['debian-12', 'alpine-3.22'])
       expect(ids).not.to.include('debian-12-kvm')
     })
   })
 
-  describe('for a download', () => {
-    it('has a task with its progress, and lets guests use the image after its end', async () => {
+  describe('when it downloads an image', () => {
+    it('has a task with its progress, and lets guests use the image when it ends', async () => {
       const task = await lab.stalled('alpine-3.22')
       const shown = await lab.row('alpine-3.22')
       expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })
@@ -115,7 +115,7 @@ describe('the API for images', function () {
       expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
     })
 
-    it('runs once for a repeated request', async () => {
+    it('runs once if the request is repeated', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [
         await lab.download('alpine-3.22', { headers }),
@@ -125,7 +125,7 @@ describe('the API for images', function () {
       expect((await lab.ended(lab.taskOf(first))).status).to.equal('done')
     })
 
-    it('runs once for several simultaneous requests', async () => {
+    it('runs once if several callers request it at the same time', async () => {
       server.manners = { stallAfter: 400_000 }
       const replies = await Promise.all(Array.from({ length: 20 }, () => lab.download('alpine-3.22')))
       const statuses = replies.map(({ status }) => status).sort()
@@ -134,14 +134,14 @@ describe('the API for images', function () {
       expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
     })
 
-    it('continues at the same position after an interrupted connection', async () => {
+    it('continues at the same position if the connection is interrupted', async () => {
       server.manners = { cutAfter: 300_000 }
       server.asked.length = 0
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
       expect(server.asked.filter((asked) => asked.includes('bytes='))).to.have.length.of.at.least(2)
     })
 
-    it('leaves nothing behind after a cancellation, and can be started again', async () => {
+    it('leaves nothing behind if the download is canceled, which can then start again', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect(lab.left()).not.to.deep.equal([])
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
@@ -160,14 +160,14 @@ describe('the API for images', function () {
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
     })
 
-    it('supports a cancellation through the task', async () => {
+    it('supports canceling through the task', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect((await gateway.request('DELETE', `/tasks/${task}`)).status).to.equal(200)
       expect((await lab.ended(task)).status).to.equal('canceled')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails, and leaves nothing behind, if the image has a different checksum', async () => {
+    it('fails and leaves nothing behind if the image has a different checksum', async () => {
       const task = await lab.downloaded('fedora-43')
       expect(task.status).to.equal('failed')
       expect(task.error).to.contain('SHA-256')
@@ -180,7 +180,7 @@ describe('the API for images', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails, and leaves nothing behind, after repeated interruptions of its connection', async () => {
+    it('fails and leaves nothing behind if the connection is interrupted repeatedly', async () => {
       server.manners = { cutAfter: 0 }
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
@@ -193,7 +193,7 @@ describe('the API for images', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('refuses an image without space in the pool', async () => {
+    it('refuses an image if the pool lacks space for it', async () => {
       const { pool } = agent.host
       agent.host.pool = { ...pool, usedBytes: pool.totalBytes }
       const { status, body } = await lab.download('alpine-3.22')
@@ -204,7 +204,7 @@ describe('the API for images', function () {
       expect((await lab.row('alpine-3.22')).error).to.equal('storage_full')
     })
 
-    it('continues after a restart of the agent', async () => {
+    it('continues when the agent has restarted', async () => {
       const task = await lab.stalled('alpine-3.22')
       server.manners = {}
       server.asked.length = 0
@@ -215,7 +215,7 @@ describe('the API for images', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('leaves no files behind after a restart of the agent if its task has failed', async () => {
+    it('leaves no files behind if its task has failed and the agent restarts', async () => {
       const task = await lab.stalled('alpine-3.22')
       await gateway.fleet.setHostState('host-a', 'offline')
       agent.journal(({ changes: { db } }) =>
@@ -238,7 +238,7 @@ describe('the API for images', function () {
       })
   })
 
-  describe('for a deletion', () => {
+  describe('when it deletes an image', () => {
     it('accepts a repeated request, but no unknown image', async () => {
       await lab.downloaded('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.message).to.equal('image deleted')
@@ -250,7 +250,7 @@ describe('the API for images', function () {
       expect((await gateway.request('DELETE', '/images/delete')).body.code).to.equal('missing_field')
     })
 
-    it('refuses an image during its download', async () => {
+    it('refuses an image that is being downloaded', async () => {
       await lab.stalled('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.code).to.equal('task_running')
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)

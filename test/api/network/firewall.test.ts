@@ -73,7 +73,7 @@ describe('the firewall of a container', () => {
     })
   })
 
-  it('stays unchanged if a rule is invalid, and the error contains the field', async () => {
+  it('stays unchanged if a rule is invalid, and the error names the field', async () => {
     const before = (await put(closed([rule]))).body.data
     for (const [change, field] of [
       [{ port: '80;drop' }, 'rules.1.port'],
@@ -103,7 +103,7 @@ describe('the firewall of a container', () => {
   it('can have 200 rules', async () =>
     expect((await put(closed(Array(200).fill(rule)))).body.data.rules).to.have.length(200))
 
-  it('is replaced only with the present ETag of the firewall or the container in If-Match', async () => {
+  it('is replaced only if If-Match contains the present ETag of the firewall or the container', async () => {
     const tag = async (of: string) => (await gateway.request('GET', of)).headers['etag'] ?? ''
     for (const of of [path(), `/containers/${guest.name}`]) {
       const seen = await tag(of)
@@ -114,7 +114,7 @@ describe('the firewall of a container', () => {
     expect((await read()).body.data.rules).to.have.length(1)
   })
 
-  it('is not sent again to a client with its present ETag (304)', async () => {
+  it('is not sent again to a client that has its present ETag (304)', async () => {
     const { headers } = await read()
     const again = () => gateway.request('GET', path(), { headers: { 'if-none-match': headers['etag'] ?? '' } })
     expect((await again()).status).to.equal(304)

@@ -22,7 +22,7 @@ describe('port mappings of a container', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('are all returned after an addition, and are shown in the container at once', async () => {
+  it('are all returned when one is added, and are shown in the container at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])
@@ -49,7 +49,7 @@ describe('port mappings of a container', () => {
     })
   })
 
-  it('are refused with 409 if a host port is in use or outside of the host’s range', async () => {
+  it('are refused with 409 if a host port is in use or outside the host’s range', async () => {
     const other = await gateway.fleet.addGuest()
     for (const body of [
       { container_port: 22, host_port: other.sshPort },
@@ -86,7 +86,7 @@ describe('port mappings of a container', () => {
     expect([conflict.status, conflict.body.code]).to.deep.equal([409, 'port_conflict'])
   })
 
-  it('are removed by their position in the list, and the answer contains the remaining mappings', async () => {
+  it('are removed by their position in the list, and the answer contains the remaining ones', async () => {
     for (const port of [81, 82]) await add({ container_port: port })
     const { status, body } = await gateway.request('DELETE', path('/1'))
     expect(status).to.equal(200)
@@ -98,7 +98,7 @@ describe('port mappings of a container', () => {
       }
   })
 
-  it('are refused with the name of the missing or invalid field', async () => {
+  it('are refused if a field is missing or invalid, and the error names it', async () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],
@@ -124,7 +124,7 @@ describe('port mappings of a container', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('have a search for free ports with IPv6 addresses in any notation, and with 409 for too few free ports', async () => {
+  it('have a search for free ports, which accepts any IPv6 notation and answers 409 if too few are free', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
@@ -152,7 +152,7 @@ describe('port mappings of a container', () => {
     expect(moved).to.include({ host_port: 47_000, host_port_end: 47_009 })
   })
 
-  it('can be added at the creation of a container', async () => {
+  it('can be added when a container is created', async () => {
     const { body } = await gateway.request('POST', '/containers', {
       body: {
         name: 'mapped',

@@ -48,7 +48,7 @@ describe('the address and port pools of a host', () => {
     expect((await routing.get()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
   })
 
-  it('are replaced by the lists in the request, except omitted ones', async () => {
+  it('are replaced by the lists in the request, except lists that it omits', async () => {
     const first = await routing.put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
     expect(first.status).to.equal(200)
     expect(first.body.data).to.deep.include({
@@ -80,7 +80,7 @@ describe('the address and port pools of a host', () => {
     ])
   })
 
-  it('count a host port once even if it is mapped for TCP and UDP, even for a key bound to containers', async () => {
+  it('count a host port once even if it is mapped for TCP and UDP, also for a key bound to containers', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
     const body = { name: 'shares', nat_port_mappings: mappings } // each container also has a mapping to SSH
@@ -91,7 +91,7 @@ describe('the address and port pools of a host', () => {
     expect(shown.nat4).to.deep.equal({ used: 16, remaining: '0', total: '16' })
   })
 
-  it('cannot get a range of ports without a mapped port', async () => {
+  it('cannot get a range of ports that lacks a mapped port', async () => {
     const { id } = await gateway.fleet.addGuest({ portMappings: [] })
     const map = (host_port: number, protocol = 'tcp') =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
@@ -112,7 +112,7 @@ describe('the address and port pools of a host', () => {
     expect([none.status, none.body.code]).to.deep.equal([409, 'resource_exhausted'])
   })
 
-  it('cannot lose a prefix with an address of a container', async () => {
+  it('cannot lose a prefix from which a container has an address', async () => {
     await routing.put({ ipv6_prefixes: [prefix] })
     const { ipv6 } = (await routing.create({ name: 'six', assign_ipv6: true })).body.data as { ipv6?: string }
     expect(ipv6).to.equal(undefined)
@@ -124,7 +124,7 @@ describe('the address and port pools of a host', () => {
     expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
   })
 
-  it('cannot contain an address of a port mapping, and vice versa', async () => {
+  it('cannot contain the address of a port mapping, and vice versa', async () => {
     const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
@@ -142,7 +142,7 @@ describe('the address and port pools of a host', () => {
     expect([foreign.status, foreign.body.details?.field]).to.deep.equal([400, 'host_ip'])
   })
 
-  it('cannot lose an address of a container', async () => {
+  it('cannot lose an address that a container has', async () => {
     await routing.put({ items: [address(10), address(11)] })
     await routing.create({ name: 'keeps', public_ipv4s: ['203.0.113.11'] })
     const refused = await routing.put({ items: [address(10)] })

@@ -7,7 +7,7 @@ import { SecurityLab, target } from '../../support/gateway/security-lab.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the automatic security stop', () => {
+describe('the automatic stop of a guest that harms others', () => {
   const lab = new SecurityLab()
   const { call, read, alerts, newest, check, shutdown, guestRow, becomeCritical } = lab
   let gateway: TestGateway
@@ -22,7 +22,7 @@ describe('the automatic security stop', () => {
   after(() => lab.close())
   beforeEach(() => (lab.clockMs += 3_600_000))
 
-  it('stops and suspends a guest after a grace period, until an administrator starts it', async () => {
+  it('stops and suspends the guest after a grace period, until an administrator starts it', async () => {
     await shutdown(true)
     await becomeCritical()
     expect(await newest()).to.include({ severity: 'critical', action: 'stop_pending' })
@@ -71,7 +71,7 @@ describe('the automatic security stop', () => {
     await shutdown(false)
   })
 
-  it('is canceled if the abuse ended at the start of the grace period, even after many checks', async () => {
+  it('is canceled if the abuse had ended when the grace period began, even after many checks', async () => {
     // The agent notices the end of the abuse after two checks: after 20 s with this interval, instead of 120 s.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
@@ -186,7 +186,7 @@ describe('the automatic security stop', () => {
     expect(agent.host.wire.guests.get(other.uuid)?.sendsMail).to.equal(false)
   })
 
-  describe('for a guest that reaches its memory limit', () => {
+  describe('if a guest reaches its memory limit', () => {
     let hungry: { uuid: string; name: string }
     beforeEach(async () => {
       // The sample is set before the guest is created, because the agent may take samples at any time afterwards.
@@ -205,7 +205,7 @@ describe('the automatic security stop', () => {
       delete (agent.host.driver.sample as { memoryKills?: number }).memoryKills
     })
 
-    it('does not happen, but an alert counts the killed processes, at most once a minute', async () => {
+    it('does not happen, but an alert counts the killed processes at most once a minute', async () => {
       await sampleKills(2)
       expect(await own(), 'kills from before this agent').to.deep.equal([])
       await sampleKills(3)
@@ -223,7 +223,7 @@ describe('the automatic security stop', () => {
       expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
     })
 
-    it('does not happen, but the guest is started again with an alert after the kernel killed it', async () => {
+    it('does not happen, but the guest is started again with an alert if the kernel killed it', async () => {
       agent.host.driver.end(hungry.uuid, 'memory')
       await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
       await gateway.fleet.caughtUp('host-a')

@@ -33,7 +33,7 @@ describe('the security API', () => {
     expect(await read('/security/settings')).to.deep.equal({ host_id: 'host-a', auto_shutdown: false })
   })
 
-  it('shows an alert after a check that finds abuse, and counts it again after the next one', async () => {
+  it('shows an alert when a check finds abuse, and counts it again in the next check', async () => {
     agent.host.sensor.scanPorts(address, target, 20)
     const { status, body } = await check()
     expect([status, body.message]).to.deep.equal([200, '2 containers checked, 1 findings'])
@@ -79,7 +79,7 @@ describe('the security API', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('shows the recorded connections with alerts, and the present connections, of a container', async () => {
+  it('shows a container’s present connections, and those recorded with alerts', async () => {
     const flow = {
       source: address,
       target,

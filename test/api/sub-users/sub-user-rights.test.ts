@@ -70,11 +70,11 @@ describe('the rights of a sub-user', function () {
     expect(tasks.map(({ task_id, user }) => [task_id, user])).to.deep.equal([[body.data.task_id, made.username]])
   })
 
-  describe('for port mappings', () => {
+  describe('on port mappings', () => {
     const path = '/containers/own/port-mappings'
     const mappings = async () => (await gateway.request('GET', '/containers/own')).body.data.port_mappings as object[]
 
-    it('permit as many mappings as its limit, on host ports that the gateway selects', async () => {
+    it('allow as many mappings as its limit, on host ports that the gateway selects', async () => {
       const add = (body: object) => answerOf(ask('POST', path, { body }))
       expect(await add({ container_port: 80, host_port: 0, host_ip: '' })).to.equal(200)
       expect(await add({ container_port: 443, host_port: 25_000 })).to.deep.equal([
@@ -102,7 +102,7 @@ describe('the rights of a sub-user', function () {
       expect(await add({ container_port: 10 })).to.deep.equal([403, 'quota_exceeded', undefined])
     })
 
-    it('permit a search for free ports, but not on a given host address', async () => {
+    it('allow a search for free ports, but not on a given host address', async () => {
       expect((await ask('GET', '/containers/own/random-port')).status).to.equal(200)
       expect(await answerOf(ask('GET', '/containers/own/random-port?host_ip=192.0.2.10'))).to.deep.equal([
         403,
@@ -111,7 +111,7 @@ describe('the rights of a sub-user', function () {
       ])
     })
 
-    it('include changes of the container port and removals', async () => {
+    it('include removals and changes of the container port', async () => {
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
       expect(await put({ ...before, container_port: 2222, description: 'mine' })).to.equal(200)
@@ -126,7 +126,7 @@ describe('the rights of a sub-user', function () {
       expect(await mappings()).to.deep.equal([])
     })
 
-    it('include only changes of the container port with a permission restricted to it', async () => {
+    it('include only changes of the container port if its permission is restricted to these', async () => {
       await change({ permissions: ['container:read', 'container:network:inner'] })
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
@@ -148,7 +148,7 @@ describe('the rights of a sub-user', function () {
     })
   })
 
-  it('include reinstallations with permitted images, and others look unknown', async () => {
+  it('include reinstallations with permitted images, while other images look unknown', async () => {
     const ids = async (path: string): Promise<string[]> =>
       ((await ask('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const reinstall = async (template_id: string) => {
@@ -182,7 +182,7 @@ describe('the rights of a sub-user', function () {
     expect(await answerOf(ask('PUT', `${path}/quota`, limit))).to.deep.equal([403, 'insufficient_scope', undefined])
   })
 
-  it('include reads of a suspended container, but no changes', async () => {
+  it('allow to read a suspended container, but not to change it', async () => {
     await gateway.request('PUT', '/containers/own/expiry', { body: { expires_at: '2001-01-01' } })
     await waitFor(() => gateway.fleet.view.findGuest(own.uuid)!.guest.policyBlocked, {
       what: 'it is blocked',

@@ -8,7 +8,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Step = 'create' | 'rotate' | 'update' | 'remove'
 
-describe('a failure of the store during a request', function () {
+describe('a request about a sub-user while the store fails', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   beforeEach(async () => {
@@ -48,7 +48,7 @@ describe('a failure of the store during a request', function () {
   const count = async (): Promise<number> => ((await gateway.request('GET', '/sub-users')).body.data as object[]).length
 
   for (const tell of [true, false])
-    it(`leads to one sub-user for a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
+    it(`creates only one sub-user if it is repeated because its first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
       dieAfter('create', tell)
       const first = await send('POST', '/sub-user/create', { container_name: 'own' })
       expect(first.status, first.text).to.equal(tell ? 200 : 503)
@@ -63,7 +63,7 @@ describe('a failure of the store during a request', function () {
     })
 
   for (const tell of [true, false])
-    it(`leads to the same rotated password for a repeated request if the first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
+    it(`rotates the password only once if it is repeated because its first answer ${tell ? 'was not stored' : 'did not arrive'}`, async () => {
       const made = await calls.make({ container_name: 'own' })
       const caller = await calls.loggedIn(made)
       dieAfter('rotate', tell)
@@ -79,7 +79,7 @@ describe('a failure of the store during a request', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('leads to the answer 409 for a repeated password rotation after a later rotation', async () => {
+  it('gets 409 if it repeats a password rotation after a later rotation', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)
@@ -89,7 +89,7 @@ describe('a failure of the store during a request', function () {
     expect([again.status, again.body.code]).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('does not undo a confirmed change or removal of a sub-user', async () => {
+  it('is never undone if it changed or removed a sub-user and was confirmed', async () => {
     const made = await calls.make({ container_name: 'own' })
     dieAfter('update', true)
     expect((await send('PATCH', `/sub-users/${made.id}`, { disabled: true })).status).to.equal(200)
@@ -102,7 +102,7 @@ describe('a failure of the store during a request', function () {
     expect((await calls.make({ container_name: 'own', username: made.username })).password).not.to.equal('')
   })
 
-  it('blocks the requests of sub-users until the store is back', async () => {
+  it('fails if it comes from a sub-user, until the store is back', async () => {
     const caller = await calls.loggedIn(await calls.make({ container_name: 'own' }))
     await killUnder(gateway.store, gateway.redis)
     expect((await caller('GET', '/containers')).status).to.equal(503)

@@ -33,7 +33,7 @@ describe('a sub-user', function () {
   const opens = async (id: string, password: string): Promise<boolean> =>
     gateway.access.accounts.passwords.matches(await hashOf(id), password, { account: id, source: '' })
 
-  it('gets a name, a password (shown once), and an access code with 128 random bits', async () => {
+  it('gets a name, a password (shown once), and an access code of 128 random bits', async () => {
     const { body } = await create({ container_name: 'one' })
     const { id, username, password, access_code: code } = body.data
     expect(body.data).to.have.all.keys(
@@ -109,7 +109,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one' })).id).not.to.equal(first.id)
   })
 
-  it('is refused if its containers already have a sub-user with different settings, or its name is in use', async () => {
+  it('is refused if its containers have a sub-user with other settings, or its name is in use', async () => {
     const { username } = await calls.make({ container_name: 'one' })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:read'] }))).to.deep.equal([
       409,
@@ -135,13 +135,13 @@ describe('a sub-user', function () {
     }
   })
 
-  it('is created only once for several concurrent requests', async () => {
+  it('is created only once by several concurrent requests', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => calls.make({ container_name: 'one' })))
     expect(new Set(made.map(({ id }) => id)).size).to.equal(1)
     expect(made.filter(({ password }) => password !== '')).to.have.length(1)
   })
 
-  it('can be created with the empty fields of older clients, and errors contain the invalid field', async () => {
+  it('can be created with the empty fields of older clients, and errors name the invalid field', async () => {
     const lenient = {
       container_name: ' one ',
       container_names: [],
@@ -168,7 +168,7 @@ describe('a sub-user', function () {
       expect(await refusalOf(create(body)), JSON.stringify(body)).to.deep.equal(refusal)
   })
 
-  it('keeps omitted settings in a change', async () => {
+  it('keeps the settings that a change omits', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const before = await calls.find(id)
     for (const [body, change] of [
@@ -203,7 +203,7 @@ describe('a sub-user', function () {
     expect((await calls.change(id, { passwort: 'x', disabled: true })).ignored).to.deep.equal(['passwort'])
   })
 
-  it('loses its sessions at a rotation of its password, and gets a new access code on request', async () => {
+  it('loses its sessions when its password is rotated, and gets a new access code on request', async () => {
     const made = await calls.make({ container_name: 'one' })
     const caller = await calls.loggedIn(made)
     expect((await caller('GET', '/containers')).status).to.equal(200)
@@ -225,7 +225,7 @@ describe('a sub-user', function () {
     expect((await subUsers.findByCode(code))?.username).to.equal(made.username)
   })
 
-  it('loses its sessions and its access code at its deletion, and its name is free again', async () => {
+  it('loses its sessions and its access code when it is deleted, and its name is free again', async () => {
     const made = await calls.make({ container_name: 'one', username: 'alice' })
     const caller = await calls.loggedIn(made)
     expect((await gateway.request('DELETE', `/sub-users/${made.id}`)).status).to.equal(200)
@@ -244,7 +244,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'alice' })).id).not.to.equal(made.id)
   })
 
-  it('loses a deleted container, and keeps the others', async () => {
+  it('loses a container that is deleted, and keeps the others', async () => {
     const gone = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     const made = await calls.make({ container_names: ['gone', 'two'] })
     await gateway.request('DELETE', `/containers/${gone.uuid}/delete`)

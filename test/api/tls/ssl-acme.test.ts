@@ -11,7 +11,7 @@ import { waitFor } from '../../support/wait.js'
 const name = 'panel.example'
 const problem = (type: string) => ({ type: `urn:ietf:params:acme:error:${type}`, detail: `said ${type}` })
 
-describe('TLS with certificates of an ACME authority', () => {
+describe('TLS with certificates from an ACME authority', () => {
   let pebble: Pebble
   let proxy: AcmeProxy
   let gateway: TestGateway
@@ -63,7 +63,7 @@ describe('TLS with certificates of an ACME authority', () => {
         expect(gateway.tls.documents.challenge.value).to.equal(null)
       })
 
-    it('obtains a certificate by TLS-ALPN-01 if a different program uses port 80', async () => {
+    it('obtains a certificate by TLS-ALPN-01 if another program uses port 80', async () => {
       await start({ httpListen: { host: '127.0.0.1', port: pebble.port } })
       const { status, text } = await obtain()
       expect(status, text).to.equal(200)
@@ -173,7 +173,7 @@ describe('TLS with certificates of an ACME authority', () => {
     })
   })
 
-  describe('in a renewal', () => {
+  describe('when it renews a certificate', () => {
     const pauses = { firstMs: 60, lastMs: 200 }
     const timing = { checkEveryMs: 30, pauses }
 
@@ -191,7 +191,7 @@ describe('TLS with certificates of an ACME authority', () => {
       await settings.update((old) => ({ ...old, current: aged, change: `aged ${Math.random()}` }))
     }
 
-    it('replaces the certificate before it expires, without a failed request under load', async () => {
+    it('replaces it before it expires, without a failed request under load', async () => {
       await start({ timing })
       await obtain()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 4 })

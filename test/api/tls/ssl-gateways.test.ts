@@ -73,7 +73,7 @@ describe('TLS of several gateways', () => {
   const shown = async (tls: Tls): Promise<string> =>
     (await shownCertificate(await waitFor(() => tls.address))).fingerprint256
 
-  it('is changed at all gateways at once, and is the same at a later gateway', async () => {
+  it('changes at all gateways at once, and also applies at a gateway that is added later', async () => {
     const [one, two] = [await open(), await open()]
     for (const tls of [one, two]) {
       const wanted = await upload(tls)
@@ -101,7 +101,7 @@ describe('TLS of several gateways', () => {
     for (const tls of [one, two]) await waitFor(async () => (await shown(tls)) === wanted)
   })
 
-  it('causes a warning at a gateway with an occupied port, and starts there when the port is free', async () => {
+  it('causes a warning at a gateway whose port is in use, and starts there when the port is free', async () => {
     const port = await freePort()
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))

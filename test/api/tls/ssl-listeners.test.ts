@@ -19,7 +19,7 @@ describe('a gateway with TLS', () => {
   })
   after(() => lab.close())
 
-  describe('with one of its two ports in use by another program', () => {
+  describe('if another program uses one of its two ports', () => {
     let taken: Server
     beforeEach(async () => {
       await off()
@@ -29,14 +29,14 @@ describe('a gateway with TLS', () => {
     afterEach(() => new Promise<void>((done) => void taken.close(() => done())))
     const take = (port: number) => new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
 
-    it('cannot turn on HTTPS if the HTTPS port is in use', async () => {
+    it('cannot turn on HTTPS if it is the HTTPS port', async () => {
       await take(ports.tls)
       const { status, body } = await put({ mode: 'self_signed', target: name })
       expect([status, body.code]).to.deep.equal([409, 'port_conflict'])
       expect((await get()).enabled).to.equal(false)
     })
 
-    it('turns on HTTPS, with a warning, if port 80 is in use', async () => {
+    it('turns on HTTPS with a warning if it is port 80', async () => {
       await waitFor(() =>
         overHttp('/', name).then(
           () => false,
@@ -84,7 +84,7 @@ describe('a gateway with TLS', () => {
     })
   })
 
-  describe('without a trusted certificate', () => {
+  describe('if its certificate is not trusted', () => {
     it('does not send HSTS', async () => {
       await put({ mode: 'self_signed', target: name })
       const agent = new HttpsAgent({ rejectUnauthorized: false })
@@ -92,7 +92,7 @@ describe('a gateway with TLS', () => {
     })
   })
 
-  describe('with an access policy', () => {
+  describe('if it has an access policy', () => {
     const policy = (body: object) => gateway.request('PUT', '/access-policy', { body })
     afterEach(() => policy({ enabled: false }))
 
@@ -133,8 +133,8 @@ describe('a gateway with TLS', () => {
     })
   })
 
-  describe('with an open connection', () => {
-    it('keeps this connection during a change of the certificate', async () => {
+  describe('if a connection is open', () => {
+    it('keeps the connection when the certificate changes', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       const at = { host: '127.0.0.1', port: ports.tls, servername: name, ca: authority.rootPem }
       const socket = connectTls(at)

@@ -17,7 +17,7 @@ describe('TLS of the API', () => {
   })
   after(() => lab.close())
 
-  describe('with each of its modes in turn', () => {
+  describe('in each of its modes in turn', () => {
     it('is off at first, and its port is closed', async () => {
       expect(await get()).to.deep.equal({
         enabled: false,
@@ -33,7 +33,7 @@ describe('TLS of the API', () => {
       expect(await isRefused(ports.tls)).to.equal(true)
     })
 
-    it('creates a self-signed certificate for the given name, and keeps it for a repeated request', async () => {
+    it('creates a self-signed certificate for the given name, and keeps it if the request is repeated', async () => {
       const { status, text, body } = await put({ mode: 'self-signed', target: 'Panel.Example.' })
       expect(status, text).to.equal(200)
       expect(body.data).to.include({ enabled: true, mode: 'self_signed', target: name, port: ports.tls })
@@ -47,7 +47,7 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
-    it('deletes its name and mail address after a request with empty fields, but only while TLS is off', async () => {
+    it('deletes its name and mail address if the fields are empty, but only while TLS is off', async () => {
       await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
       const on = (await put({ target: '', email: '' })).body.data
       expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })
@@ -67,7 +67,7 @@ describe('TLS of the API', () => {
       }
     })
 
-    it('uses an uploaded certificate at once with its chain in order, and sends HSTS if it is trusted', async () => {
+    it('uses an uploaded certificate with its chain at once, and sends HSTS if it is trusted', async () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({
@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('uses the previously uploaded certificate for the mode “uploaded” without a new certificate', async () => {
+    it('uses the previously uploaded certificate in the mode “uploaded” if the request has none', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)
@@ -165,7 +165,7 @@ describe('TLS of the API', () => {
       ['start', 'not_before'],
       ['end', 'not_after'],
     ] as const)
-      it(`shows the ${name} of the validity of the certificate`, async () => {
+      it(`shows the ${name} of the certificate’s validity`, async () => {
         const metrics = async (): Promise<string> => (await gateway.request('GET', '/metrics')).text
         const figure = new RegExp(`^berth_tls_certificate_${name}_timestamp_seconds (\\S+)$`, 'm')
         expect((await upload()).status).to.equal(200)

@@ -100,7 +100,7 @@ describe('webhooks', function () {
     expect(new Set(ids).size, 'every attempt has the same id').to.equal(1)
   })
 
-  it('deliver an event after the receiver was down', async () => {
+  it('deliver an event when the receiver is back', async () => {
     const { id } = await make({ events: ['guest.*'] })
     await receiver.down()
     await change('while it was down')
