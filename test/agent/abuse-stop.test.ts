@@ -137,7 +137,7 @@ describe('a guest that scans the ports of another machine', function () {
     scan?.kill('SIGKILL')
   })
 
-  it('can be started after the stop only by callers who may lift the suspension', async () => {
+  it('can then be started only by callers who may lift the suspension', async () => {
     expect(await host.power('start', uuid)).to.equal('policy_blocked')
     expect(initOf(uuid)).to.equal(undefined)
     const operations = host.agent.operations()
@@ -149,7 +149,7 @@ describe('a guest that scans the ports of another machine', function () {
     await reach('lifted', 10_000)
   })
 
-  it('is not stopped again for an earlier scan after the end of the suspension', async () => {
+  it('is not stopped again for an earlier scan once the suspension has ended', async () => {
     const seen = alert()!.count
     const client = host.agent.security()
     for (let looks = 0; looks < 3; looks++) {

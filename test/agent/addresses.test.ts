@@ -33,7 +33,7 @@ describe('addresses on a host with real guests', function () {
   describe('from a pool of 8 addresses', () => {
     let holders: string[]
 
-    it('are assigned to 8 of 40 concurrent requests, and leave no trace of the 32 others', async () => {
+    it('are assigned to 8 of 40 concurrent requests, and the 32 others leave no trace', async () => {
       const results = await Promise.all(Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })))
       holders = results.filter((result) => result.includes('-'))
       expect(holders).to.have.length(8)
@@ -46,7 +46,7 @@ describe('addresses on a host with real guests', function () {
       for (const address of pool) expect(shown()).to.contain(`${address}/32`)
     })
 
-    it('are available again, and no longer on the host, after the deletion of the guest', async () => {
+    it('are free again, and no longer on the host, once the guest is deleted', async () => {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')
@@ -80,13 +80,13 @@ describe('addresses on a host with real guests', function () {
 
       after(() => host.power('delete', uuid))
 
-      it('are reachable and the source addresses of the guest (public IPv4)', async () => {
+      it('are reachable and are the guest’s source addresses (public IPv4)', async () => {
         const [address = ''] = (await host.guest(uuid)).publicIpv4s
         expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside}`)
         expect(host.ask(uuid, 'tcp', outside, '8081')).to.equal(`outside ${address}`)
       })
 
-      it('are reachable from the start and the source addresses of the guest (IPv6)', async () => {
+      it('are reachable from the start and are the guest’s source addresses (IPv6)', async () => {
         const { ipv6Addresses, ipv6 } = await host.guest(uuid)
         expect(ipv6Addresses).to.deep.equal([ipv6])
         expect(ipv6.startsWith('2001:db8:7:1:')).to.equal(true)
@@ -100,7 +100,7 @@ describe('addresses on a host with real guests', function () {
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })
       }
 
-      it('can be added while the guest runs, and one of them is its source address even after a restart', async () => {
+      it('can be added while the guest runs, and one of them stays its source address after a restart', async () => {
         const { ipv6: first } = await host.guest(uuid)
         const leaves = async (): Promise<string> => host.ask(uuid, 'tcp', outside6, '8081')
         const value = { count: 3, addresses: [`${guestPrefix}99`] }
@@ -117,7 +117,7 @@ describe('addresses on a host with real guests', function () {
         expect(await leaves()).to.be.oneOf(ways)
       })
 
-      it('are restored with their routes within 5 s after another program deleted them, even if the agent was killed', async () => {
+      it('are restored with their routes within 5 s if another program deletes them, even if the agent was killed', async () => {
         const { publicIpv4s, ipv6 } = await host.guest(uuid)
         for (const kill of [false, true]) {
           if (kill) {
@@ -133,7 +133,7 @@ describe('addresses on a host with real guests', function () {
         }
       })
 
-      describe('after a change of the bridge by another program', () => {
+      describe('if another program changed the bridge', () => {
         let closed: string
         /** Addresses of the guest `uuid`, and addresses of the guest `closed`. */
         let addresses: [string[], string[]]

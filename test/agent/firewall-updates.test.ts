@@ -172,7 +172,7 @@ describe('firewall updates', function () {
     await host?.destroy()
   })
 
-  it(`change either all rules of a firewall at the same moment or, if one of them is invalid, no rule (${updates} updates during traffic)`, async () => {
+  it(`change all rules of a firewall at the same moment, or none if one of them is invalid (${updates} updates during traffic)`, async () => {
     const history = [await accept(first())]
     const answers: string[] = []
     const ports = [always, never, ...sometimes].map(String)
@@ -196,7 +196,7 @@ describe('firewall updates', function () {
     judge(answers, history)
   })
 
-  it('run one after another, and the last accepted update is in force', async () => {
+  it('run one after another, and the last accepted update stays in force', async () => {
     const rights = fc.sample(valid, 20)
     const wrongs = fc.sample(invalid, 60)
     const outcomes = await Promise.all(

@@ -12,7 +12,7 @@ import { sh } from '../support/sh.js'
 /** A kernel setting that tests may change, because no test host reaches the limit in this setting. */
 const path = 'net/ipv6/neigh/default/gc_thresh1'
 
-describe('kernel settings of the host', () => {
+describe('the host’s kernel settings that agents change', () => {
   const directory = mkdtempSync('/tmp/btest-kernel-')
   const file = join(directory, 'record.json')
   const log = createLogger({ name: 'test', level: 'error' })
@@ -28,7 +28,7 @@ describe('kernel settings of the host', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('are restored at the purge of the last agent that needs them', async () => {
+  it('are restored when the last agent that needs them is purged', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)
@@ -52,7 +52,7 @@ describe('kernel settings of the host', () => {
     expect(findSysctl(path)).to.equal(300)
   })
 
-  it('are recorded for an uplink at their first change, not at the start of the agent', async () => {
+  it('are recorded for an uplink when they first change, not when the agent starts', async () => {
     const setting = 'net/ipv4/neigh/lo/proxy_delay'
     const own = findSysctl(setting)
     expect(own, setting).to.be.a('number').that.is.not.equal(0)

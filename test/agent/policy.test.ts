@@ -53,7 +53,7 @@ while True:
     except OSError:
         pass`
 
-describe('the enforcement of a guest’s limits', function () {
+describe('the agent’s enforcement of a guest’s limits', function () {
   let host: SettingsHost
   let uuid: string
   let instance: Instance
@@ -94,7 +94,7 @@ describe('the enforcement of a guest’s limits', function () {
     await expectUse(10)
   })
 
-  it('stops and blocks the guest after its quota is used up, until its traffic count is reset', async () => {
+  it('stops and blocks the guest once its quota is used up, until its traffic count is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === 'stopped')
@@ -110,7 +110,7 @@ describe('the enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('stops forwarding packets after the quota is used up, even if the guest stops slowly', async () => {
+  it('stops forwarding packets once the quota is used up, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     process.kill(await initPid(), 'SIGSTOP') // a stopped init does not handle the signal to halt
@@ -125,7 +125,7 @@ describe('the enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles the guest after its quota is used up, if the action is “throttle”, until the quota is raised', async () => {
+  it('throttles the guest once its quota is used up, if the action is “throttle”, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -157,7 +157,7 @@ describe('the enforcement of a guest’s limits', function () {
     expect(qdiscs()).to.match(/^qdisc noqueue/)
   })
 
-  it('stops and blocks the guest at its expiry date, and unblocks it after an extension', async () => {
+  it('stops and blocks the guest at its expiry date, and unblocks it if the date is extended', async () => {
     await setExpiry(Date.now() + 5000)
     expect(guest().policyBlocked).to.equal(false)
     const isEnded = (): boolean => guest().policyBlocked && guest().status === 'stopped'
@@ -170,7 +170,7 @@ describe('the enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('lets a suspended guest run without a network in the mode "network", even after a reboot without an agent', async () => {
+  it('lets a suspended guest run without a network in the mode “network”, even if it reboots without an agent', async () => {
     await exchangePackets(5)
     await suspend('network')
     expect(guest()).to.include({ status: 'running', policyBlocked: true })
@@ -196,7 +196,7 @@ describe('the enforcement of a guest’s limits', function () {
     )
   })
 
-  it('completes an interrupted suspension after a kill, and starts the guest again at the end of the suspension', async () => {
+  it('completes a suspension if the agent is killed meanwhile, and starts the guest when the suspension ends', async () => {
     await suspend('stop')
     await host.agent.kill() // killed after the suspension is in the journal and before it takes effect
     await reconnect()

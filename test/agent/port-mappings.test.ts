@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('are removed once by concurrent requests, and are kept by a request with an outdated revision', async () => {
+  it('are removed once by concurrent requests, and are kept if a request has an outdated revision', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -143,7 +143,7 @@ describe('port mappings of a guest', function () {
     expect(await codeOf(find('', 0))).to.equal('invalid_field')
   })
 
-  it('forward connections from the answer to their creation until the answer to their removal', async () => {
+  it('forward connections as soon as their creation is confirmed, and until their removal is confirmed', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     try {
       const { portMappings: mappings } = await host.addMapping(running, { containerPort: 8080 })
@@ -160,7 +160,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('forward connections again after another program deleted the guest’s interface', async () => {
+  it('forward connections again if another program deleted the guest’s interface', async () => {
     const echo = host.answerInside(`x${tag}-1`, 8080)
     const answers = (port: number) => async (): Promise<boolean> => (await askPeer(gateway, port)) === 'hello'
     try {

@@ -63,7 +63,7 @@ describe('the settings of a guest', function () {
       expect(await host.firewall(stopped)).to.deep.equal(stored)
     })
 
-    it('are in force when the answer to their change arrives', async () => {
+    it('are in force when the answer to a change arrives', async () => {
       const echo = host.answerInside(`x${tag}-1`, 8082)
       const address = host.guest(running).ipv4
       try {

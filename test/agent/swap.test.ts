@@ -84,7 +84,7 @@ describe('the swap of a host', function () {
     }
   })
 
-  it('is activated by the starting agent if the boot did not activate it, unless it is disabled', async () => {
+  it('is activated when the agent starts if the boot did not activate it, unless it is disabled', async () => {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)
@@ -96,7 +96,7 @@ describe('the swap of a host', function () {
     expect(swapsBelow(agent.directory)).to.have.length(1)
   })
 
-  it('is reported by the same gRPC service as the usage history of the host', async () => {
+  it('is reported by the same gRPC service as the host’s usage history', async () => {
     const client = agent.hosts()
     const { history } = await call(client.getHostHistory.bind(client), {
       range: 'year',

@@ -45,7 +45,7 @@ describe('an agent whose clock was wrong', () => {
       expect(host.store.get(guest).policy.expired).to.equal(false)
     })
 
-  it('stops an expired guest after a jump of the clock only if the new time is stable for minutes', async () => {
+  it('stops an expired guest after the clock jumps only if the new time is stable for minutes', async () => {
     await jump(40 * dayMs)
     await pass(4 * minuteMs)
     expect(host.stopped).to.deep.equal([])
@@ -53,7 +53,7 @@ describe('an agent whose clock was wrong', () => {
     expect(host.stopped).to.deep.equal([guest])
   })
 
-  it('starts a guest again after the correction if the wrong clock was the reason for its stop', async () => {
+  it('starts a guest again when the clock is corrected if the wrong clock had stopped it', async () => {
     await jump(40 * dayMs)
     await pass(6 * minuteMs)
     expect(host.stopped).to.deep.equal([guest])
@@ -67,7 +67,7 @@ describe('an agent whose clock was wrong', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('leaves a guest stopped after the correction if it was stopped before, or its expiry was extended', async () => {
+  it('leaves a guest stopped when the clock is corrected if it was stopped before, or its expiry was extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)
@@ -83,7 +83,7 @@ describe('an agent whose clock was wrong', () => {
     expect(host.store.get(stopped).wanted).to.equal('stopped')
   })
 
-  it('keeps a guest expired after a boot with the clock at 1970, until its expiry is extended', async () => {
+  it('keeps a guest expired if the host boots with the clock at 1970, until its expiry is extended', async () => {
     host.store.update(guest, { expiresAtMs: host.nowMs - 1000 })
     await host.keeper.look()
     expect(host.stopped).to.deep.equal([guest])

@@ -32,7 +32,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.used(a)).to.deep.equal([6001, 200])
   })
 
-  it('counts each byte exactly once, except the bytes between the last reading and a reboot', async () => {
+  it('counts each byte exactly once, except bytes between the last reading and a reboot', async () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant('bytes' as const), rx: fc.nat(1e9), tx: fc.nat(1e9) }),
       fc.constantFrom({ kind: 'look' as const }, { kind: 'crash' as const }, { kind: 'reboot' as const }),
@@ -104,7 +104,7 @@ describe('the traffic accounting of an agent', () => {
     ])
   })
 
-  it('resets the count every month after the correction of a clock that was years ahead', async () => {
+  it('resets the count every month once a clock that was years ahead is corrected', async () => {
     const uuid = host.guest(1)
     const seen: [string, number][] = []
     for (const day of ['2031-01-01', '2026-11-21', '2026-12-01', '2027-01-01']) {
@@ -122,7 +122,7 @@ describe('the traffic accounting of an agent', () => {
     ])
   })
 
-  it('counts the received bytes of a running guest, but not the bytes that others send to a stopped guest', async () => {
+  it('counts the received bytes of a running guest, but not bytes that others send to a stopped guest', async () => {
     const uuid = host.guest(1)
     await host.keeper.look()
     host.receive(uuid, 1000)
@@ -168,7 +168,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('counts only bytes after a reset, even if the earlier bytes were not read yet', async () => {
+  it('counts only bytes after a reset, even if earlier bytes were not read yet', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()
@@ -210,7 +210,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('disconnects a guest with a used-up quota, stops it only once, and prevents its start', async () => {
+  it('disconnects a guest once its quota is used up, stops it only once, and prevents its start', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()
@@ -246,7 +246,7 @@ describe('the traffic accounting of an agent', () => {
       expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([false, [uuid]])
     })
 
-  it('throttles a guest to the lower of its own rate and the throttle, and restores its own rate afterwards', async () => {
+  it('throttles a guest to the lower of its own rate and the throttle, and later restores its own rate', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
     host.receive(uuid, gb)
     await host.keeper.look()
@@ -288,7 +288,7 @@ describe('the traffic accounting of an agent', () => {
     expect([host.store.get(uuid).wanted, host.stopped]).to.deep.equal(['stopped', [uuid]])
   })
 
-  it('stops an expired guest only after the end of its running operation', async () => {
+  it('stops an expired guest only when its running operation has ended', async () => {
     const uuid = host.guest(1, { expiresAtMs: 1 })
     host.busy = true
     await host.keeper.look()

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 const hourMs = 3_600_000
 
 /** Tests deletions that can be undone, with a separate agent that is killed between the steps. */
-describe('the retained guests of an agent after their deletion', () => {
+describe('guests that an agent keeps for a while after their deletion', () => {
   let host: SettingsHost
   before(async () => {
     const config = { traffic: { interval_seconds: 1 }, lxc: { stop_timeout_seconds: 2 } }
@@ -27,7 +27,7 @@ describe('the retained guests of an agent after their deletion', () => {
   }
   const statusOf = (uuid: string): string => host.guest(uuid)?.status ?? 'gone'
 
-  it('start again after an undo, even if the agent was killed while it stopped them', async () => {
+  it('start again if the deletion is undone, even if the agent was killed while it stopped them', async () => {
     const uuid = await host.create(1, 'returns', { start: true })
     await waitFor(() => statusOf(uuid) === 'running')
     const operationId = await remove(uuid, hourMs)
@@ -42,7 +42,7 @@ describe('the retained guests of an agent after their deletion', () => {
     expect(host.guest(uuid).deletion).to.equal(undefined)
   })
 
-  it('are removed at the end of the retention, even if the agent was killed meanwhile', async () => {
+  it('are removed when this time is over, even if the agent was killed meanwhile', async () => {
     const uuid = await host.create(2, 'leaves', { start: true })
     await host.done(await remove(uuid, 1000))
     await host.restart()

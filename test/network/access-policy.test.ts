@@ -233,7 +233,7 @@ describe('the access policy (cases numbered as in docs/design/access-policy.md)'
     expect([status, code]).to.deep.equal([400, 'access_policy_lockout'])
   })
 
-  it('cannot be set to lock out the caller (case 33)', async () => {
+  it('cannot be set so that it locks out the caller (case 33)', async () => {
     await setPolicy(base)
     for (const way of [world(inside), through('p', inside)]) {
       const { status, code, text } = await put({ allowed_sources: ['203.0.113.0/24'] }, way)
@@ -256,7 +256,7 @@ describe('the access policy (cases numbered as in docs/design/access-policy.md)'
     }
   }
 
-  it('closes exactly the rejected open connections at both gateways after a change (case 35)', async () => {
+  it('closes exactly the open connections that a change rejects, at both gateways (case 35)', async () => {
     await setPolicy({ ...base, allowed_sources: ['192.0.2.0/24', '203.0.113.0/24'] })
     const key = { 'x-api-key': lab.adminKey }
     const shut: (readonly [string, () => Promise<unknown>, boolean])[] = []

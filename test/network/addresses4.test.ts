@@ -25,13 +25,13 @@ describe('a public IPv4 address of a guest', function () {
     await pair.attach(pair.b)
   })
 
-  it('is announced, so that neighbours replace the entry of its former owner', async () => {
+  it('is announced, so that neighbours forget its former owner', async () => {
     const mac = lab.in(lab.host, 'cat', '/sys/class/net/up0/address').trim()
     const known = (): string => lab.in(lab.client, 'ip', 'neigh', 'show', publicA)
     await waitFor(() => known().includes(mac), { what: () => `the host's mac for ${publicA}: ${known()}` })
   })
 
-  it('leads to its guest, with the real client address', () => {
+  it('leads to its guest, which sees the client’s real address', () => {
     expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
@@ -48,7 +48,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
-  it('is added again after another program removed it, but is removed again without a guest', async () => {
+  it('is added again if another program removes it, but is removed again if it has no guest', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     const [, metric = ''] = /198\.51\.100\.10\/32 metric (\d+)/.exec(pair.show('address', 'show', 'dev', 'up0')) ?? []
     pair.show('address', 'delete', `${publicA}/32`, 'dev', 'up0')
@@ -65,7 +65,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain('203.0.113.78/32')
   })
 
-  it('stays on the host after its guest is detached if the operator has added the address', async () => {
+  it('stays on the host if its guest is detached but the operator added the address', async () => {
     pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
     pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
     expect(await pair.repairs()).to.deep.equal([])
@@ -94,7 +94,7 @@ describe('a public IPv4 address of a guest', function () {
     await pair.attach(pair.b)
   })
 
-  it('is removed from the host with its guest', async () => {
+  it('is removed from the host when its guest is deleted', async () => {
     const c = { ...lab.guest(13), publicIpv4s: ['198.51.100.12'] }
     await pair.routing({ ipv4Pool: [publicA, publicB, routedA, '198.51.100.12'].map(poolItem) })
     await pair.book.call('attach', c)
@@ -124,7 +124,7 @@ describe('a public IPv4 address of a guest', function () {
     })
   })
 
-  it('is removed by a purge even if the journal is missing, and other addresses remain', async () => {
+  it('is removed by a purge even if the journal is missing, while other addresses remain', async () => {
     await pair.attach({ ...pair.a, ipv6Addresses: ['2001:db8:51::a:1'] })
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain('2001:db8:51::a:1')
     await pair.book.call('purge')

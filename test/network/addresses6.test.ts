@@ -33,7 +33,7 @@ describe('IPv6 of guests', function () {
     expect(reason).to.equal('guests get IPv6 addresses from the prefix that was found on the interface up0')
   })
 
-  it('works for a running guest with an on-link prefix through neighbour answers of the host', async () => {
+  it('works for a running guest with an on-link prefix, because the host answers for its neighbours', async () => {
     // These are the settings of a host that does not forward IPv6 and learns its routes from a router.
     lab.in(lab.host, 'sysctl', '-qw', 'net.ipv6.conf.all.forwarding=0', 'net.ipv6.conf.up0.accept_ra=1')
     pair.a = { ...pair.a, ipv6Addresses: [proxied] }
@@ -45,7 +45,7 @@ describe('IPv6 of guests', function () {
     expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
   })
 
-  it('keeps the detected prefix after a rejected change that omits it', async () => {
+  it('keeps the detected prefix if a change that omits it is rejected', async () => {
     expect(await failure(pair.routing({ ipv6Prefixes: [prefixItem('2001:db8:77::', 64)] }))).to.contain(proxied)
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
     expect(await pair.ipv6Status()).to.include({
@@ -96,7 +96,7 @@ describe('IPv6 of guests', function () {
       await pair.routing({ ipv6Prefixes: kept })
     })
 
-  it('is repaired after changes of routes, neighbour entries, addresses and kernel settings', async () => {
+  it('is repaired if routes, neighbour entries, addresses and kernel settings are changed', async () => {
     expect(await pair.repairs()).to.deep.equal([])
     pair.show('-6', 'neigh', 'delete', 'proxy', proxied, 'dev', 'up0')
     pair.show('-6', 'route', 'delete', `${routed}/128`, 'dev', 'berth0')
@@ -119,7 +119,7 @@ describe('IPv6 of guests', function () {
     ])
   })
 
-  it('keeps working after a rolled-back change of prefixes that failed for another guest', async () => {
+  it('keeps working if a change of prefixes fails for another guest and is rolled back', async () => {
     const failing = { ...lab.guest(14), mac: 'none', ipv6Addresses: ['2001:db8:77::14'] }
     pair.show('link', 'add', 'up1', 'type', 'veth', 'peer', 'name', 'up2')
     await pair.book.call('store', failing)
@@ -154,7 +154,7 @@ describe('IPv6 of guests', function () {
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(proxied)
   })
 
-  it('has a status that reports a missing interface of the configuration', async () => {
+  it('reports in its status that a configured interface is missing', async () => {
     const before = await pair.routing({})
     pair.show('link', 'add', 'gone0', 'type', 'bridge')
     const prefix = { interface: 'gone0', address: '', gateway: '', prefix: '2001:db8:99::', prefixLen: 48 }
@@ -170,7 +170,7 @@ describe('IPv6 of guests', function () {
     await pair.routing({ ipv6Prefixes: before.ipv6Prefixes })
   })
 
-  it('has a status that reports an unresponsive router or a missing default route', async () => {
+  it('reports in its status that a router does not respond or a default route is missing', async () => {
     lab.in(lab.client, 'ip', '-6', 'address', 'delete', `${clientAddress6}/64`, 'dev', 'eth0')
     expect(await pair.ipv6Status()).to.include({ available: true, reachable: false })
     expect((await pair.ipv6Status()).reason).to.equal(`the router ${clientAddress6} on up0 does not answer`)

@@ -84,7 +84,7 @@ const amplifiers: readonly Amplifier[] = [
   },
 ]
 
-describe('servers in guests that answer requests with the forged address of a victim', function () {
+describe('servers in guests that answer requests sent with a victim’s address', function () {
   const lab = new NetworkLab('btestamp')
   let guests: ReadonlyMap<string, GuestNetwork>
   let watch: AgentNetwork

@@ -105,7 +105,7 @@ describe('a guest after another program', function () {
         expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       })
 
-      it('is attached to its bridge again by the next agent', async () => {
+      it('is attached to its bridge again when the next agent starts', async () => {
         onHost('ip', 'route', 'flush', a.ipv4)
         agent = lab.agent()
         expect(await agent.ensure(all)).to.include(`${a.device} returned to berth0`)
@@ -153,7 +153,7 @@ describe('a guest after another program', function () {
         expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
       })
 
-    it('is not attached to the bridge while its interface is down, possibly on purpose', async () => {
+    it('is not attached to the bridge while its interface is down, which may be intended', async () => {
       onHost('ip', 'link', 'set', a.device, 'nomaster', 'down')
       onHost('ip', 'link', 'set', b.device, 'nomaster')
       await waitFor(() => answering().includes('bt12'), { timeoutMs: deadlineOf(5000), what: 'the other' })
@@ -162,7 +162,7 @@ describe('a guest after another program', function () {
       await waitFor(() => answering().length === 2, { timeoutMs: deadlineOf(5000), what: 'the guest' })
     })
 
-    it('is not attached to its bridge again after its interface was deleted together with it', async () => {
+    it('is not attached to its bridge again if both its interface and the bridge were deleted', async () => {
       lab.unplug(c)
       expect(await agent.ensure(all)).to.deep.equal([])
     })

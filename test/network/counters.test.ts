@@ -14,7 +14,7 @@ import { waitFor } from '../support/wait.js'
 
 const publicA = '198.51.100.71'
 
-describe('byte counters', function () {
+describe('byte counters of guests', function () {
   const lab = new NetworkLab('btestcnt')
   const [a, b, plain] = [
     lab.guest(11, [tcp(20001)], {
@@ -54,7 +54,7 @@ describe('byte counters', function () {
   })
   after(() => lab.remove())
 
-  it('include the headers of IP packets, per direction, for IPv4 and IPv6', async () => {
+  it('count the headers of IP packets, per direction, for IPv4 and IPv6', async () => {
     expect(await grown(() => ping(lab.client, publicA, 972))).to.deep.equal({
       rxBytes: 4000,
       txBytes: 4000,
@@ -75,7 +75,7 @@ describe('byte counters', function () {
       [inA, clientAddress, 'txBytes'],
       [lab.client, publicA, 'rxBytes'],
     ] as const)
-      it(`include a TCP transfer with its headers in ${way} if it is sent ${name}`, async () => {
+      it(`count a TCP transfer with its headers in ${way} if it is sent ${name}`, async () => {
         const payload = 20e6
         const handshake = 1000
         lab.in(from, 'ip', 'link', 'set', 'dev', 'eth0', 'gso_max_segs', String(segments))
@@ -86,7 +86,7 @@ describe('byte counters', function () {
         expect(counted.rxBytes + counted.txBytes, 'acknowledged').to.be.below(payload * 1.08)
       })
 
-  it('do not include traffic that stays on the host, or dropped packets', async () => {
+  it('do not count traffic that stays on the host, or packets that are dropped', async () => {
     expect(await grown(() => lab.ask(inB, `tcp:${publicA}:22`))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
     expect(await grown(() => lab.ask(lab.host, `tcp:${publicA}:22`))).to.deep.equal({
       rxBytes: 0,
@@ -101,7 +101,7 @@ describe('byte counters', function () {
     await agent.call('attach', a)
   })
 
-  it('include traffic between guests of the host if configured', async () => {
+  it('count traffic between guests of the host if configured', async () => {
     await agent.end()
     agent = lab.agent({ countInternal: true })
     await agent.ensure(all)
@@ -114,7 +114,7 @@ describe('byte counters', function () {
     expect(await grown(() => ping(inB, publicA, 972))).to.deep.equal({ rxBytes: 0, txBytes: 0 })
   })
 
-  it('continue after changes of the guest, a restart of the agent, and a repair of deleted nft tables', async () => {
+  it('continue when the guest changes, the agent restarts, or deleted nft tables are repaired', async () => {
     ping(lab.client, publicA, 972)
     const before = await read()
     await agent.call('attach', { ...a, portMappings: [] })
@@ -134,7 +134,7 @@ describe('byte counters', function () {
     })
   })
 
-  it('do not change with added and removed addresses of the guest', async () => {
+  it('do not change when addresses of the guest are added and removed', async () => {
     ping(lab.client, `${guestPrefix6}1:11`, 952)
     ping(inA, clientAddress6, 952)
     const { [a.uuid]: before } = await read()
@@ -150,7 +150,7 @@ describe('byte counters', function () {
     ['was detached', () => agent.call('detach', plain)],
     ['was removed', () => agent.ensure(all.filter(({ uuid }) => uuid !== plain.uuid))],
   ] as const)
-    it(`start at zero for a guest with the address of a former guest that ${name} while the nft tables were missing`, async () => {
+    it(`start at zero for a guest that gets the address of a guest that ${name} while the nft tables were missing`, async () => {
       lab.ask(inPlain, `udp:${clientAddress}:53`)
       expect((await read())[plain.uuid]!.txBytes).to.be.greaterThan(0)
       lab.in(lab.host, 'nft', 'flush', 'ruleset')
@@ -161,7 +161,7 @@ describe('byte counters', function () {
       await agent.call('attach', plain)
     })
 
-  it('start at zero for the next guest with the address of a former guest', async () => {
+  it('start at zero for the next guest that gets the address of a former guest', async () => {
     await agent.call('detach', plain)
     await agent.call('attach', { ...plain, uuid: 'another' })
     expect((await read())['another']).to.deep.equal({ rxBytes: 0, txBytes: 0 })

@@ -23,7 +23,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('is repaired completely after another program deleted all rules', async () => {
+  it('is repaired completely if another program deletes all rules', async () => {
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
     expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables created'])
@@ -75,14 +75,14 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     await waitFor(() => lab.ask(lab.client, `tcp:${hostAddress}:20001`))
   })
 
-  it('does not result from added or removed guests, because the bridge keeps its MAC address', () => {
+  it('does not arise when guests are added or removed, because the bridge keeps its MAC address', () => {
     const low = { ...lab.guest(14), mac: '00:00:00:00:00:01' }
     lab.plug(low)
     expect(lab.in(lab.host, 'cat', '/sys/class/net/berth0/address').trim()).to.equal(macOf(gateway))
     lab.unplug(low)
   })
 
-  it('does not prevent the attachment of a guest after a deletion of all nft tables', async () => {
+  it('does not keep a guest from being attached if all nft tables were deleted', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -90,13 +90,13 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('does not result from a kill of nft', async () => {
+  it('does not arise when nft is killed', async () => {
     killChildren(pair.agent.child.pid!, 'nft')
     await pair.agent.call('attach', a)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 
-  it('does not result from the start of a new agent', async () => {
+  it('does not arise when a new agent starts', async () => {
     await pair.agent.end()
     pair.agent = lab.agent()
     await pair.agent.call('attach', a)
@@ -120,7 +120,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     }
   })
 
-  it('is repaired with a new guard table after a kill of the process that owns it', async () => {
+  it('is repaired with a new guard table if the process that owns it is killed', async () => {
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     expect(right).to.contain('inet berth_guard')
     killChildren(pair.agent.child.pid!, 'nft')
@@ -129,7 +129,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     await waitFor(() => tables() === right, { timeoutMs: deadlineOf(5000), what: 'the guard' })
   })
 
-  it('is not found for a detached guest (its rules are already deleted)', async () => {
+  it('is not found for a detached guest, whose rules are already deleted', async () => {
     const c = lab.guest(13, [tcp(20003)])
     // The agent of the earlier tests repairs the guests of its last call, which do not include this guest.
     await pair.agent.end()
@@ -143,7 +143,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     await pair.agent.ensure(all)
   })
 
-  it('is repaired without changes to tables of other programs', () => {
+  it('is repaired without changing tables of other programs', () => {
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'foreign')).to.include('chain keep')
   })
 })

@@ -96,7 +96,7 @@ describe('the firewall of a guest', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['tcp', 'udp'] as const)
-        it(`applies ${action} rules for the protocol ${protocol} in the direction "${direction}" with every form of port and source`, async () => {
+        it(`applies ${action} rules for ${protocol} in the direction “${direction}” with every form of port and source`, async () => {
           const rules = firewall(rulesByPort({ direction, action, protocol }), action === 'ACCEPT' ? 'DROP' : 'ACCEPT')
           await set(rules)
           const ports = rules.rules.flatMap((_, i) => [0, 1, 2, 3].map((n) => firstPort + 10 * i + n))
@@ -107,7 +107,7 @@ describe('the firewall of a guest', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['icmp', 'all'] as const)
-        it(`applies ${action} rules for the protocol ${protocol} in the direction "${direction}" with every form of source`, async () => {
+        it(`applies ${action} rules for ${protocol} in the direction “${direction}” with every form of source`, async () => {
           const probes = families.flatMap((family) =>
             (['icmp', 'tcp', 'udp'] as const).map((kind) => ({ protocol: kind, family, port: firstPort })),
           )
@@ -135,7 +135,7 @@ describe('the firewall of a guest', function () {
     )
   })
 
-  it('blocks requests to the guest without a matching rule, but not answers to its own requests', async () => {
+  it('blocks requests to the guest that match no rule, but not answers to its own requests', async () => {
     await set(firewall([{ direction: 'out' }]))
     const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
     expect(ask('out', probes)).to.deep.equal([true, true])
@@ -175,7 +175,7 @@ describe('the firewall of a guest', function () {
   const icmpv6 = (from: string, to: string, types: readonly number[]): void =>
     void lab.in(from, 'python3', '-c', icmpv6Program, to, ...types.map(String))
 
-  it('blocks packets without connection tracking and without a matching rule', async () => {
+  it('blocks packets without connection tracking that match no rule', async () => {
     await set(firewall([]))
     const untracked = [128, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200]
     const seen = [await lab.sniff(inA, 'eth0'), await lab.sniff(lab.client, 'eth0')]
@@ -205,7 +205,7 @@ describe('the firewall of a guest', function () {
       ['an outgoing connection', [lab.client, inA], clientAddress, '5004', dropOut],
       ['an outgoing IPv6 connection', [lab.client, inA], clientAddress6, '5005', dropOut],
     ] as [string, [string, string], string, string, Partial<FirewallRule>][])
-      it(`blocks ${name} within a second after a new DROP rule, until the rule is removed`, async () => {
+      it(`blocks ${name} within a second after a DROP rule is added, until the rule is removed`, async () => {
         await lab.follow(server, 'echo', port)
         const answers = await lab.follow(client, 'talk', target, port)
         await waitFor(() => answers.length > 10)
@@ -221,11 +221,11 @@ describe('the firewall of a guest', function () {
       })
   })
 
-  describe('in a comparison by the agent', () => {
+  describe('when the agent compares it with the kernel', () => {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
-    it('is not changed if the rules are correct, even by a new agent', async () => {
+    it('does not change if its rules are correct, even if the agent is new', async () => {
       await agent.call('attach', closed)
       expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
       const fresh = lab.agent()
@@ -247,7 +247,7 @@ describe('the firewall of a guest', function () {
         ['1 firewalls removed'],
       ],
     ] as [string, string, string[]][])
-      it(`is restored after a change by another program: ${name}`, async () => {
+      it(`is restored if another program changed it: ${name}`, async () => {
         await agent.call('attach', closed)
         lab.in(lab.host, 'nft', by)
         const fresh = lab.agent()
@@ -272,7 +272,7 @@ describe('the firewall of a guest', function () {
     })
   })
 
-  it('stays closed after a deletion of its rules by another program, and is repaired within 5 s', async () => {
+  it('stays closed if another program deletes its rules, and is repaired within 5 s', async () => {
     const rules = firewall([{ protocol: 'udp', port: '4000' }, { direction: 'out' }])
     const closed = { ...a, firewall: rules }
     await agent.end()
@@ -308,7 +308,7 @@ describe('the firewall of a guest', function () {
     expect(answered.slice(1)).to.deep.equal([[], [], []])
   })
 
-  it('applies either the old or the new rules to each packet during 300 replacements', async () => {
+  it('applies either the old or the new rules to each packet while it is replaced 300 times', async () => {
     const [always, never, random] = [4000, 4001, [4002, 4003, 4004, 4005]] as const
     const answers = await lab.follow(
       lab.client,

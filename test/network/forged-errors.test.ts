@@ -200,7 +200,7 @@ describe('ICMP errors about connections of guests', function () {
     )
   })
 
-  it('are delivered to a client and to the host if the guest of the connection sends them', async () => {
+  it('are delivered to a client and to the host if the connected guest sends them', async () => {
     const link = { from: a.mac, to: macOf(gateway) }
     const own = ([from, to]: Ends, kind: IcmpError, quoted: QuotedDatagram, marker: string): string =>
       icmpErrorFrame(link, { from, to }, { error: kind, quoted }, marker)

@@ -5,7 +5,7 @@ import { readForwarding } from '../support/host/inventory.js'
 
 /* Tests which settings of the host change for guests with IPv6, and that they are restored afterwards. */
 
-describe('IPv6 forwarding of the host', function () {
+describe('IPv6 forwarding on the host', function () {
   const stateDir = mkdtempSync('/tmp/btest-left-')
   const pair = new AddressedPair('btestleft', stateDir)
   const { lab } = pair
@@ -34,7 +34,7 @@ describe('IPv6 forwarding of the host', function () {
     rmSync(stateDir, { recursive: true, force: true })
   })
 
-  it('is disabled again after the deletion of the last guest with IPv6', async () => {
+  it('is disabled again when the last guest with IPv6 is deleted', async () => {
     await give([proxied])
     expect(settings()).to.include.members([
       'net.ipv6.conf.all.forwarding = 1',
@@ -46,7 +46,7 @@ describe('IPv6 forwarding of the host', function () {
     expect(settings()).to.deep.equal(found)
   })
 
-  it('stays enabled while a guest has an IPv6 address, while proxy_ndp is reset with its last prefix', async () => {
+  it('stays enabled while a guest has an IPv6 address, and proxy_ndp is reset with its last prefix', async () => {
     await give([proxied, routed])
     await pair.repairs()
     await give([routed])

@@ -39,7 +39,7 @@ describe('a detected IPv6 prefix', function () {
   }
   const warnings = async (): Promise<string[]> => (await pair.book.call('warnings')) as string[]
 
-  it('is not replaced by a prefix of another program’s interface, even before its first guest', async () => {
+  it('is not replaced by a prefix of another program’s interface, even before a guest uses it', async () => {
     makeStranger()
     expect((await pair.ipv6Status()).reason).to.contain(
       'guests get IPv6 addresses from the prefix that was found on the interface up0',
@@ -48,7 +48,7 @@ describe('a detected IPv6 prefix', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('stays in use, with a warning, if the default route moves to a different interface', async () => {
+  it('stays in use, with a warning, if the default route moves to another interface', async () => {
     pair.a = { ...pair.a, ipv6Addresses: await choose([own]) }
     await pair.attach(pair.a)
     await waitFor(() => lab.ask(lab.client, `tcp:${own}:22`) === `bt11 ${clientAddress6}`)

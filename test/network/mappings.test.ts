@@ -77,7 +77,7 @@ describe('a host with two guests', function () {
   })
   after(() => lab.remove())
 
-  describe('with mappings of port ranges', () => {
+  describe('that maps port ranges', () => {
     it('needs one nft element for a range of 1,000 ports, and forwards all of them', () => {
       const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
       for (const protocol of ['tcp', 'udp']) {
@@ -104,12 +104,12 @@ describe('a host with two guests', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
     })
 
-    it('forwards ports of a single host address only at that address', () => {
+    it('forwards the ports of a single host address only at that address', () => {
       expect(lab.ask(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
 
-    it('does not forward ports to their former guest after a move to another guest', async () => {
+    it('stops forwarding ports to their former guest when they move to another guest', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:3700`, { sport: 5353 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       const moved = map(3700, 3700, { hostPortEnd: 3709, protocol: 'udp' })
@@ -127,7 +127,7 @@ describe('a host with two guests', function () {
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
 
-  describe('with public IPv4 addresses', () => {
+  describe('that has public IPv4 addresses for guests', () => {
     it('forwards every port of an address to its guest', () => {
       for (const address of [publicA, publicA2]) {
         expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
@@ -149,7 +149,7 @@ describe('a host with two guests', function () {
       expect(lab.ask(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
     })
 
-    it('ends the connections of an address after its removal from the guest', async () => {
+    it('ends the connections of an address when the guest loses it', async () => {
       expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
       await agent.call('attach', { ...b, publicIpv4s: [] })
       expect(lab.in(lab.host, 'conntrack', '-L', '--orig-dst', publicB)).to.equal('')
@@ -169,8 +169,8 @@ describe('a host with two guests', function () {
     await agent.call('attach', plain)
   })
 
-  describe('with IPv6 addresses', () => {
-    it('routes traffic to and from their guest', () => {
+  describe('that has IPv6 addresses for guests', () => {
+    it('routes traffic between them and their guest', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
       expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
@@ -201,7 +201,7 @@ describe('a host with two guests', function () {
     })
   })
 
-  it('reports a warning while a chain of another program drops packets of guests', async () => {
+  it('warns while a chain of another program drops packets of guests', async () => {
     const warnings = async (): Promise<string> => {
       const fresh = lab.agent()
       await fresh.ensure(all)

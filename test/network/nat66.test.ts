@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 /* In these tests, the host has one IPv6 address and no prefix, as with many providers. Its guests share the address. */
 
-describe('NAT66', function () {
+describe('NAT66 (private IPv6 addresses behind the host’s)', function () {
   const lab = new NetworkLab('btestn66')
   const mapping = {
     protocol: 'tcp',
@@ -53,7 +53,7 @@ describe('NAT66', function () {
     expect(prefixes.map(({ prefix, prefixLen }) => `${prefix}/${prefixLen}`)).to.deep.equal([lab.config.subnet6])
   })
 
-  it('replaces the source address of packets from a guest by the address of the host', async () => {
+  it('replaces the source address of a guest’s packets by the address of the host', async () => {
     const order = { ipv4Count: 0, publicIpv4s: [], ipv6Count: 1, ipv6Addresses: [] }
     const { ipv6Addresses } = (await book.call('choose', order)) as { ipv6Addresses: string[] }
     expect(ipv6Addresses[0]).to.match(/^fd77::/)
@@ -65,7 +65,7 @@ describe('NAT66', function () {
     expect(lab.ask(inside, `udp:${clientAddress6}:53`)).to.equal(`client ${hostAddress6}`)
   })
 
-  it('serves port mappings at the IPv4 and IPv6 address of the host, with the real client address', () => {
+  it('serves port mappings at the host’s IPv4 and IPv6 address, and shows the client’s real address', () => {
     expect(lab.ask(lab.client, `tcp:${hostAddress6}:20022`)).to.equal(`bt11 ${clientAddress6}`)
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20022`)).to.match(/^bt11 /)
   })

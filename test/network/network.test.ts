@@ -16,7 +16,7 @@ describe('the network of guests', function () {
   after(() => lab.remove())
 
   describe('with one agent', () => {
-    it('serves a port mapping to a client, with the real client address', () => {
+    it('serves a port mapping to a client, whose real address the guest sees', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
@@ -32,7 +32,7 @@ describe('the network of guests', function () {
       describe(`and bridge-nf-call-iptables = ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))
 
-        it('serves a port mapping to other guests, with their real addresses', () => {
+        it('serves a port mapping to other guests, whose real addresses the guest sees', () => {
           expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
@@ -69,12 +69,12 @@ describe('the network of guests', function () {
       expect(lab.ask(inB, `udp:${a.ipv4}:53`)).to.equal('')
     })
 
-    it('replaces the source address of packets from guests by the address of the host', () => {
+    it('replaces the source address of guests’ packets by the address of the host', () => {
       expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       expect(lab.ask(inA, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('drops packets that a client routes to the private address of a guest', () => {
+    it('drops packets that a client routes to a guest’s private address', () => {
       lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
       expect(lab.ask(lab.client, `tcp:${a.ipv4}:22`)).to.equal('')
       expect(lab.ask(lab.host, `tcp:${a.ipv4}:22`)).to.equal(`bt11 ${gateway}`)
@@ -98,7 +98,7 @@ describe('the network of guests', function () {
       expect(ping(b.ipv4)).to.equal(false)
     })
 
-    it('does not give the bridge an IPv6 address if no guest has IPv6', () => {
+    it('gives the bridge no IPv6 address if no guest has IPv6', () => {
       expect(lab.in(lab.host, 'ip', '-6', 'address', 'show', 'dev', 'berth0')).to.equal('')
     })
   })

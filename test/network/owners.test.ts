@@ -22,7 +22,7 @@ describe('an agent', function () {
     return from + lab.in(lab.host, 'conntrack', '-L', '--reply-src', address)
   }
 
-  describe('after a move of a port or an address to another guest', () => {
+  describe('when a port or an address moves to another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
     it('replaces the port mappings of a guest that is attached again with others', async () => {
@@ -52,7 +52,7 @@ describe('an agent', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('serves a client that sent datagrams before the mapping existed', async () => {
+    it('serves a client that had sent datagrams before the mapping existed', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
       expect(asked()).to.equal('')
       await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })
@@ -61,7 +61,7 @@ describe('an agent', function () {
       await attach(a)
     })
 
-    it('ends the former connections, and no others, even after a kill of the agent', async () => {
+    it('ends the former connections, and no others, even if the agent was killed', async () => {
       const asked = (port: number): string => lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
@@ -98,8 +98,8 @@ describe('an agent', function () {
     })
   })
 
-  describe('after an interrupted deletion of connections', () => {
-    it('repeats the deletion at the next comparison with the host', async () => {
+  describe('if it was interrupted while it deleted connections', () => {
+    it('deletes them at the next comparison with the host', async () => {
       // The guest may still have too many open connections, so attempts can fail.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()

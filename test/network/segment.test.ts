@@ -48,7 +48,7 @@ describe('a scan of the host’s network segment', function () {
     })
   })
 
-  it('also finds addresses that are in use outside of the networks of the host', async () => {
+  it('also finds addresses that are in use outside the networks of the host', async () => {
     lab.in(lab.client, 'ip', 'address', 'add', '203.0.113.50/32', 'dev', 'eth0')
     const items = await found({ cidr: '203.0.113.48/30', interface: 'up0' })
     expect([...items.values()].map(({ status, usable }) => [status, usable])).to.deep.equal([
@@ -67,7 +67,7 @@ describe('a scan of the host’s network segment', function () {
     lab.in(lab.client, 'ip', 'address', 'delete', `${free}/32`, 'dev', 'eth0')
   })
 
-  it('sends no ARP requests without verification, and leaves no neighbour entries', async () => {
+  it('sends no ARP requests if verification is off, and leaves no neighbour entries', async () => {
     const items = await found({ cidr: '198.51.100.20/30', verify: false, limit: 2 })
     expect([...items.values()].map(({ status }) => status)).to.deep.equal(['unknown', 'unknown'])
     expect(pair.show('neigh', 'show', 'dev', 'up0')).to.not.match(/FAILED|INCOMPLETE/)

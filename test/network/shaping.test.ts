@@ -20,7 +20,7 @@ import { deadlineOf } from '../support/promised-time.js'
 
 const port = 5201
 
-describe('the rates of guests', function () {
+describe('the network rates of guests', function () {
   const lab = new NetworkLab('btestrate', { subnet: '10.78.0.0/24', interface_prefix: 'btr' })
   const a = lab.guest(11)
   const b = lab.guest(12)
@@ -46,7 +46,7 @@ describe('the rates of guests', function () {
   afterEach(() => shaper.call('ensure', [rates(a, 0, 0), rates(b, 0, 0)]))
 
   for (const mbps of [10, 100, 1000])
-    it(`of ${mbps} Mbit/s are reached in both directions with a deviation of at most 5 %`, async () => {
+    it(`of ${mbps} Mbit/s are reached in both directions within 5 %`, async () => {
       await shaper.call('apply', rates(a, mbps, mbps))
       for (const way of ['down', 'up'] as const) await expectRate(flow(a, way), mbps)
     })
@@ -58,7 +58,7 @@ describe('the rates of guests', function () {
   })
 
   for (const way of ['down', 'up'] as const)
-    it(`for ${way}loads can be raised and lowered during a connection`, async () => {
+    it(`for ${way}loads can be raised and lowered while a connection is open`, async () => {
       const running = new Flow(flow(a, way))
       try {
         for (const mbps of [100, 10, 200]) {
@@ -72,7 +72,7 @@ describe('the rates of guests', function () {
     })
 
   for (const way of ['down', 'up'] as const)
-    it(`for ${way}loads are reached with one connection, in addition to sixteen connections of another guest`, async () => {
+    it(`for ${way}loads are reached by one connection, next to sixteen connections of another guest`, async () => {
       await shaper.call('ensure', [rates(a, 100, 100), rates(b, 50, 50)])
       const greedy = Array.from({ length: 16 }, () => new Flow(flow(a, way)))
       try {
@@ -129,7 +129,7 @@ describe('the rates of guests', function () {
     await waitFor(reached, { what: 'the client' })
   })
 
-  it('are restored soon after the kernel reports a change by another program', async () => {
+  it('are restored soon after the kernel reports that another program changed them', async () => {
     const all = [rates(a, 20, 20)]
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
@@ -145,7 +145,7 @@ describe('the rates of guests', function () {
     await expectBoth(20)
   })
 
-  it('are completed by the next check after a kill of tc', async () => {
+  it('are completed by the next check if tc was killed', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('watch')
     const [before, wanted] = [[rates(a, 100, 0)], [rates(a, 20, 0)]]
@@ -163,7 +163,7 @@ describe('the rates of guests', function () {
     await expectRate(flow(a, 'down'), 20)
   })
 
-  it('are restored by the first check of a restarted agent after a change by another program', async () => {
+  it('are restored when an agent starts if another program changed them', async () => {
     const all = [rates(a, 20, 20)]
     await shaper.call('ensure', all)
     lab.in(lab.host, 'tc', ...`class change dev ${a.device} classid d0:1 htb rate 900mbit`.split(' '))
@@ -175,7 +175,7 @@ describe('the rates of guests', function () {
     await expectBoth(20)
   })
 
-  it('are set on a re-created interface, as after a restart of the guest', async () => {
+  it('are set on an interface that was created again, as after a restart of the guest', async () => {
     const all = [rates(a, 20, 20), rates(b, 0, 0)]
     await shaper.call('ensure', all)
     lab.unplug(a)
@@ -186,7 +186,7 @@ describe('the rates of guests', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set at once on a foreign interface, as after a reboot from inside the guest', async () => {
+  it('are set at once on an interface that others created, as when the guest reboots itself', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {

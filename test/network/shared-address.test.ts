@@ -15,7 +15,7 @@ const spaceOf = (machine: Machine): string => `btestvrrp-${machine}`
 const addressOf = (machine: Machine): string => `192.0.2.${machine}`
 
 /** Tests the example configuration of keepalived with two machines, which are network namespaces. */
-describe('the shared address of two machines with keepalived', () => {
+describe('an address that two machines share with keepalived', () => {
   const scratch = scratchDirectory('btest-vrrp')
   const proxies = new Map<Machine, ChildProcess>()
   before(() => {
