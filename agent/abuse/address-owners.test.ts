@@ -8,7 +8,7 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
   createdAtMs,
 })
 
-describe('the owner of an address at a given time', () => {
+describe('the guest that owned an address at a given time', () => {
   it('is the present guest if the traffic is newer than this guest', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
@@ -22,7 +22,7 @@ describe('the owner of an address at a given time', () => {
     expect([1999, 2000].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'b'])
   })
 
-  it('is unknown between the deletion of the old owner and the report of the new owner', () => {
+  it('is unknown after the old owner is deleted and before the new owner is reported', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2'), guest('c', '10.0.0.3')], 1000)
     owners.update([guest('c', '10.0.0.3')], 2000)
@@ -32,7 +32,7 @@ describe('the owner of an address at a given time', () => {
     expect(owners.findOwner('10.0.0.3', 1)).to.equal('c')
   })
 
-  it('is forgotten ten minutes after the owner has lost the address', () => {
+  it('is forgotten ten minutes after it has lost the address', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 0)
     owners.update([], 1000)

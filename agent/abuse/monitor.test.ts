@@ -82,7 +82,7 @@ describe('the abuse monitor', () => {
 
   const [alive, dead] = [addresses('198.19.1', 200), addresses('198.19.2', 30)]
 
-  it('does not report a crawler with dead links if most targets have answered according to the connection table', async () => {
+  it('does not report a crawler with dead links if the connection table shows that most targets answered', async () => {
     const watch = await start()
     expect(await look(watch)).to.deep.equal([])
     sensor.flows = alive.map(answeredFlow)
@@ -116,7 +116,7 @@ describe('the abuse monitor', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('reports a scan with only a few answered connections after it has read the connection table', async () => {
+  it('reports a scan with few answered connections once it has read the connection table', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)

@@ -78,7 +78,7 @@ describe('alerts', () => {
   ] as readonly Looks[])
     it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
 
-  it('contain the number of their findings, the time of the first finding and the time of the last finding', () => {
+  it('contain the number of their findings, and the times of the first and the last one', () => {
     expect(looks(['medium', 'medium', 'medium']).at(-1)).to.include({
       count: 3,
       firstAtMs: 1000,
@@ -86,7 +86,7 @@ describe('alerts', () => {
     })
   })
 
-  it('become critical again after a stop of the guest or a pause only if the critical findings continue', () => {
+  it('become critical again after a stop or a pause only if critical findings continue', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
@@ -105,7 +105,7 @@ describe('alerts', () => {
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('are separate for each of the first five targets, and one common alert covers all further targets', () => {
+  it('are separate for the first five targets, while one common alert covers all others', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,

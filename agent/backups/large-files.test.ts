@@ -56,7 +56,7 @@ describe('large files of a backup', () => {
     '',
   ].join('\0')
 
-  it('are found in the file layout with position, path and size, except files whose name is not valid UTF-8', async () =>
+  it('are found in the file layout with position, path and size, unless their name is not valid UTF-8', async () =>
     expect(await listLargeFiles(layout)).to.deep.equal([
       { index: 1, offset: layout.indexOf('F\0var/disk'), path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },
@@ -92,7 +92,7 @@ describe('large files of a backup', () => {
   })
   it('are excluded from a restore by their exact paths with escaped special characters', () =>
     expect(planExcludes('volume', [{ path: 'a*[b]\\c' }]).at(-1)).to.equal('/volume/a\\*\\[b\\]\\\\c'))
-  it('are excluded from a restore, as is everything outside of the directory of the volume', () => {
+  it('are excluded from a restore, as is everything outside the directory of the volume', () => {
     const patterns = planExcludes('volume', []).filter((word) => word !== '--exclude')
     const matches = (name: string): boolean =>
       patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('?', '.').replaceAll('*', '.*')}$`).test(name))

@@ -3,7 +3,7 @@ import { Patience } from './patience.js'
 
 const trouble = 'Save(<data/a6>) returned error, retrying after 1s: connection reset by peer'
 
-describe('the retries at a failing backup target', () => {
+describe('retries if a backup target fails', () => {
   let nowMs = 0
   let patience: Patience
   const isOverAt = (ms: number, line = trouble): boolean => {
@@ -29,13 +29,13 @@ describe('the retries at a failing backup target', () => {
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('may last a whole minute again if the last failure is over a minute old', () => {
+  it('may last a whole minute again if the last failure is more than a minute old', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
   it('end at once after a failure that a retry cannot fix', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('continue after a line of restic’s output that reports no failure', () => {
+  it('continue if a line of restic’s output reports no failure', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

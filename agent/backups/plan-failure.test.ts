@@ -42,13 +42,13 @@ const said: [string, string][] = [
 
 describe('the output of restic', () => {
   for (const [text, code] of said)
-    it(`leads to the error code ${code} if it is "${text.slice(0, 60)}"`, () => {
+    it(`means the error ${code} if it is "${text.slice(0, 60)}"`, () => {
       const failed = planFailure(text)
       expect([failed.kind, failed.code]).to.deep.equal(['conflict', code])
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
 
-  it('determines the error by its earlier lines if the last line contains no reason', () => {
+  it('determines the error by earlier lines if the last line contains no reason', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
     expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')
@@ -65,6 +65,6 @@ describe('the output of restic', () => {
     ['subprocess ssh: Host key verification failed.', { final: true }],
     ['using parent snapshot 2b3c', undefined],
   ] as const)
-    it(`means ${complaint ? (complaint.final ? 'a final' : 'a temporary') : 'no'} failure if it contains the line "${line.slice(0, 60)}"`, () =>
+    it(`means ${complaint ? (complaint.final ? 'a final' : 'a temporary') : 'no'} failure if it contains "${line.slice(0, 60)}"`, () =>
       expect(readComplaint(line)).to.deep.equal(complaint))
 })

@@ -92,7 +92,7 @@ describe('the list of backups from restic', () => {
   const snapshotId = 'ab'.repeat(32)
   const row = (fields: object): object => ({ id: snapshotId, time: '2026-11-23T09:00:00.5Z', ...fields })
 
-  it('contains the creator and the description of each backup, even if they contain special characters', () => {
+  it('contains each backup’s creator and description, even if these have special characters', () => {
     const note = { createdBy: 'api:a,b', description: 'ünï, "code"', scheduled: true }
     const tags = planTags(id, note)
     expect(tags.every((tag) => !tag.includes(','))).to.equal(true)
@@ -101,7 +101,7 @@ describe('the list of backups from restic', () => {
     ])
   })
 
-  it('omits snapshots of other programs, and includes backups with an unreadable creator or description', () => {
+  it('omits snapshots of other programs, but includes backups whose creator or description is unreadable', () => {
     const rows = [
       row({ tags: null }),
       row({ tags: ['other'] }),
@@ -123,7 +123,7 @@ describe('the list of backups from restic', () => {
   })
 })
 
-describe('the parser of a line of restic’s output', () => {
+describe('the parser of restic’s output', () => {
   for (const [line, message] of [
     ['{"message_type":"status","bytes_done":5,"total_bytes":10}', { kind: 'status', doneBytes: 5, totalBytes: 10 }],
     ['{"message_type":"status"}', { kind: 'status', doneBytes: 0, totalBytes: 0 }],

@@ -73,7 +73,7 @@ class User {
   }
 }
 
-describe('a console with a disconnected user', () => {
+describe('a console whose user is disconnected', () => {
   const kib = 1024
 
   it('buffers at most 512 KiB of input for a program that reads nothing, even if users reconnect', () => {
@@ -93,7 +93,7 @@ describe('a console with a disconnected user', () => {
     held.close()
   })
 
-  it('sends short output at once, and delays long output that follows other output', () => {
+  it('sends short output at once, but delays long output that follows other output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(kib))
@@ -104,7 +104,7 @@ describe('a console with a disconnected user', () => {
     held.close()
   })
 
-  it('loses no output if the terminal can be paused, even if the user acknowledges no output', () => {
+  it('loses no output if the terminal can be paused, even if the user acknowledges nothing', () => {
     const { held, show, isPaused } = makeConsole()
     const user = new User(held)
     const chunks = ['a'.repeat(16), 'b'.repeat(30 * kib), ...Array<string>(8).fill('c'.repeat(64 * kib))]
@@ -141,7 +141,7 @@ describe('a console with a disconnected user', () => {
     held.close()
   })
 
-  it('resumes at the offset up to which its user has received the output, even after output was lost', () => {
+  it('resumes where its user stopped receiving, even if output was lost', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib))
@@ -156,7 +156,7 @@ describe('a console with a disconnected user', () => {
     held.close()
   })
 
-  it('replays all output to a user who reconnects with an empty screen, and reports the number of bytes sent before', () => {
+  it('replays all output to a user who reconnects with an empty screen, and says how many bytes came before', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')
@@ -169,7 +169,7 @@ describe('a console with a disconnected user', () => {
     held.close()
   })
 
-  it('ends at the disconnection of its user if the configured time is 0', () => {
+  it('ends as soon as its user disconnects if the configured time is 0', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

@@ -57,7 +57,7 @@ describe('the consoles of a host', () => {
     expect(refusalOf('e', 'u2')).to.equal('')
   })
 
-  it('count towards one common limit for all keys that the same key created', () => {
+  it('have one common limit for all keys that the same key created', () => {
     openAll(['a', 'u1/1'], ['a', 'u1/2'])
     expect(refusalOf('a', 'u1/3')).to.include('of your consoles are open for this container')
     openAll(['b', 'u1/3'], ['b', 'u1/4'])
@@ -79,7 +79,7 @@ describe('the consoles of a host', () => {
     ['their guest', 'a', 'u5'],
     ['their user', 'f', 'u1'],
   ] as const)
-    it(`are closed without a user to make space for a new console of ${what}`, () => {
+    it(`are closed if nobody uses them and their space is needed for a console of ${what}`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')

@@ -12,7 +12,7 @@ function all(ring: OutputRing, from = ring.start): string {
   return text
 }
 
-describe('the output of a console', () => {
+describe('the stored output of a console', () => {
   it('keeps its newest bytes at their offsets, up to the capacity', () => {
     const writes = fc.array(fc.string({ unit: 'binary-ascii', maxLength: 9000 }), { maxLength: 12 })
     fc.assert(
@@ -27,7 +27,7 @@ describe('the output of a console', () => {
     )
   })
 
-  it('stays unchanged in chunks that were already handed to a reader', () => {
+  it('stays unchanged in parts that were already given to a reader', () => {
     const ring = new OutputRing(10)
     ring.push(Buffer.from('abcdefgh'))
     const read = ring.read(0, 8)

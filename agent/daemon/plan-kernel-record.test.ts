@@ -35,7 +35,7 @@ describe('the record of changed kernel settings', () => {
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('contains the value of a setting from before the agents changed it, or a later value from another program', () => {
+  it('contains the value from before the agents changed a setting, or a later value of another program', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })
@@ -50,24 +50,24 @@ describe('the record of changed kernel settings', () => {
     expect(both.before).to.deep.equal({ [key]: 0, [`${guest}:${forwarding}`]: 5, [pidMax]: 7 })
   })
 
-  it('contains only the list of agents after a boot of the host', () => {
+  it('contains only the list of agents after the host has booted', () => {
     const record = planUser(changed, { stateDir: '/a', netns: host })
     expect(planBoot(record, 'b')).to.equal(record)
     expect(planBoot(record, 'c')).to.deep.equal({ boot: 'c', users: { '/a': 0 }, before: {}, set: {} })
   })
 
-  describe('for an agent that continues to run', () => {
+  describe('while an agent continues to run', () => {
     const a = { stateDir: '/a', netns: host }
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
     const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
-    it('is used to restore only the settings that the agent no longer needs, and retains all others', () => {
+    it('restores only settings that the agent no longer needs, and keeps all others', () => {
       const left = planRelease(record, a, unused)
       expect(left.restore).to.deep.equal([forwards])
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
     })
 
-    it('is not used to restore settings while another agent uses the same network namespace', () => {
+    it('restores nothing while another agent uses the same network namespace', () => {
       const shared = planUser(record, { stateDir: '/b', netns: host })
       expect(planRelease(shared, a, unused)).to.deep.equal({ record: shared, restore: [] })
       const elsewhere = planUser(record, { stateDir: '/b', netns: guest })
@@ -89,23 +89,23 @@ describe('the record of changed kernel settings', () => {
     ]
     const kernels = [{ path: pidMax, before: 7, value: 8 }]
 
-    it('is used to restore all settings in reverse order if no other agent exists', () =>
+    it('restores all settings in reverse order if no other agent exists', () =>
       expect(planLeave(record, a, everywhere)).to.deep.equal({
         record: undefined,
         restore: [...kernels, ...networks],
       }))
 
-    it('is not used to restore settings if it contains no settings', () =>
+    it('restores nothing if it contains no settings', () =>
       expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
-      ['is not used to restore settings if another agent has the same network namespace', host, []],
+      ['restores nothing if another agent has the same network namespace', host, []],
       [
-        'is used to restore only the removed agent’s network settings if another agent has another network namespace',
+        'restores only the removed agent’s network settings if another agent has another network namespace',
         guest,
         networks,
       ],
-      ['is not used to restore settings if another agent has not started since the last boot of the host', 0, []],
+      ['restores nothing if another agent has not started since the host booted', 0, []],
     ] as const)
       it(what, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)
@@ -115,13 +115,13 @@ describe('the record of changed kernel settings', () => {
         expect(left.record?.before).to.deep.equal(kept)
       })
 
-    it('is not used to restore settings of another network namespace', () => {
+    it('restores nothing in another network namespace', () => {
       const there = planUser(none, { stateDir: '/b', netns: guest })
       const { restore } = planLeave(planSettingChange(there, guest, forwards), a, () => false)
       expect(restore).to.deep.equal([])
     })
 
-    it('is deleted if the only other recorded agent no longer has a state directory', () =>
+    it('is deleted if the only other agent has no state directory any more', () =>
       expect(planLeave(planUser(record, { stateDir: '/b', netns: host }), a, () => false).record).to.equal(undefined))
   })
 })

@@ -71,14 +71,14 @@ describe('the store of an agent’s guests', () => {
     expect([store.find('u1'), store.list()]).to.deep.equal([undefined, []])
   })
 
-  it('stores a changed login, and leaves the revision unchanged if the login is the same as before', () => {
+  it('stores a changed login, but keeps the revision if the login is the same as before', () => {
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1')).to.include({ login: 'sealed', hasPassword: true, revision: 2 })
     store.update('u1', { login: 'sealed', hasPassword: true })
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('returns changed values during a transaction, and the original values after the transaction has failed', () => {
+  it('returns changed values during a transaction, and the old values if the transaction fails', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })
@@ -101,7 +101,7 @@ describe('the store of an agent’s guests', () => {
     { policy: { expired: true, overQuota: false } },
   ]
   for (const update of updates)
-    it(`changes only the field "${Object.keys(update).join()}" in an update of this field, and ignores a repeated update`, () => {
+    it(`changes only the field "${Object.keys(update).join()}" in an update of it, and ignores a repeated update`, () => {
       const before = store.get('u1')
       store.update('u1', update)
       store.update('u1', update)

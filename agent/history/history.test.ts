@@ -91,7 +91,7 @@ describe('the usage history', () => {
   })
   afterEach(() => rmSync(lab.directory, { recursive: true }))
 
-  it('shows each minute at once, and writes the values of five minutes to the disk together', async () => {
+  it('shows each minute at once, and writes five minutes to the disk together', async () => {
     await lab.minutes(4)
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10])
     expect(lab.files()).to.deep.equal([])
@@ -111,7 +111,7 @@ describe('the usage history', () => {
     expect(lab.cpu('b').every(Number.isNaN)).to.equal(true)
   })
 
-  it('continues after a restart of the agent, with a gap for the time in between', async () => {
+  it('continues when the agent has restarted, with a gap in between', async () => {
     await lab.minutes(3)
     await lab.history.close()
     lab.nowMs += 4 * minuteMs

@@ -20,7 +20,7 @@ const rates = { rxBytesPerSec: 0, txBytesPerSec: 0, readBytesPerSec: 0, writeByt
 const gauges = { memoryBytes: 100, diskBytes: 7 }
 const idle = { ...gauges, ...rates, cpuPercent: 0 }
 
-describe('the computed usage between two readings', () => {
+describe('the usage computed from two readings', () => {
   for (const [name, before, now, expected] of [
     ['is 0 for an idle guest', base, later({}), idle],
     [

@@ -38,7 +38,7 @@ function minutesBefore(endMs: number, values: readonly number[]): Point[] {
 const cpuOf = (steps: readonly Figures[]): (number | null)[] =>
   steps.map(({ cpuPercent }) => (Number.isNaN(cpuPercent) ? null : cpuPercent))
 
-describe('a usage series', () => {
+describe('the stored usage series of a guest or host', () => {
   it('has a file of a fixed size with records that do not cross pages', () => {
     expect(seriesBytes).to.equal((1440 + 744 + 366) * 32)
     for (const { offset } of Object.values(tiers)) expect(offset % 32).to.equal(0)
@@ -61,7 +61,7 @@ describe('a usage series', () => {
       expect(offset + bytes.length).to.be.at.most(seriesBytes)
   })
 
-  it('writes adjacent records together, and continues at the beginning of its ring after the end of the ring', () => {
+  it('writes adjacent records together, and continues at the beginning of its ring when it is full', () => {
     const start = 1440 * 20_000 - 2
     const points = [0, 1, 2, 3].map((at) => ({ index: start + at, figures: figuresOf({}) }))
     expect(planWrites(tiers.day, points).map(({ offset, bytes }) => [offset, bytes.length])).to.deep.equal([
@@ -99,7 +99,7 @@ describe('the usage values of a time range', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('contain the current hour in the range of a month, and the current day in the range of a year, before they are written', () => {
+  it('contain the current hour in a month, and the current day in a year, before they are written', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })
@@ -119,7 +119,7 @@ describe('the usage values of a time range', () => {
 describe('the aggregation of usage values', () => {
   const hour = indexAt(tiers.month, noon)
 
-  it('turns minutes into hours after the end of each hour', () => {
+  it('turns minutes into hours as soon as each hour ends', () => {
     const day = [
       ...minutesBefore(noon - hourMs, [1, 3]),
       ...minutesBefore(noon, [5]),
@@ -132,7 +132,7 @@ describe('the aggregation of usage values', () => {
     ])
   })
 
-  it('does not repeat the aggregation of existing hours', () => {
+  it('does not compute existing hours again', () => {
     const day = minutesBefore(noon - hourMs, [1, 3])
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { parseFailure, parseProgress, planBootstrap } from './bootstrap-plan.js'
 import { recipes } from './catalog.js'
 
-describe('image bootstrap', () => {
+describe('the build of an image', () => {
   for (const entry of recipes)
     it(`of ${entry.id} kills all its processes at its end, and trusts only Debian's keys`, () => {
       const command = planBootstrap(entry, '/pool/x', [`deb http://m/debian ${entry.suite} main`])

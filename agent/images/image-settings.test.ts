@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planFreeUserIds } from './image-settings.js'
 
-describe('the choice of 65,536 user ids without a guest', () => {
+describe('the choice of 65,536 user IDs that no guest has', () => {
   for (const [name, base, slots, expected] of [
     ['returns the ids directly above the ids of all guests', 1_000_000, 30_000, 1_000_000 + 30_000 * 65_536],
     [

@@ -31,7 +31,7 @@ function samplerOf(
   } as unknown as GuestContext)
 }
 
-describe('the sampler of the usage of guests', () => {
+describe('the sampler of the guests’ usage', () => {
   it('yields to other work between two guests', async () => {
     const order: string[] = []
     const usage = (machine: { uuid: string }): Promise<typeof sample> => {
@@ -45,7 +45,7 @@ describe('the sampler of the usage of guests', () => {
     expect(order).to.deep.equal(['a', 'other', 'b', 'other', 'c', 'other'])
   })
 
-  it('reads the disk usage of all guests once a minute, and earlier for a new guest without a disk usage', async () => {
+  it('reads the disk usage of all guests once a minute, and sooner for a new guest', async () => {
     const disks: Disks = new Map([['a', 1]])
     let [nowMs, reads] = [100_000, 0]
     const diskUsage = (): Promise<Disks> => {
@@ -69,7 +69,7 @@ describe('the sampler of the usage of guests', () => {
     await waitFor(async () => (await readsAfter(1000)) === 3)
   })
 
-  it('reads the disk of a single guest on request, and not again within two seconds', async () => {
+  it('reads the disk of one guest on request, but not again within two seconds', async () => {
     const asked: (readonly string[] | undefined)[] = []
     let bytes = 7
     const diskUsage = (uuids?: readonly string[]): Promise<Disks> => {

@@ -39,7 +39,7 @@ describe('the description of a host', () => {
     HostDescription.encode(HostDescription.create({ ...describeHost(parts), hostId: 'h' })).finish(),
   )
 
-  it('lists the drivers, their features, and the reason if a driver is unavailable', () => {
+  it('lists the drivers and their features, and why a driver is unavailable', () => {
     const { consoles, liveResize, freeze, setPassword, snapshotRunning } = lxc.capabilities
     const can = { consoles, liveResize, freeze, setPassword, snapshotRunning }
     expect(sent.capabilities?.drivers).to.deep.equal([

@@ -2,17 +2,17 @@ import { expect } from 'chai'
 import { Drift } from './drift.js'
 import { KnownGuests } from './known-guests.js'
 
-describe('the comparison of a part of the host network with the kernel', () => {
+describe('the comparison of a part of the host’s network with the kernel', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
-  it('is due at first, but not after a success', async () => {
+  it('is due at first, but not after it succeeded', async () => {
     const drift = new Drift(60_000)
     expect(drift.isDue).to.equal(true)
     await look(drift)
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again after a failure, or if another program changed the network meanwhile', async () => {
+  it('is due again if it failed, or if another program changed the network meanwhile', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)
@@ -21,7 +21,7 @@ describe('the comparison of a part of the host network with the kernel', () => {
     expect(drift.isDue).to.equal(true)
   })
 
-  it('is always due on a host without a watch for changes', async () => {
+  it('is always due on a host that cannot watch for changes', async () => {
     const drift = new Drift(0)
     await look(drift)
     expect(drift.isDue).to.equal(true)
@@ -40,7 +40,7 @@ describe('the list of guests that the agent attached to the network', () => {
     expect(known.replace([guest('a'), guest('b')]).map(({ uuid }) => uuid)).to.deep.equal(['a', 'b'])
   })
 
-  it('includes a detached guest again after its deletion from the journal and its new creation', () => {
+  it('includes a detached guest again if it is deleted from the journal and created again', () => {
     const known = new KnownGuests()
     known.detach('a')
     known.replace([])

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { AddressBook, Rules, Shaper, WantedNetwork } from './contract.js'
 import { HostNetwork } from './host-network.js'
 
-describe('the network of the host (rules, addresses and rates)', () => {
+describe('the host’s network (rules, addresses and rates)', () => {
   const guest: WantedNetwork = {
     uuid: 'u1',
     device: 'bt1',
@@ -47,7 +47,7 @@ describe('the network of the host (rules, addresses and rates)', () => {
 
   const messageOf = (work: Promise<unknown>): Promise<string> => work.then(String, (error: Error) => error.message)
 
-  it('gets the rules of a guest before its addresses, and loses the rules after the addresses', async () => {
+  it('gets the rules of a guest before its addresses, and loses them after the addresses', async () => {
     await network.attach(guest)
     await network.detach(guest)
     expect(calls).to.deep.equal([
@@ -80,7 +80,7 @@ describe('the network of the host (rules, addresses and rates)', () => {
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('gets its rates repaired even if setting the addresses fails, and reports these repairs at the next call', async () => {
+  it('gets its rates repaired even if addresses cannot be set, and reports this at the next call', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')

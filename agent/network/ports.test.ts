@@ -92,7 +92,7 @@ describe('host ports', () => {
     expect(countPorts(db, small)).to.equal(90)
   })
 
-  it('count once if several mappings use the same port, and only if they are inside the range', () => {
+  it('count once if several mappings use the same port, and only inside the range', () => {
     map(span(30_000), span(30_000, 30_000, '', 'udp'), span(30_000, 30_000, '198.18.0.1', 'udp'))
     map(span(30_005, 30_014), span(30_010, 30_019, '', 'udp'), span(30_012, 30_013, '198.18.0.1', 'udp'))
     map(span(30_050, 30_149, '', 'udp'), span(29_990, 29_999), span(40_000))
@@ -159,7 +159,7 @@ describe('host ports', () => {
     expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
-  it('are refused on request exactly if they overlap an existing mapping, in any set of mappings', () => {
+  it('are refused on request exactly if they overlap an existing mapping, for any mappings', () => {
     const address = fc.constantFrom('', '198.51.100.1', '198.51.100.2')
     const anySpan = fc
       .tuple(fc.integer({ min: 30000, max: 30060 }), fc.integer({ min: 0, max: 12 }), address)

@@ -15,7 +15,7 @@ function idsOf(lengths: readonly number[]): number[][] {
   return batches.map(({ guests }) => guests.map((bytes) => Guest.decode(bytes).id))
 }
 
-describe('batches of guests', () => {
+describe('the batches in which guests are sent', () => {
   for (const [name, lengths, ids] of [
     ['do not exist without guests', [], []],
     ['contain small guests together', [10, 10, 10], [[1, 2, 3]]],

@@ -23,7 +23,7 @@ describe('changes in the journal', () => {
     expect(reopened.epoch).to.equal(changes.epoch)
   })
 
-  it('are rolled back if the function that a transaction runs throws', () => {
+  it('are rolled back if the transaction’s function throws', () => {
     remove('before')
     const heard = listen(changes)
     const work = (): never => {
@@ -88,7 +88,7 @@ describe('changes in the journal', () => {
     expect(() => db.transaction(() => remove('a'))()).to.throw('that Changes.transaction() has not begun')
   })
 
-  it('include a limited number of removals; readers of older changes are notified that these are incomplete', () => {
+  it('include a limited number of removals, and readers of older changes learn that some are missing', () => {
     changes = new Changes(db, { keptRemovals: 10 })
     for (let n = 1; n <= 12; n++) remove(`g${n}`)
     expect(changes.removedSince(2)?.map(({ key }) => key)).to.deep.equal(names(3, 12))

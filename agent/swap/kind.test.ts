@@ -18,13 +18,13 @@ describe('a swap operation', () => {
   const reserved = async (accepted: AcceptedOrder<unknown>): Promise<string> =>
     codeOf(Promise.resolve().then(() => accepted.reserve()))
 
-  it('is planned according to the present swap files of the host', async () => {
+  it('is planned from the host’s present swap files', async () => {
     const accepted = await accept(kindOf(), 'create', 64)
     expect(await reserved(accepted)).to.equal('ok')
     expect(accepted.input).to.deep.equal({ from: null, to: { slot: 0, sizeBytes: 64 << 20, enabled: true } })
   })
 
-  it('is refused if the present swap files do not permit the change', async () => {
+  it('is refused if the present swap files do not allow the change', async () => {
     const accepted = await accept(kindOf(), 'enable')
     expect([accepted.input, await reserved(accepted)]).to.deep.equal([null, 'invalid_state'])
   })
@@ -34,7 +34,7 @@ describe('a swap operation', () => {
     expect(await reserved(await accept(kindOf(), 'create', 64))).to.equal('task_running')
   })
 
-  it('is refused if another swap operation ended after this operation was planned', async () => {
+  it('is refused if another swap operation ended after this one was planned', async () => {
     const kind = kindOf()
     const accepted = await accept(kind, 'create', 64)
     kind.settle?.({ id: 'other', subject: swapSubject, input: null }, { status: 'done' })

@@ -73,7 +73,7 @@ describe('a traffic period', () => {
 
 const startAt = (nowMs: number, day: number): string => periodStart(nowMs, day, utc)
 
-describe('the monthly reset of the traffic count of a guest', () => {
+describe('the monthly reset of a guest’s traffic count', () => {
   const advance = (counted: [start: string, left?: string] | undefined, now: string, resetDay: number) => {
     const [periodStart = '', periodLeft = ''] = counted ?? []
     const nowMs = at(`${now} 23:59:59`)

@@ -14,7 +14,7 @@ const unread = { ...read, value: '7:0 0' }
 const io = value('io', 'io.max', '7:0 rbps=1000000 wbps=max riops=max wiops=max')
 const noIo = { ...io, value: '7:0 rbps=max wbps=max riops=max wiops=max' }
 
-describe('limits on requests per second of the disk', () => {
+describe('limits on the disk’s requests per second', () => {
   const limits = {
     vcpuMilli: 1000,
     memoryBytes: 2 ** 28,
@@ -29,11 +29,11 @@ describe('limits on requests per second of the disk', () => {
   const lines = (cgroupVersion: 1 | 2): string[] =>
     planLimits(limits, { ...facts, cgroupVersion }).map(({ file, value: text }) => `${file} ${text}`)
 
-  it('have their own files with cgroup v1', () => {
+  it('have their own files in cgroup v1', () => {
     expect(lines(1)).to.include('blkio.throttle.read_iops_device 7:0 300')
     expect(lines(1)).to.include('blkio.throttle.write_iops_device 7:0 0')
   })
-  it('share a file with the byte rates with cgroup v2', () =>
+  it('share a file with the byte rates in cgroup v2', () =>
     expect(lines(2)).to.include('io.max 7:0 rbps=max wbps=max riops=300 wiops=max'))
   it('count as I/O limits even if they are the only limits of the guest', () => expect(limitsIo(limits)).to.equal(true))
 })

@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { replaceFile } from './replace-file.js'
 
-describe('the replacement of a file with the right content and mode', () => {
+describe('the function that gives a file the right content and mode', () => {
   let directory = ''
   let path = ''
   beforeEach(async () => {
@@ -25,7 +25,7 @@ describe('the replacement of a file with the right content and mode', () => {
   })
   afterEach(() => rmSync(directory, { recursive: true }))
 
-  it('does not write a correct file', async () => {
+  it('does not write a file that is already right', async () => {
     const { ino } = statSync(path)
     await replaceFile(path, 'one', 0o600)
     expect(statSync(path).ino).to.equal(ino)

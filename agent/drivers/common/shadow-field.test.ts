@@ -12,7 +12,7 @@ describe('the login of root that the agent reads from a guest', () => {
     ['a hash field with a colon', 'a:0:0', '*'],
     ['a hash field that is too long', 'x'.repeat(256), '*'],
   ] as const)
-    it(`has ${kept} as its password hash for ${name}`, () =>
+    it(`has the password hash ${kept} for ${name}`, () =>
       expect(parseCurrentLogin(field, '').passwordHash).to.equal(kept))
 
   it('contains keys with their options, and omits the lines that sshd skips', () => {

@@ -54,19 +54,19 @@ describe('freezing a guest', () => {
 
       // Skipped for cgroup v1: the test's file contains FROZEN at once, whereas the kernel's contains FREEZING first.
       if (version === 2)
-        it('is undone if the kernel does not report in time that the guest is frozen', async () => {
+        it('is undone if the kernel does not report this in time', async () => {
           expect(await freezeGuest(layout, 'bt-1', 50)).to.equal(false)
           expect(read(asked)).to.equal(thawed)
         })
 
-      it('does nothing if the guest does not exist, and the thaw then does nothing either', async () => {
+      it('does nothing if the guest does not exist, and neither does the thaw', async () => {
         expect(await freezeGuest(layout, 'bt-2', 1000)).to.equal(false)
         thawContainer(layout, 'bt-2')
       })
     })
   }
 
-  it('needs the freezer hierarchy with cgroup v1, but not with v2', () => {
+  it('needs the freezer hierarchy in cgroup v1, but not in v2', () => {
     const layout = { hierarchies: ['/x'], controllers: new Map([['memory', '/x']]) }
     expect([canFreeze({ ...layout, version: 1 }), canFreeze({ ...layout, version: 2 })]).to.deep.equal([false, true])
   })

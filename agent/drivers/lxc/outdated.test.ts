@@ -11,13 +11,13 @@ describe('guests that an older agent started', () => {
       name === 'bt-1' ? { state: 'running', monitor, restarters: [] } : { state: 'stopped', restarters: [] },
   }
 
-  it('are listed as outdated if they have other restrictions than this agent would set', () => {
+  it('are listed as outdated if their restrictions differ from those of this agent', () => {
     const found = listOutdated(runtime, 'bt', 'today')
     expect(found.map(({ name }) => name)).to.deep.equal(['bt-1'])
     expect(describeOutdated(found).join()).to.match(/: bt-1$/)
   })
 
-  it('are no longer listed as outdated after their restart', () => {
+  it('are no longer listed as outdated once they have restarted', () => {
     const before = { ...monitor, startTime: monitor.startTime - 1 }
     expect(describeOutdated([{ name: 'bt-1', monitor: before }])).to.deep.equal([])
   })

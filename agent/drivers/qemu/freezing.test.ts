@@ -15,7 +15,7 @@ interface GuestAgentCommand {
 }
 
 /** The tests use an agent like qemu-ga, which executes commands one after another, whoever sent them. */
-describe('the freeze of the file systems of a guest', () => {
+describe('a freeze of a guest’s file systems', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-freezing-'))
   const run = { ...qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' }).runOf('bt-1') }
   Object.assign(run, { frozen: join(directory, 'frozen'), agent: join(directory, 'agent') })
@@ -71,14 +71,14 @@ describe('the freeze of the file systems of a guest', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('creates a file that marks the guest as frozen; the thaw deletes it', async () => {
+  it('creates a file that marks the guest as frozen, which the thaw deletes', async () => {
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([true, true])
     await freezing.thaw('bt-1')
     await freezing.thaw('bt-1')
     expect([asked, isMarked()]).to.deep.equal([['freeze', 'thaw'], false])
   })
 
-  it('is undone if the guest executes the command only after both the freeze and the thaw have timed out', async () => {
+  it('is undone if the guest executes it only after both the freeze and the thaw have timed out', async () => {
     let finish = (): void => undefined
     answers['guest-fsfreeze-freeze'] = () => new Promise((done) => (finish = () => done({ return: 1 })))
     expect(await freezing.freeze('bt-1', 50)).to.equal(false)
@@ -92,7 +92,7 @@ describe('the freeze of the file systems of a guest', () => {
     expect(await freezing.freeze('bt-1', 5000)).to.equal(true)
   })
 
-  it('is undone by a repeated thaw if the guest disconnects during the freeze and refuses the first thaw', async () => {
+  it('is undone by a second thaw if the guest disconnects meanwhile and refuses the first one', async () => {
     answers['guest-fsfreeze-freeze'] = () => {
       for (const socket of sockets) socket.destroy()
       return undefined
@@ -104,7 +104,7 @@ describe('the freeze of the file systems of a guest', () => {
     await waitFor(() => !isMarked())
   })
 
-  it('is not followed by a thaw if the guest refused the freeze or did not identify itself', async () => {
+  it('is not followed by a thaw if the guest refused it or did not identify itself', async () => {
     answers['guest-fsfreeze-freeze'] = refuse
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([false, false])
     answers['guest-sync-delimited'] = () => undefined

@@ -11,7 +11,7 @@ import { Machines } from './machines.js'
 import { qemuPaths } from './paths.js'
 import { QemuRuntimeReader } from './runtime.js'
 
-describe('the watcher of the QEMU processes of guests', () => {
+describe('the watcher of the guests’ QEMU processes', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-machines-'))
   const paths = qemuPaths({ stateDir: directory, runDir: directory, namePrefix: 'bt' })
   const run = paths.runOf('bt-1')

@@ -10,7 +10,7 @@ const entry = (name: string, bytes: unknown, type = 'ext4') => ({
   disk: [],
 })
 
-describe("the bytes in use on a guest's file systems", () => {
+describe('the used bytes on a guest’s file systems', () => {
   for (const [what, answer, bytes] of [
     ['one file system', [entry('vda1', 700)], 700],
     ['several file systems', [entry('vda1', 700), entry('vda2', 30, 'vfat')], 730],

@@ -40,7 +40,7 @@ function valuesOf(command: readonly string[], option: string): string[] {
   return command.flatMap((part, at) => (part === option ? [command[at + 1] ?? ''] : []))
 }
 
-describe('the plan of the command line of QEMU', () => {
+describe('the planned QEMU command line', () => {
   const command = planCommand(machine, facts)
 
   it('excludes default devices, the host’s configuration and child processes', () => {
@@ -57,7 +57,7 @@ describe('the plan of the command line of QEMU', () => {
     expect(valuesOf(command, '-chardev').every((text) => /,fd=%\{\w+\},/.test(text))).to.equal(true)
   })
 
-  it('gives the guest its memory, and its processor limit rounded up to whole processors', () => {
+  it('gives the guest its memory, and whole processors even for a fractional limit', () => {
     expect(valuesOf(command, '-smp')).to.deep.equal(['2,sockets=1,cores=2,threads=1'])
     expect(valuesOf(command, '-m')).to.deep.equal(['512M'])
   })
@@ -70,12 +70,12 @@ describe('the plan of the command line of QEMU', () => {
     })
   })
 
-  it('makes QEMU poll the guest’s memory use from the start of the guest', () => {
+  it('makes QEMU report the guest’s memory use from the beginning', () => {
     const [balloon = ''] = valuesOf(command, '-device').filter((text) => text.startsWith('virtio-balloon-pci'))
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('keeps QEMU running after a shutdown of the guest, and selects an accelerator and a processor model for the host', () => {
+  it('keeps QEMU running after the guest shuts down, and selects an accelerator and a processor model', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })

@@ -18,7 +18,7 @@ const machine = {
 }
 const instance = { id: 'iid-1', password: 'p"w\\1', userData: '<powershell>"x"</powershell>' }
 
-describe('the config drive of Windows', () => {
+describe('the config drive for Windows', () => {
   const files = new Map(planConfigDrive(machine, instance).map(({ name, content }) => [name, content]))
   const read = (name: string): unknown => JSON.parse(files.get(`openstack/latest/${name}`) ?? '')
 
@@ -58,7 +58,7 @@ describe('the config drive of Windows', () => {
       services: [{ type: 'dns', address: '9.9.9.9' }],
     }))
 
-  it("contains the customer's user data unchanged, or no file for a customer without user data", () => {
+  it('contains the customer’s user data unchanged, or no such file without user data', () => {
     expect(files.get('openstack/latest/user_data')).to.equal(instance.userData)
     const names = planConfigDrive(machine, { id: 'iid-2' }).map(({ name }) => name)
     expect(names).to.deep.equal(['openstack/latest/meta_data.json', 'openstack/latest/network_data.json'])

@@ -35,20 +35,20 @@ function ours(told: Instance): Config {
   return JSON.parse(body.replace('#cloud-config\n', '')) as Config
 }
 
-describe('the plan of a cloud-init seed', () => {
+describe('the planned cloud-init seed', () => {
   it('contains the files of NoCloud (JSON, except for the user data)', () => {
     const files = planSeed({ hostname: 'web', resolvers: ['9.9.9.9'], nic }, instance)
     expect(files.map(({ name }) => name)).to.deep.equal(['meta-data', 'network-config', 'user-data'])
     expect(JSON.parse(files[0]!.content)).to.deep.equal({ 'instance-id': 'iid-1', 'local-hostname': 'web' })
   })
 
-  it('uses the domain name of a guest as its host name', () => {
+  it('uses the guest’s domain name as its host name', () => {
     const [metadata] = planSeed({ hostname: 'web', fqdn: 'web.example.com', resolvers: [], nic }, instance)
     expect(JSON.parse(metadata!.content)).to.include({ 'local-hostname': 'web.example.com' })
   })
 })
 
-describe('the plan of the cloud-init network configuration of a guest', () => {
+describe('the planned cloud-init network configuration', () => {
   it('identifies the interface by its MAC address, and includes the gateways', () => {
     const with6 = { ...nic, ipv6Addresses: ['2001:db8::1', '2001:db8::2'] }
     expect(planNetwork(with6, ['9.9.9.9', '1.1.1.1'])).to.deep.equal({
@@ -74,7 +74,7 @@ describe('the plan of the cloud-init network configuration of a guest', () => {
     expect(JSON.stringify(planNetwork(nic, []))).to.not.contain('gateway6'))
 })
 
-describe('the plan of the cloud-init user data of a guest', () => {
+describe('the planned cloud-init user data', () => {
   it('gives root either a password, or a key and no password', () => {
     expect(ours(instance)).to.deep.include({
       ssh_pwauth: true,
@@ -110,7 +110,7 @@ describe('the plan of the cloud-init user data of a guest', () => {
       expect(parts[1]?.body).to.match(/^#cloud-config\n\{"merge_how"/)
     })
 
-  it('contains each part of a customer’s MIME message, with its headers and unchanged content', () => {
+  it('contains each part of a customer’s MIME message with its headers and content', () => {
     const script = '#!/bin/sh\r\necho ä\r\n'
     const gzip = gzipSync(script).toString('base64')
     const userData =

@@ -20,7 +20,7 @@ const found = (facts: Partial<ConnectionFacts>): string[] =>
     .filter(({ state, code }) => state !== 'ok' || code !== '')
     .map(({ name, state, code }) => `${name} ${state} ${code}`)
 
-describe('the plan of a connection check with the state and reason of each step', () => {
+describe('a connection check', () => {
   for (const [name, facts, steps] of [
     ['the port can be reached', {}, []],
     ['the guest is throttled', { throttled: true }, ['allowed ok throttled']],
@@ -94,7 +94,7 @@ describe('the plan of a connection check with the state and reason of each step'
     it(`reports ${steps.length === 0 ? 'only success' : `“${steps[0]}”`} if ${name}`, () =>
       expect(found(facts)).to.deep.equal(steps))
 
-  it('requests a test connection only if its result would show the location of the fault', () => {
+  it('asks for a test connection only if its result would show where the fault is', () => {
     const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })
     const through = (facts: Partial<ConnectionFacts>): boolean => triesThrough({ ...well, ...facts })
     expect([inside({}), inside({ listeners: undefined }), through({})]).to.deep.equal([true, true, true])

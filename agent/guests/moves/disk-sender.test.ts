@@ -39,7 +39,7 @@ describe('the sender of a disk to another host', () => {
     [{ error: { code: 'storage_full', message: 'the pool is full' } }, 'storage_full'],
     [{ snapshots: 5 }, 'bad_stream'],
   ] as const)
-    it(`stops reading the disk if the target answers ${JSON.stringify(answer)} before the end of the data`, async () => {
+    it(`stops reading the disk if the target answers ${JSON.stringify(answer)} before all data is sent`, async () => {
       const sent = sender.sendDisk('a', undefined).catch((error: unknown) => error)
       await target.nextMessage()
       await target.send(answer)

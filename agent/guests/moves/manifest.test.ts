@@ -151,7 +151,7 @@ describe('the check of the description of a moved guest', () => {
     ['trafficCount.rxBytes', 0.5],
     ['trafficCount.periodStart', 'today'],
   ] as const)
-    it(`rejects a description whose field ${path} has the value ${JSON.stringify(value)}`, () => {
+    it(`rejects a description with the value ${JSON.stringify(value)} in the field ${path}`, () => {
       expect(() => parseManifest(withValue(path, value)))
         .to.throw()
         .with.property('code')
@@ -161,8 +161,8 @@ describe('the check of the description of a moved guest', () => {
 
 const codes = ['bad_stream', 'invalid_field']
 
-describe('the limit of the sizes in the description of a moved guest', () => {
-  it('does not change a size up to the size of the received data', () => {
+describe('the limit on sizes in the description of a moved guest', () => {
+  it('leaves sizes unchanged that do not exceed the received data', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 

@@ -4,14 +4,14 @@ import { refuseSlow } from './plan-copy-rounds.js'
 const mib = 1024 ** 2
 const minuteMs = 60_000
 
-describe('the refusal of a move because of a long stop of the guest', () => {
+describe('the rule that refuses moves which would stop the guest for long', () => {
   for (const [name, bytes, tookMs] of [
     ['a small increment, however long it took', 8 * mib, 60 * minuteMs],
     ['a large increment that took a few minutes', 9000 * mib, 10 * minuteMs],
   ] as const)
-    it(`does not affect ${name}`, () => refuseSlow({ bytes, tookMs }))
+    it(`does not apply to ${name}`, () => refuseSlow({ bytes, tookMs }))
 
-  it('affects a move whose newest increment was large and took 11 minutes to transfer', () => {
+  it('applies to a move whose newest increment was large and took 11 minutes to transfer', () => {
     const newest = { bytes: 9000 * mib, tookMs: 11 * minuteMs }
     expect(() => refuseSlow(newest))
       .to.throw('about 11 minutes')

@@ -80,7 +80,7 @@ describe('the receiver of a guest from another host', () => {
 
   const codeOf = (answer: unknown): string => (answer as { error: { code: string } }).error.code
 
-  it('records a completely received snapshot in the journal, and can finish the move with it', async () => {
+  it('records a completely received snapshot, and can finish the move with it', async () => {
     const { source } = connect()
     expect(await sendData(source, { kind: 'disk', id: 'a' }, 'disk')).to.deep.equal({})
     expect(readReceived(store, uuid)).to.deep.equal({ a: 4 })
@@ -105,13 +105,13 @@ describe('the receiver of a guest from another host', () => {
     expect(finishedWith).to.deep.equal([])
   })
 
-  it('refuses data if all snapshots of the move together exceed their limit', async () => {
+  it('refuses data once all snapshots of the move together exceed their limit', async () => {
     noteReceived(store, uuid, { id: 'a', bytes: 20 * gib })
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'b' }, 'disk'))).to.equal('bad_stream')
     expect(kills).to.equal(1)
   })
 
-  it('refuses data if only the reserve of the pool is free', async () => {
+  it('refuses data once only the reserve of the pool is free', async () => {
     usedBytes = 99 * gib
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'a' }, 'disk'))).to.equal('storage_full')
     expect(confirmed).to.deep.equal([])
@@ -126,7 +126,7 @@ describe('the receiver of a guest from another host', () => {
     expect([kills, confirmed]).to.deep.equal([1, []])
   })
 
-  it('answers the request to check a description with the error of the check', async () => {
+  it('answers a description that does not pass its check with the error of the check', async () => {
     expect(codeOf(await sendData(connect().source, { kind: 'check' }, '{}'))).to.equal('guest_changed')
   })
 })

@@ -17,18 +17,18 @@ const record = {
   snapshotSpace: unmeasuredSpace,
 } as const
 
-describe('the size limit of the next stream of a move', () => {
-  it('is the size of the disk plus some overhead for a single stream', () => {
+describe('the size limit of the next data stream of a move', () => {
+  it('is the size of the disk plus some overhead if there is only one stream', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('allows all streams of a move the space for the disk, its snapshots and the transfer rounds', () => {
+  it('leaves all streams of a move the space for the disk, its snapshots and the transfer rounds', () => {
     expect(planStreamBytes(record, { a: 30 * gib })).to.equal(6 * gib)
     expect(planStreamBytes(record, { a: 30 * gib, b: 5 * gib })).to.equal(gib)
     expect(planStreamBytes(record, { a: 36 * gib, b: 5 * gib })).to.equal(0)
   })
 
-  it('allows more bytes if the guest has a higher limit for the space of its snapshots', () => {
+  it('is higher if the guest may have more space for its snapshots', () => {
     const snapshotSpace = { ...unmeasuredSpace, limitBytes: 100 * gib }
     expect(planStreamBytes({ ...record, snapshotSpace }, { a: 41 * gib })).to.equal(6 * gib)
   })

@@ -4,7 +4,7 @@ import { planExtraBytes, planFetchedBytes, planOriginalBytes, planUsedBytes } fr
 const mib = 1024 ** 2
 const limitBytes = 1024 * mib
 
-describe('the recorded disk usage of a new backup', () => {
+describe('the disk usage that a new backup records', () => {
   for (const [name, countedMib, limitMib, extraMib, usedMib] of [
     ['excludes the bytes by which an earlier restore raised the limit of the guest', 800, 1024, 300, 500],
     ['is at most the size of the disk, even if snapshots retain more', 1400, 1024, 0, 1024],
@@ -16,7 +16,7 @@ describe('the recorded disk usage of a new backup', () => {
     })
 })
 
-describe('the recorded disk usage of the guest in a backup', () => {
+describe('the disk usage that a backup records for its guest', () => {
   for (const [name, size, originalMib] of [
     [
       'is the number of bytes that counted towards the disk limit of this guest',
@@ -33,7 +33,7 @@ describe('the recorded disk usage of the guest in a backup', () => {
     })
 })
 
-describe('the extra space for a restored backup beyond the limit of the guest', () => {
+describe('the extra space that a restored backup needs beyond the guest’s limit', () => {
   for (const [name, usedBytes, originalBytes, extraBytes] of [
     ['is 0 if the restored volume needs as much as the original', 800 * mib, 800 * mib, 0],
     ['is 0 if the restored volume needs less than the original', 700 * mib, 800 * mib, 0],
@@ -51,7 +51,7 @@ describe('the extra space for a restored backup beyond the limit of the guest', 
     it(name, () => expect(planExtraBytes({ limitBytes, usedBytes, originalBytes })).to.equal(extraBytes))
 })
 
-describe('the planned space for fetching a backup from its target', () => {
+describe('the space reserved to fetch a backup from its target', () => {
   for (const [name, size, wantedMib] of [
     [
       'a sparse disk with snapshots many times larger than the data of the disk',

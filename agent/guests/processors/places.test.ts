@@ -17,7 +17,7 @@ describe('the processors of guests', () => {
     [4000, 4],
     [64_000, 4],
   ] as const)
-    it(`are ${count} of the host’s four processors for a guest with the processor limit ${vcpuMilli / 1000}`, () =>
+    it(`are ${count} of the host’s four processors for the processor limit ${vcpuMilli / 1000}`, () =>
       expect(new ProcessorPlaces(() => four).cpusOf(guest('a', vcpuMilli))).to.have.length(count))
 
   it('are the processors with the lowest load', () => {
@@ -27,7 +27,7 @@ describe('the processors of guests', () => {
     expect(places.cpusOf(guest('f', 2000))).to.deep.equal([1, 2])
   })
 
-  it('stay the same if a changed limit needs the same number of processors', () => {
+  it('stay the same if a new limit needs the same number of processors', () => {
     const places = new ProcessorPlaces(() => four)
     const first = places.cpusOf(guest('a', 1000))
     places.cpusOf(guest('b', 1000))
@@ -55,7 +55,7 @@ describe('the processors of guests', () => {
     expect(places.balance()).to.deep.equal([])
   })
 
-  it('are chosen so that the vCPU limits per processor stay about equal after any sequence of changes', () => {
+  it('are chosen so that each processor serves about the same vCPU limits after any changes', () => {
     const places = new ProcessorPlaces(() => four)
     let seed = 7
     const random = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below
@@ -90,7 +90,7 @@ describe('the processors of guests', () => {
     expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([four, [1]])
   })
 
-  it('stay the same for running guests with the right number of processors', () => {
+  it('stay the same for running guests that have the right number', () => {
     const places = new ProcessorPlaces(() => four)
     const records = [guest('a', 1000), guest('b', 1000), guest('c', 2000, 'stopped')]
     const found = new Map<string, readonly number[]>([

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { RestartPolicy } from './restart-policy.js'
 
-describe('the delay before the restart of a guest', () => {
+describe('the delay before a guest is started again', () => {
   let now = 1_000_000
   let policy: RestartPolicy
 
@@ -9,7 +9,7 @@ describe('the delay before the restart of a guest', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('is up to 1.5 s until the report why the guest ended arrives', () => {
+  it('is up to 1.5 s until the host reports why the guest ended', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)
@@ -21,7 +21,7 @@ describe('the delay before the restart of a guest', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('includes another wait for the report why the guest ended if the guest has run since the last wait', () => {
+  it('includes another wait for this report if the guest has run since the last wait', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')

@@ -64,12 +64,12 @@ describe('reserved port mappings', () => {
     expect(codeOf([...wanted, {}, {}])).to.equal('resource_exhausted')
   })
 
-  it('lead to the same port number in the guest if the request names no port of the guest', () => {
+  it('use the same port number in the guest if the request names none', () => {
     const [mapping] = reserve([{ hostPort: 30007 }])
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('use the port numbers of the guest on the host if these are free and the request names no host ports', () => {
+  it('use the guest’s port numbers on the host if these are free and the request names no host ports', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])

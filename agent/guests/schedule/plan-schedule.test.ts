@@ -21,7 +21,7 @@ describe('a request that changes a schedule', () => {
     ['daily, without a time of day', { enabled: true, intervalHours: 24 }, '2026-05-02 00:00:00 2026-05-02'],
     ['disabled', { ...daily, enabled: false }, ''],
   ] as const)
-    it(`leads to the right next run of a schedule (${name})`, () =>
+    it(`sets the right next run of the schedule (${name})`, () =>
       expect(shown(set(noSchedule, change, '2026-05-01 10:00:00'))).to.equal(expected))
 
   it('is refused if it enables a schedule without an interval', () =>
@@ -93,7 +93,7 @@ describe('the runs of a snapshot schedule', () => {
     ['spring', '03', 20, 31],
     ['autumn', '10', 15, 31],
   ] as const)
-    it(`occur daily at their time of day across the clock change in ${name}`, () => {
+    it(`happen daily at their time of day across the clock change in ${name}`, () => {
       const begin = `2026-${month}-${from} 00:00:00`
       const runs = simulate({
         schedule: set(noSchedule, daily, begin),
@@ -103,7 +103,7 @@ describe('the runs of a snapshot schedule', () => {
       expect(runs).to.deep.equal(days(month, from, to).map((day) => `${day} 03:30`))
     })
 
-  it('occur in each of the 23, 24 or 25 hours of a day if they are hourly', () => {
+  it('happen in each of the 23, 24 or 25 hours of a day if they are hourly', () => {
     for (const [day, hours] of [
       ['2026-03-29', 23],
       ['2026-10-25', 25],
@@ -125,14 +125,14 @@ describe('the runs of a snapshot schedule', () => {
   const begin = '2026-05-01 00:00:00'
   const schedule = set(noSchedule, daily, begin)
 
-  it('occur once after the host was off for several days', () => {
+  it('happen once if the host was off for several days', () => {
     const off = [['2026-05-03 01:00:00', '2026-05-12 10:00:00']] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-14 00:00:00', off, offsetMs: 7 * minuteMs })
     const late = ['2026-05-12 10:07', '2026-05-13 03:30']
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:30', ...late])
   })
 
-  it('occur once even if the host is switched off again before a missed run is repeated', () => {
+  it('happen once even if the host is switched off again before a missed run is made up for', () => {
     const off = [
       ['2026-05-02 01:00:00', '2026-05-04 10:00:00'],
       ['2026-05-04 10:05:00', '2026-05-04 10:06:00'],
@@ -142,7 +142,7 @@ describe('the runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('are omitted after an outage if the next regular run is soon, and are only delayed after a short outage', () => {
+  it('are omitted after a long outage if the next one is soon, and only delayed after a short outage', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
@@ -154,7 +154,7 @@ describe('the runs of a snapshot schedule', () => {
     ])
   })
 
-  it('occur once if the host is off during the hour of a clock change', () => {
+  it('happen once if the host is off during the hour of a clock change', () => {
     for (const [day, from, to] of [
       ['2026-03-29', '2026-03-29 01:30:00', '2026-03-29 03:45:00'],
       ['2026-10-25', '2026-10-25 01:30:00', '2026-10-25 03:45:00'],
@@ -176,7 +176,7 @@ describe('the runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-06 03:30'])
   })
 
-  it('are spread over time if a thousand guests missed their runs', () => {
+  it('are spread over time if a thousand guests missed theirs', () => {
     const nowMs = berlin.parse('2026-05-09 10:00:00')!
     const looks = Array.from({ length: 1000 }, (_, index) =>
       planLook(schedule, { nowMs, offsetMs: () => index * 1800, isHeld: false, isFirst: true }, berlin),
@@ -192,7 +192,7 @@ describe('the runs of a snapshot schedule', () => {
   })
 })
 
-describe('the decision whether a run of a schedule begins, waits or is moved', () => {
+describe('the decision whether a scheduled run begins, waits or moves', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!

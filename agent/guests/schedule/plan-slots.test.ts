@@ -109,6 +109,6 @@ describe('the times of a snapshot schedule', () => {
     ['earlier today', '2026-05-01 10:00:00', '03:00', '2026-05-02'],
     ['skipped by today’s clock change', '2026-03-29 01:00:00', '02:30', '2026-03-29'],
   ] as const)
-    it(`begin on ${expected} for a time of day that is ${name}`, () =>
+    it(`begin on ${expected} if the time of day is ${name}`, () =>
       expect(firstDayOf(timeOfDay, berlin.parse(now)!, berlin)).to.equal(expected))
 })

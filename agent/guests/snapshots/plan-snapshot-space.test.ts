@@ -36,7 +36,7 @@ function guestOf(space: Partial<SnapshotSpace> | undefined, sizes: readonly numb
   } as unknown as GuestRecord
 }
 
-describe('the space of snapshots', () => {
+describe('the space of a guest’s snapshots', () => {
   it('is limited to twice the size of the disk unless an administrator sets a limit', () => {
     expect(planSpaceLimit(guestOf(undefined)) / gib).to.equal(20)
     expect(planSpaceLimit(guestOf({ limitBytes: 3 })) / gib).to.equal(3)

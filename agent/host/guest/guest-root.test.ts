@@ -24,7 +24,7 @@ describe('files of a guest', () => {
     ])
 
   for (const name of ['etc/shadow.berth', 'root/.ssh/authorized_keys.berth'])
-    it(`are changed even if a directory exists under the name of the temporary file ${name}`, async () => {
+    it(`are changed even if a directory has the name of the temporary file ${name}`, async () => {
       mkdirSync(join(root, name, 'full'), { recursive: true })
       await change()
       expect(readFileSync(join(root, 'etc/shadow'), 'utf8')).to.match(/^root:\$6\$new:/)

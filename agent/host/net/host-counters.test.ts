@@ -16,7 +16,7 @@ describe('counters of the host', () => {
     })
   })
 
-  it('are not smaller when they are read for the second time', () => {
+  it('do not decrease when they are read again', () => {
     const [first, second] = [readHostCounters(), readHostCounters()]
     for (const name of ['cpuUsec', 'rxBytes', 'txBytes', 'readBytes', 'writeBytes'] as const) {
       expect(first[name], name).to.be.at.least(0)

@@ -12,7 +12,7 @@ describe('lines of the abuse sensor', () => {
     ['x 10.0.0.2 198.18.0.1 1080 socks5 3', { ...base, kind: 'proxy', port: 1080, way: 'socks5' }],
     ['? 10.0.0.2', undefined],
   ] as const)
-    it(`are ${sample === undefined ? 'ignored if they contain no sample' : `parsed as a sample of the kind "${sample.kind}"`}: ${line}`, () => {
+    it(`are ${sample === undefined ? 'ignored without a sample' : `parsed as a sample of the kind "${sample.kind}"`}: ${line}`, () => {
       const [word = '', ...rest] = line.split(' ')
       expect(parseSample(word, rest)).to.deep.equal(sample)
     })

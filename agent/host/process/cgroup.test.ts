@@ -6,7 +6,7 @@ import { parseCgroupLayout, readCgroupLayout, readTreePids, removeGroupTree } fr
 const mount = (path: string, type: string, options: string): string =>
   `30 24 0:26 / ${path} rw,relatime shared:4 - ${type} ${type} ${options}`
 
-describe('the parser of the cgroup version and hierarchies in mountinfo', () => {
+describe('the parser of cgroups in mountinfo', () => {
   it('recognizes version 2', () => {
     const layout = parseCgroupLayout(mount('/sys/fs/cgroup', 'cgroup2', 'rw,nsdelegate'))
     expect(layout.version).to.equal(2)
@@ -56,7 +56,7 @@ describe('the parser of the cgroup version and hierarchies in mountinfo', () => 
   })
 })
 
-describe('a cgroup tree that is too deep for a path', function () {
+describe('a tree of cgroups that is too deep for a path', function () {
   const layout = readCgroupLayout()
   const top = `${layout.controllers.get('pids') ?? ''}/btest-cgroup-tree`
   const levels = 2000

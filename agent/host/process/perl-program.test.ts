@@ -22,7 +22,7 @@ describe('a Perl program', () => {
     }
   })
 
-  it('defines no function with the name of a function in a file that it loads', () => {
+  it('defines no function that a file it loads already defines', () => {
     const taken = shared.flatMap(functionsOf)
     expect(new Set(taken).size).to.equal(taken.length)
     for (const name of names.filter((name) => !shared.includes(name) && name !== 'launcher'))
@@ -32,7 +32,7 @@ describe('a Perl program', () => {
       ).to.deep.equal([])
   })
 
-  it('contains no numbers of system calls, except common.pl', () => {
+  it('contains no system call numbers, except common.pl', () => {
     for (const name of names.filter((name) => name !== 'common'))
       expect(textOf(name), name).not.to.match(/\bsyscall\b(?!\w)\s*\(|aarch64/)
   })

@@ -89,7 +89,7 @@ describe('the execution of a command', () => {
     expect((await Promise.all(small)).map(({ stdout }) => Number(stdout))).to.deep.equal([...small.keys()])
   })
 
-  it('reports every line of output, even after the stored output has reached its size limit', async () => {
+  it('reports every line of output, even once the stored output has reached its limit', async () => {
     let lines = 0
     const options = { maxOutputBytes: 100, onStderrLine: () => void lines++ }
     await run('sh', ['-c', 'seq 1 5000 >&2'], options)
@@ -97,7 +97,7 @@ describe('the execution of a command', () => {
   })
 })
 
-describe('the launcher', () => {
+describe('the launcher of commands', () => {
   const findLauncher = (): number =>
     Number(execFileSync('pgrep', ['-P', String(process.pid), '-f', '^berth-launcher'], { encoding: 'utf8' }))
   const findSleep = (mark: string): number =>
@@ -110,7 +110,7 @@ describe('the launcher', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('kills its commands when it is killed, except commands that may survive it, and is then started again', async () => {
+  it('kills its commands when it is killed, except those that may survive it, and is started again', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -138,7 +138,7 @@ describe('the launcher', () => {
     endSleep('32.018')
   })
 
-  it('continues to run other commands if one command cannot be started', async () => {
+  it('continues to run other commands if one cannot be started', async () => {
     let pid = 0
     const other = failureOf(run('sleep', ['33.19'], { onStart: (started) => (pid = started) }))
     await waitFor(() => pid, { what: 'the command to begin' })
@@ -178,7 +178,7 @@ describe('the execution of a Perl program in a separate process', () => {
     expect([error.code, error.stderr]).to.deep.equal([1, `${directory}/missing.pl: No such file or directory\n`])
   })
 
-  it('succeeds if the last expression is undefined, or if the program has caught an error', async () => {
+  it('succeeds if its last expression is undefined, or if it has caught an error', async () => {
     const code = 'eval { die "handled" }; $! = 2; print "done"; undef'
     expect((await runPerl(perl(code), [])).stdout).to.equal('done')
   })

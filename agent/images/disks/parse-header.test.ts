@@ -33,7 +33,7 @@ function refusal(bytes: Buffer): string {
   return 'taken'
 }
 
-describe('the detection of a disk image or archive by its first bytes', () => {
+describe('the parser of the first bytes of a disk image or archive', () => {
   it('recognizes qcow2 of versions 2 and 3, and raw disks', () => {
     expect(parseHeader(qcow2(), gib)).to.deep.equal({ kind: 'qcow2', virtualBytes: gib })
     expect(

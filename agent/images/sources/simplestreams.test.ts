@@ -21,7 +21,7 @@ const codeOf = (text: string): string => {
   }
 }
 
-describe('lists of a simplestreams server', () => {
+describe('the image lists of a simplestreams server', () => {
   it('lead to the newest version that contains the requested file', () => {
     const versions = {
       '20260101_13:00': { items: { 'root.tar.xz': item('images/a/1.tar.xz') } },

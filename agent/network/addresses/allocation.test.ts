@@ -82,7 +82,7 @@ describe('the allocation of guest addresses', () => {
       expect(given).to.deep.equal(poolOf(8).map(({ address }) => address))
     })
 
-    it('returns the explicitly requested addresses first, and then the requested number of other free addresses', () => {
+    it('returns the requested addresses first, and then as many free ones as requested', () => {
       replacePool(db, poolOf(3))
       const [first, ...rest] = allocatePublicIpv4s(db, { count: 2, addresses: ['203.0.113.3'] })
       expect(first).to.equal('203.0.113.3')
@@ -121,7 +121,7 @@ describe('the allocation of guest addresses', () => {
 
   describe('from IPv6 prefixes', () => {
     for (const cidr of ['2001:db8::/48', '2001:db8::/64', '2001:db8::/80', '2001:db8::/120', '2001:db8::f0/124'])
-      it(`gives each guest a different address of ${cidr}, but never the network address`, () => {
+      it(`gives each guest another address of ${cidr}, but never the network address`, () => {
         const { first, last } = parseIpv6Network(cidr)!
         const all = allocateIpv6s(db, request([cidr], { count: 8 }))
         expect(new Set(all).size).to.equal(8)
@@ -131,7 +131,7 @@ describe('the allocation of guest addresses', () => {
         }
       })
 
-    it('uses all addresses of a small prefix except reserved addresses, and then the next prefix', () => {
+    it('uses all addresses of a small prefix except reserved ones, and then the next prefix', () => {
       const reserved = new Set(['2001:db8::1', '2001:db8::3'])
       const of = request(['2001:db8::/126', '2001:db8::8/126'], { reserved })
       give(6, allocateIpv6s(db, { ...of, count: 1 }))

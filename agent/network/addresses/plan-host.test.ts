@@ -21,7 +21,7 @@ const foreign = (address: string, device = 'eth0'): ObservedIpv4 => ({
 const add = (address: string, device = 'eth0') => `address replace ${address}/32 dev ${device} metric 3187671041`
 const del = (address: string, device = 'eth0') => `address delete ${address}/32 dev ${device}`
 
-describe('the plan of the public addresses on the host', () => {
+describe('the plan of the host’s public addresses', () => {
   for (const [name, want, have, commands, added] of [
     ['changes nothing if there are no addresses', [], [], [], []],
     ['adds a missing address', [at('203.0.113.1')], [], [add('203.0.113.1')], ['203.0.113.1']],
@@ -63,7 +63,7 @@ describe('the plan of the public addresses on the host', () => {
     })
 })
 
-describe('the plan of the entries for IPv6 addresses of guests', () => {
+describe('the plan of entries for IPv6 addresses of guests', () => {
   const place = { bridge: 'berth0', mark, isGuestDevice: () => false }
   const guest: GuestIpv6 = { address: '2001:db8::5', mac: '02:be:0a:40:00:05', proxyOn: '' }
   const proxied = { ...guest, proxyOn: 'eth0' }
@@ -110,7 +110,7 @@ describe('the plan of the entries for IPv6 addresses of guests', () => {
     it(name, () => expect(planHostIpv6(want, have, place)).to.deep.equal(commands))
 })
 
-describe('the plan of the IPv6 gateway address of the bridge', () => {
+describe('the plan of the bridge’s IPv6 gateway address', () => {
   it('adds the link-local address of the gateway if it is missing', () => {
     expect(planGateway6('berth0', [{ local: '10.64.0.1', prefixlen: 16 }])).to.deep.equal([
       'address add fe80::1/64 dev berth0 nodad',
@@ -129,7 +129,7 @@ describe('the plan of the kernel settings for IPv6', () => {
   })
 })
 
-describe('the mark of an agent in routes and addresses', () => {
+describe('the mark of an agent on routes and addresses', () => {
   it('is always the same for the same table name, and differs between table names', () => {
     expect(markOf('berth')).to.deep.equal(markOf('berth'))
     expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))

@@ -108,7 +108,7 @@ describe('the routing settings of a host', () => {
   const addresses = (): string[] => routing.getRouting().ipv4Pool.map(({ address }) => address)
   const prefixes = (): string[] => routing.getRouting().ipv6Prefixes.map((one) => one.prefix)
 
-  it('refuse to replace a detected prefix while a guest has an address of it', async () => {
+  it('cannot replace a detected prefix while a guest has an address of it', async () => {
     give('2001:db8:1::5')
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
     expect(prefixes()).to.deep.equal(['2001:db8:1::'])
@@ -119,7 +119,7 @@ describe('the routing settings of a host', () => {
     )
   })
 
-  it('keep a detected prefix until other prefixes are set, also after a failed change', async () => {
+  it('keep a detected prefix until other prefixes are set, even if a change fails', async () => {
     give('2001:db8:1::5')
     const held = (): string[] => readHeldPrefixes(db).map((one) => one.prefix)
     expect(await codeOf({ ipv6Prefixes: [] })).to.equal('accepted')
@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('contain IPv6 prefixes (including the private one of NAT66) that are accepted unchanged as new settings', async () => {
+  it('contain IPv6 prefixes (even the private one of NAT66) that can be sent back unchanged', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()
@@ -176,7 +176,7 @@ describe('the routing settings of a host', () => {
       expect(await codeOf(change)).to.equal(code)
     })
 
-  it('offer no IPv6, and contain the reason, if the interface of the only prefix does not exist', async () => {
+  it('offer no IPv6, and say why, if the interface of the only prefix does not exist', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
@@ -195,7 +195,7 @@ describe('the routing settings of a host', () => {
     expect(routing.getRouting()).to.include({ nat4PortsUsed: 4 })
   })
 
-  it('accept a new port range without a change of the host, unless a mapped port is outside of it', async () => {
+  it('accept a new port range without changing the host, unless a mapped port is outside it', async () => {
     apply = () => Promise.reject(new Error('the host refuses'))
     map(30_500)
     expect(await codeOf({ nat4Ports: { start: 30_000, end: 30_999 } })).to.equal('accepted')
@@ -211,7 +211,7 @@ describe('the routing settings of a host', () => {
     expect(routing.getRouting().nat4Ports).to.deep.equal({ start: 30_000, end: 30_999 })
   })
 
-  describe('after a rejected change on the host', () => {
+  describe('if the host rejects a change', () => {
     const change = {
       ipv4Pool: [item('203.0.113.1')],
       ipv6Prefixes: [prefix('2001:db8:2::')],

@@ -40,7 +40,7 @@ const unhook = 'qdisc delete dev bt7 ingress'
 const addIfb = 'link add name bt7u type ifb'
 const ifbUp = 'link set dev bt7u up'
 
-describe('the plan of tc and ip commands for the rates of a guest', () => {
+describe('the planned tc and ip commands for a guest’s rates', () => {
   const plan = (links: string[], tc: string[], unlinks: string[] = []): object => ({ links, tc, unlinks })
   for (const [name, rates, have, expected] of [
     ['is empty if no rates are desired and none exist', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
@@ -109,7 +109,7 @@ describe('the plan of tc and ip commands for the rates of a guest', () => {
     })
 })
 
-describe('the parser of the rates of a guest in the output of tc', () => {
+describe('the parser of a guest’s rates in the output of tc', () => {
   const filters = (device: string): string =>
     '[{"parent":"ffff:","protocol":"all","pref":1,"kind":"u32","chain":0},{"parent":"ffff:","protocol":"all",' +
     '"pref":1,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,"key_ht":"800","bkt":"0",' +
@@ -174,7 +174,7 @@ describe('the check whether a guest has exactly the qdiscs for its rates', () =>
     it(name, () => expect(isShaped(guest, placesOf([...others, ...qdiscs]))).to.equal(expected))
 })
 
-describe('the name pattern of IFB devices', () => {
+describe('the name pattern of IFB devices (for traffic from guests)', () => {
   it('matches only the IFBs of this agent', () => {
     expect(ifbOf('bt7')).to.match(ifbPattern('bt'))
     for (const name of ['bt7', 'abt7u', 'bt7ux', 'btu', 'bt7v', 'b7u']) expect(name).to.not.match(ifbPattern('bt'))
@@ -182,7 +182,7 @@ describe('the name pattern of IFB devices', () => {
   })
 })
 
-describe('the plan for the link of a guest’s network interface', () => {
+describe('the planned link state of a guest’s network interface', () => {
   for (const [name, cut, isUp, commands] of [
     ['leaves the link of a connected guest up', {}, true, []],
     ['sets the link down to disconnect a guest', { cut: true }, true, ['link set dev bt7 down']],

@@ -57,7 +57,7 @@ describe('a connection to QEMU or to a guest agent', () => {
     expect(await codeOf(connection.execute('query'))).to.equal('machine_unreachable')
   })
 
-  it('stops waiting at its timeout, and does not mistake a late answer for the answer to the next command', async () => {
+  it('stops waiting at its timeout, and does not take a late answer for the answer to the next command', async () => {
     let late = 0
     await serve(({ id, execute }, socket) => {
       if (execute === 'slow') late = id
@@ -122,7 +122,7 @@ describe('a connection to QEMU or to a guest agent', () => {
   describe('with a guest agent', () => {
     const ask = (): Promise<unknown> => withGuestAgent(path, (agent) => agent.ask('guest-ping'), 100)
 
-    it('opens if the agent answers, even if the end of an earlier answer arrives first', async () => {
+    it('opens if the agent answers, even if the rest of an earlier answer arrives first', async () => {
       await serve((message, socket) => {
         const { id, execute } = message
         const args = (message as unknown as { arguments?: { id: number } }).arguments

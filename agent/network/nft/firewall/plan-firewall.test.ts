@@ -65,7 +65,7 @@ describe('the firewall of a guest', () => {
     ])
   })
 
-  it('preserves the order of rules in each direction, and ends with the default action', () => {
+  it('keeps the order of rules in each direction, and ends with the default action', () => {
     const rules = [
       { action: 'DROP', protocol: 'tcp' },
       { direction: 'out', action: 'DROP' },

@@ -17,11 +17,11 @@ describe('the counters of guests', () => {
     ['sent 02:be:00:00:00:01', 20],
   ])
 
-  it('are found by the guest’s IPv4 address for received bytes, and by its MAC address for sent bytes', () => {
+  it('are found by the guest’s IPv4 address (received bytes) and by its MAC address (sent bytes)', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 
-  it('are left out if one counter of the guest is missing', () => {
+  it('are left out if one of the guest’s counters is missing', () => {
     const other = { ...guest, mac: '02:be:00:00:00:02' }
     expect([...countersByGuest([other], counted)]).to.deep.equal([])
   })

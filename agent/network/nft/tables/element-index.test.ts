@@ -28,7 +28,7 @@ function indexOf(...guests: GuestNetwork[]): ElementIndex {
   return index
 }
 
-describe('the plan of changes of nft set elements', () => {
+describe('the planned change of nft set elements', () => {
   for (const [name, have, want, remove] of [
     ['adds the elements of a new guest', [], one, []],
     ['adds all elements of an unchanged guest again, because nft accepts existing elements', [one], one, []],
@@ -104,13 +104,13 @@ describe('the plan of changes of nft set elements', () => {
       expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
     })
 
-  it('adds only the element of the new mapping to a thousand existing ones (planAttach)', () => {
+  it('adds only the new mapping’s element to a thousand existing ones (planAttach)', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
-  it('repairs changes of an attached guest by other programs (planAttach)', () => {
+  it('repairs an attached guest that other programs changed (planAttach)', () => {
     const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
     expect([robbed.remove, [...robbed.add]]).to.deep.equal([
       ['ports 6 . 20001'],
@@ -148,7 +148,7 @@ describe('the plan of changes of nft set elements', () => {
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
-  it('removes all elements of a detached guest, but no element of another guest (planDetach)', () => {
+  it('removes all elements of a detached guest, but none of another guest (planDetach)', () => {
     const full = {
       ...one,
       firewall,
@@ -181,7 +181,7 @@ describe('the plan of changes of nft set elements', () => {
     expect(index.planAll([])).to.deep.equal(noChange)
   })
 
-  it('keeps the elements of another guest that now has the address of the detached guest (planDetach)', () => {
+  it('keeps elements of another guest that now has the detached guest’s address (planDetach)', () => {
     const mac = one.mac // MACs are derived from addresses, so the next owner has the same MAC
     const index = indexOf(one, guest(2, '10.64.0.2', [[20002, 22]], { mac }))
     expect(index.planDetach(one)).to.deep.equal(noChange)
@@ -199,7 +199,7 @@ describe('the plan of changes of nft set elements', () => {
     })
   })
 
-  describe('after any sequence of attachments and detachments', () => {
+  describe('after guests were attached and detached in any order', () => {
     const anyGuest = fc
       .record({
         id: fc.integer({ min: 1, max: 5 }),
@@ -221,7 +221,7 @@ describe('the plan of changes of nft set elements', () => {
     const plan = (index: ElementIndex, [what, each]: [string, GuestNetwork]): TableChange =>
       what === 'all' ? index.planAll([each]) : what === 'attach' ? index.planAttach(each) : index.planDetach(each)
 
-    it('makes the tables contain exactly the elements of the listed guests (planAll)', () =>
+    it('gives the tables exactly the elements of the listed guests (planAll)', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()
@@ -232,7 +232,7 @@ describe('the plan of changes of nft set elements', () => {
         }),
       ))
 
-    it('contains the same changes as a plan from freshly read tables', () =>
+    it('is the same as a plan from freshly read tables', () =>
       fc.assert(
         fc.property(steps, (done) => {
           const index = new ElementIndex()

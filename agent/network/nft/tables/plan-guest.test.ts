@@ -141,7 +141,7 @@ describe('the nft set elements of a guest', () => {
     '*',
   ]
   for (const value of hostile)
-    it(`are refused if any field of the guest has the value ${JSON.stringify(value)}`, () => {
+    it(`are refused if any of the guest’s fields is ${JSON.stringify(value)}`, () => {
       for (const field of ['device', 'mac', 'ipv4'])
         expect(() => planGuest({ ...one, [field]: value }), field).to.throw(BerthError)
       for (const field of ['publicIpv4s', 'ipv6Addresses'])

@@ -19,7 +19,7 @@ describe('the purge of stale connections', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('finds none after a change that leaves all nft set elements the same', () => {
+  it('finds none if a change leaves all nft set elements the same', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
@@ -58,12 +58,12 @@ describe('the purge of stale connections', () => {
     ])
   })
 
-  it('includes the flows of an added or removed public address', () => {
+  it('includes all flows of a public address that was added or removed', () => {
     expect(find({ remove: ['public_in 203.0.113.5'] }).publicAddresses).to.deep.equal(['203.0.113.5'])
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('includes UDP flows to a mapped port if they are older than the mapping', () => {
+  it('includes UDP flows to a mapped port that are older than the mapping', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -73,7 +73,7 @@ describe('the purge of stale connections', () => {
     expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
   })
 
-  it('concerns a mapping only at host addresses with the IP version of the mapping’s target', () => {
+  it('applies to a mapping only at host addresses of its target’s IP version', () => {
     const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
     const found = find({
       add: [
@@ -91,7 +91,7 @@ describe('the purge of stale connections', () => {
     ])
   })
 
-  it('selects connections by the guest’s address as source or destination and, for a mapping, by its ports', () => {
+  it('finds connections by the guest’s address at either end and, for a mapping, by its ports', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],
@@ -107,14 +107,14 @@ describe('the purge of stale connections', () => {
     ])
   })
 
-  it('covers many new UDP mappings by one request for all UDP flows to the host', () => {
+  it('covers many new UDP mappings with one request for all UDP flows to the host', () => {
     const newDatagrams = Array.from({ length: 17 }, (_, i) => single('udp', 3000 + i))
     expect(listFilters({ ...none, newDatagrams }, ['192.0.2.9'])).to.deep.equal([
       { address: '192.0.2.9', is: 'answerer', asked: '192.0.2.9', protocol: 'udp' },
     ])
   })
 
-  describe('before the creation of a new mapping', () => {
+  describe('before a new mapping is created', () => {
     const waiting = { ...single('udp', 3000), hostPortEnd: 3999 }
     for (const [name, mapping, astray] of [
       ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
@@ -166,7 +166,7 @@ describe('the purge of stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('covers adjacent ports as one range, even if they result from several changes', () => {
+  it('covers adjacent ports as one range, even if several changes caused them', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })

@@ -36,11 +36,11 @@ describe('the nft ruleset', () => {
     }
   })
 
-  it('has the policy “accept” in every chain, so that other traffic is not affected', () => {
+  it('has the policy “accept” in every chain, so that it does not affect other traffic', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
-  it('limits every rule of a hook chain to the bridge, the subnet, guests or host addresses, so that other traffic is not affected', () => {
+  it('limits each hook chain’s rules to its bridge, subnet, guests or host addresses, so that other traffic is not affected', () => {
     const hooked = commands.filter((line) =>
       /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )
@@ -88,11 +88,11 @@ describe('the nft ruleset', () => {
     expect(rulesOf(true).filter((line) => line.endsWith('return'))).to.deep.equal([])
   })
 
-  it('matches interfaces of guests by the prefix and a digit, for example bx1 but not bxy1', () => {
+  it('matches guests’ interfaces by the prefix and a digit, for example bx1 but not bxy1', () => {
     expect(commands.join('\n')).to.contain('"bx0*", "bx1*"').and.not.contain('"bx*"')
   })
 
-  it('has less than 18,000 characters, because it does not contain guests', () => {
+  it('stays below 18,000 characters, because it does not contain guests', () => {
     expect(commands.join('; ').length).to.be.lessThan(18_000)
   })
 })

@@ -32,7 +32,7 @@ const guest: GuestNetwork = {
 }
 const closed = { ...guest, firewall: { enabled: true, defaultAction: 'DROP', rules: [] } } as const
 
-describe('the note of a firewall (a chain whose name contains the hash of its rules)', () => {
+describe('the note of a firewall (a chain named after the hash of its rules)', () => {
   let nft: ToldNft
   let tables: Tables
   const attach = (wanted: GuestNetwork) => tables.change((index) => index.planAttach(wanted), [])
