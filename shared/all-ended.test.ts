@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { allEnded } from './all-ended.js'
 
-describe('the wait for the end of all given promises', () => {
+describe('the function that waits until all given promises have ended', () => {
   it('returns the results of all promises', async () => {
     const [number, text] = await allEnded([Promise.resolve(1), Promise.resolve('two')])
     expect([number + 1, text]).to.deep.equal([2, 'two'])
   })
 
-  it('throws the first error, but only after the end of the last promise', async () => {
+  it('throws the first error, but only when the last promise has ended', async () => {
     let hasEnded = false
     const slow = new Promise<void>((end) =>
       setImmediate(() => {

@@ -5,7 +5,7 @@ const size = { cpuCores: 4, ramTotalMb: 1000, diskTotalGb: 100 }
 const ratios = { cpu: 1, ram: 2, disk: 1.5 }
 const full = { vcpuMilli: 4000, ramMb: 2000, diskGb: 150 }
 
-describe('the search for a resource with more allocations than its overcommitment ratio permits', () => {
+describe('the search for resources that are overcommitted beyond their ratio', () => {
   for (const [name, allocated, host, limits, found] of [
     ['finds nothing if all allocations are exactly at the ratio', full, size, ratios, undefined],
     ['finds that too many processors are allocated', { ...full, vcpuMilli: 4001 }, size, ratios, 'cpu'],
@@ -24,6 +24,6 @@ describe('the search for a resource with more allocations than its overcommitmen
     it(name, () => expect(findExceeded(allocated, host, limits)).to.equal(found))
 })
 
-describe('the disk space that is counted for a guest', () => {
+describe('the disk space that counts for a guest', () => {
   it('includes the space of the snapshots, rounded up', () => expect(countedDiskGb(10, 2.5 * 1024 ** 3)).to.equal(13))
 })

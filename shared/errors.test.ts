@@ -10,7 +10,7 @@ describe('an error in a step', () => {
     expect(await thrownBy(coded)).to.equal(coded)
   })
 
-  it('names the step even if the function of the step throws synchronously', async () => {
+  it('names the step even if its function throws synchronously', async () => {
     const work = (): Promise<void> => {
       throw new Error('refused')
     }

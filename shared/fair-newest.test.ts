@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { fairlyNewest } from './fair-newest.js'
 
-describe('the fair selection of the newest entries of a list with several owners', () => {
+describe('the fair choice of the newest entries of several owners', () => {
   for (const [what, list, most, kept] of [
     ['keeps all entries if there is space for them', 'a1 b1', 2, 'a1 b1'],
     ['drops the oldest entries if all entries have the same owner', 'a3 a2 a1', 2, 'a3 a2'],

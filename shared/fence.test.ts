@@ -3,7 +3,7 @@ import { fromServiceError, toServiceError } from './grpc-errors.js'
 import { formatFence, judgeEpoch, parseFence, StaleEpochError, staleEpoch } from './fence.js'
 
 describe('a fence (name of a lease and an epoch)', () => {
-  it('is the same after it was formatted and parsed', () => {
+  it('is the same after it is formatted and parsed', () => {
     const fence = { work: 'fleet-upgrade-worker', epoch: 12_345 }
     expect(parseFence(formatFence(fence))).to.deep.equal(fence)
   })

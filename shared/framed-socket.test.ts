@@ -55,7 +55,7 @@ describe('a framed connection', () => {
       expect(heard).to.deep.equal([])
     })
 
-  it('sends keep-alive frames, and ends without keep-alive frames from the peer', async () => {
+  it('sends keep-alive frames, and ends if the peer sends none', async () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)
@@ -79,7 +79,7 @@ describe('a framed connection', () => {
     await waitFor(() => ended !== undefined).finally(() => clearInterval(signs))
   })
 
-  it('does not end because of missing keep-alive frames while its reader pauses', async () => {
+  it('stays open without keep-alive frames while its reader pauses', async () => {
     const startedMs = performance.now()
     framed.pause()
     await waitFor(() => performance.now() - startedMs > 300)

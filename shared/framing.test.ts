@@ -13,7 +13,7 @@ function textOf(content: Uint8Array, isBytes: boolean): string {
 }
 
 describe('frames of a byte stream', () => {
-  it('are read correctly regardless of how the stream is split into chunks', () => {
+  it('are read correctly however the stream is split into chunks', () => {
     const frames = fc.array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.boolean()), { maxLength: 8 })
     fc.assert(
       fc.property(frames, fc.infiniteStream(fc.integer({ min: 1, max: 50 })), (sent, cuts) => {

@@ -124,7 +124,7 @@ describe('outbound requests', function () {
       expect(await readText(body, 10)).to.equal('ok')
     })
 
-    it('contain the reason for each address in their error if none is reachable', async () => {
+    it('give the reason for each address in their error if none is reachable', async () => {
       const nobody: LookupFunction = (_name, _options, done) =>
         done(null, [
           { address: '127.0.0.1', family: 4 },
@@ -191,7 +191,7 @@ describe('outbound requests', function () {
       })
     const hungUp = (): Promise<boolean> => waitFor(() => sockets[0]?.destroyed, { what: 'hung up' })
 
-    it('end with the reason of the abort before, during and after the wait for a connection', async () => {
+    it('report why they were aborted, before, during and after the wait for a connection', async () => {
       open({ maxConnections: 1 })
       const url = await silent(head('Content-Length: 9') + 'half')
       const first = await client.send(url, { signal: stop.signal })
@@ -243,7 +243,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('are not refused by the name lookup, but by the check of the URL, if the URL contains the address', async () => {
+    it('are refused by the check of the URL instead of the name lookup if the URL contains the address', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })

@@ -10,7 +10,7 @@ describe('a rate limit', () => {
     expect(Array.from({ length: 11 }, () => allowed(9000)).filter(Boolean)).to.have.length(10)
   })
 
-  it('counts each caller separately and reports the waiting time and the remaining attempts', () => {
+  it('counts each caller separately, and reports the waiting time and the remaining attempts', () => {
     const limit = new RateLimit(perMinute(2))
     expect(limit.left('a', 0)).to.deep.equal({ attempts: 2, fullInMs: 0 })
     expect([limit.take('a', 0), limit.take('a', 0), limit.take('a', 0)]).to.deep.equal([0, 0, 30_000])

@@ -21,7 +21,7 @@ describe('sealing (the encryption of stored secrets)', () => {
     expect(Buffer.from(a, 'base64url').toString('latin1')).not.to.contain('geheim123')
   })
 
-  it('does not decrypt with another key or context, or after any byte was changed', () => {
+  it('does not decrypt with another key or context, or if any byte was changed', () => {
     const sealed = seal(key, 'text', 'a')
     const bytes = Buffer.from(sealed, 'base64url')
     expect(() => open(randomBytes(32), sealed, 'a')).to.throw('a stored secret cannot be decrypted')

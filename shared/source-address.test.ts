@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { sourceOf } from './source-address.js'
 
-describe('the source address in the request counts', () => {
+describe('the source address under which requests are counted', () => {
   for (const [address, source] of [
     ['192.0.2.1', '192.0.2.1'],
     ['::ffff:192.0.2.1', '192.0.2.1'],

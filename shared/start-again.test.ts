@@ -4,7 +4,7 @@ import { startWhenPossible } from './start-again.js'
 
 const errorOf = (code: string): Error => Object.assign(new Error(code), { code })
 
-describe("a program's start", () => {
+describe('the start of a program', () => {
   const log = { error: () => undefined }
 
   for (const [name, error] of [

@@ -17,7 +17,7 @@ function lab() {
   }
 }
 
-describe('the steady clock (protection against jumps of the wall clock)', () => {
+describe('the steady clock (which ignores jumps of the wall clock)', () => {
   for (const days of [40, -40, 25, 3650])
     it(`ignores a jump of the wall clock by ${days} days that is reversed after 50 s`, () => {
       const { clock, pass, jump, since } = lab()

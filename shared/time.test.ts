@@ -95,7 +95,7 @@ describe('the time format of the API', () => {
     expect(clampTime(Number.MAX_SAFE_INTEGER)).to.be.lessThan(8.64e15)
   })
 
-  it('can read each text that it writes, and writes the same text again, in many time zones', () => {
+  it('can read every text that it writes, and writes it again unchanged, in many time zones', () => {
     const zones = ['Asia/Kathmandu', 'America/St_Johns', 'Pacific/Apia', 'Australia/Lord_Howe', 'UTC'].map(
       createTimeFormat,
     )

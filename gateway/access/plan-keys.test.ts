@@ -37,7 +37,7 @@ describe('creating a key', () => {
         .to.throw()
         .with.property('field', field))
 
-  it('accepts rights within the rights of the creator', () =>
+  it('accepts rights that do not exceed those of the creator', () =>
     expect(
       make({
         scopes: ['container:power'],
@@ -69,7 +69,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can add only rights of the caller; a caller with restricted rights can add them only to its own keys', () => {
+  it('can add only rights of the caller, and only to its own keys if the caller has restricted rights', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -89,7 +89,7 @@ describe('changing a key', () => {
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
-  it('is rejected if no usable key with unlimited rights would be left (also by a deletion)', () => {
+  it('is rejected if no usable key with unlimited rights would be left (as is a deletion)', () => {
     const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
     const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
     code(() => removal(alone, 1, 1))
@@ -111,7 +111,7 @@ describe('changing a key', () => {
 })
 
 describe('deleting a key', () => {
-  it('deletes also all keys that this key, with limited rights, created directly or indirectly', () => {
+  it('also deletes all keys that it created, directly or indirectly, if its rights are limited', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -121,7 +121,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('keeps the keys that this key, with unlimited rights, created, and assigns them to its creator', () => {
+  it('keeps the keys that it created, and assigns them to its creator, if its rights are unlimited', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])

@@ -24,7 +24,7 @@ describe('the handling of the session cookie', () => {
       expect(readCookie(cookie === undefined ? {} : { cookie }, 'berth', secure)).to.equal(value)
     })
 
-  it('creates a cookie that browsers send only to the gateway, and only in requests of the gateway’s own pages', () => {
+  it('creates a cookie that browsers send only to the gateway, and only for its own pages', () => {
     expect(cookieHeader('berth', 'x', { secure: true, seconds: 5 })).to.equal(
       '__Host-berth=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=5',
     )

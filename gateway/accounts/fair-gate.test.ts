@@ -40,7 +40,7 @@ describe('the queue of password checks', () => {
     expect(began).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('lets accounts take turns, so that an account with many checks does not delay other accounts', async () => {
+  it('lets accounts take turns, so that one with many checks does not delay others', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
     enter('owner')
@@ -55,7 +55,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'owner', 'guess 2', 'guess 3'])
   })
 
-  it('does not delay a known device by checks of unknown devices for the same account', async () => {
+  it('does not delay a known device by unknown devices that try the same account', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3]) enter(`guess ${n}`, { account: 'owner', source: `s${n}` })
     enter('stranger')
@@ -63,7 +63,7 @@ describe('the queue of password checks', () => {
     expect(await endAll()).to.deep.equal(['guess 1', 'device', 'stranger', 'guess 2', 'guess 3'])
   })
 
-  it('runs logins before other work, and reserves a slot for logins', async () => {
+  it('runs logins before other work, and keeps a slot free for logins', async () => {
     const { began, enter, endAll, settle } = labOf()
     for (const n of [1, 2, 3]) enter(`rotation ${n}`, { kind: 'other', account: 'reseller' })
     await settle()
@@ -80,7 +80,7 @@ describe('the queue of password checks', () => {
     expect((await endAll()).indexOf('rotation')).to.equal(16)
   })
 
-  it('rejects work of the account with the most waiting work if another account needs space in a full queue', async () => {
+  it('rejects work of the account with the most waiting work if the queue is full and another account needs space', async () => {
     const { answers, enter, endAll, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: 'one' })
     enter('owner')
@@ -102,7 +102,7 @@ describe('the queue of password checks', () => {
       for (let n = 1; n <= count; n++) enter(`stranger ${n}`)
     }
 
-    it('reserves slots for logins from known devices', async () => {
+    it('keeps slots free for logins from known devices', async () => {
       const { began, enter, settle } = labOf({ atOnce: 4, strangersAtOnce: 2 })
       flood(enter, 5)
       enter('owner', { known: true })
@@ -117,7 +117,7 @@ describe('the queue of password checks', () => {
       expect(await endAll()).to.deep.equal(['stranger 1', 'ada', 'bob', 'stranger 2', 'stranger 3'])
     })
 
-    it('runs one login from an unknown device after every few logins from known devices', async () => {
+    it('runs one login from an unknown device after every few from known devices', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 2)
       for (let n = 0; n < 8; n++) enter(`known ${n}`, { known: true })
@@ -138,7 +138,7 @@ describe('the queue of password checks', () => {
       expect([...answers]).to.deep.equal([['late', 'refused']])
     })
 
-    it('runs a login to an account without recent logins before later logins with new names', async () => {
+    it('prefers a login to an account without recent logins to later ones with new names', async () => {
       const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
       enter('owner 1', { account: 'owner', source: 'home' })
       for (let n = 0; n < 40; n++) enter(`earlier ${n}`)
@@ -150,7 +150,7 @@ describe('the queue of password checks', () => {
       expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
     })
 
-    it('accepts a login to an account without waiting logins while several logins to another account wait', async () => {
+    it('accepts a login to an account without waiting logins while several wait for another account', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
       expect(gate.refuses({ kind: 'login', account: 'new', source: 'new' })).to.equal(false)
@@ -165,7 +165,7 @@ describe('the queue of password checks', () => {
     expect([...answers]).to.deep.equal([['waiting', 'refused']])
   })
 
-  it('runs the next check after a check has failed', async () => {
+  it('runs the next check if one fails', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
     const claim: GateClaim = { kind: 'login', account: 'a', source: 's' }
     const failed = gate.run(claim, () => Promise.reject(new Error('x'))).catch((error: Error) => error.message)

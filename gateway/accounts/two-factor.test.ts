@@ -28,7 +28,7 @@ describe('a second factor', () => {
     )
   })
 
-  it('rejects a code from the time step of the last accepted code, or from an earlier step', () => {
+  it('rejects a code that is as old as the last accepted one, or older', () => {
     const used = twoFactor.use(account, { code: codeNow() })!
     expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
     expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)
@@ -49,7 +49,7 @@ describe('a second factor', () => {
     it(`rejects the malformed input ${JSON.stringify(given)}`, () =>
       expect(twoFactor.use(account, given)).to.equal(undefined))
 
-  it('rejects all codes before its set-up for the account', () => {
+  it('rejects all codes before it is set up for the account', () => {
     const { totp: _, ...without } = account
     expect(twoFactor.use(without, { code: codeNow() })).to.equal(undefined)
   })

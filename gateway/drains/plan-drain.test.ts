@@ -115,11 +115,11 @@ describe('the plan of a drain', () => {
       expect(states(plan(drain(given), known))).to.equal(after)
     })
 
-  it('waits for containers of an offline host', () => {
+  it('waits for the containers of an offline host', () => {
     expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { areAllOnline: false }))).to.equal('a waiting')
   })
 
-  it('adds new containers of the host, and moves returned containers again', () => {
+  it('adds new containers of the host, and moves returned ones again', () => {
     const present = ['b', 'c'].map((name) => ({ uuid: name, name }))
     const given = drain([guest('a', { state: 'done' }), guest('b', { state: 'done', attempts: 3 })])
     const planned = plan(given, {}, { present })
@@ -127,7 +127,7 @@ describe('the plan of a drain', () => {
     expect(planned.guests[1]!.attempts).to.equal(1)
   })
 
-  it('does not end while containers are being created on the host or move to it', () => {
+  it('does not end while containers are created on the host or move to it', () => {
     const given = drain([guest('a', { state: 'done' })])
     expect(plan(given, {}, { isExpecting: true })).to.equal(given)
     expect(plan(given, {}).endedAtMs).to.equal(100)
@@ -138,13 +138,13 @@ describe('the plan of a drain', () => {
     expect([states(ended), ended.state, ended.endedAtMs]).to.deep.equal(['a failed', 'canceled', 100])
   })
 
-  it('prefers other hosts after a failed move', () => {
+  it('prefers other hosts after a move has failed', () => {
     const given = drain([active('a', { toHostId: 'x', refusedBy: ['w'] })])
     const { guests } = plan(given, { a: at('host', task('failed')) })
     expect(guests[0]).to.deep.include({ state: 'waiting', refusedBy: ['w', 'x'], toHostId: '' })
   })
 
-  it('does not begin another task of a container before the end of the last one', () => {
+  it('begins no task of a container before its last task has ended', () => {
     const given = drain([guest('a', { taskId: 'task-a' })])
     expect(states(plan(given, { a: at('host', task('running')) }))).to.equal('a waiting')
   })
@@ -171,7 +171,7 @@ describe('the plan of a drain', () => {
       expect(states(plan(drain([active('a'), guest('b')], { state }), {}))).to.equal('a active, b waiting')
   })
 
-  it('stores the reason and the next attempt of a move that could not begin', () => {
+  it('records why a move could not begin, and when it tries again', () => {
     const failed = failTask(drain([active('a')]), 'task-a', { message: 'busy', retryAtMs: 150 })
     expect(failed.guests[0]).to.include({ state: 'waiting', message: 'busy', retryAtMs: 150 })
     const final = failTask(drain([active('a')]), 'task-a', { message: 'a VM', retryAtMs: 150, kind: 'final' })
@@ -187,7 +187,7 @@ describe('the plan of a drain', () => {
     expect(failed.guests[0]).to.include({ state: 'waiting', attempts: maxAttempts - 1 })
   })
 
-  describe('for the return of containers', () => {
+  describe('when it returns the containers', () => {
     const back = (...guests: DrainedGuest[]): Drain => drain(guests, { direction: 'back' })
 
     it('counts a container as done only if it has returned to the host', () => {
@@ -211,7 +211,7 @@ describe('the plan of a drain', () => {
     })
   })
 
-  describe('for stops instead of moves', () => {
+  describe('when it stops containers instead of moving them', () => {
     const stop = (guests: readonly DrainedGuest[], fields: Partial<Drain> = {}): Drain =>
       drain(guests, { mode: 'stop', ...fields })
     const stopped = at('host', { isStopped: true })
@@ -239,7 +239,7 @@ describe('the plan of a drain', () => {
   })
 })
 
-describe('the stored drains', () => {
+describe('the stored drains of a gateway', () => {
   const ended = (hostId: string, endedAtMs: number, count: number): Drain =>
     drain(
       Array.from({ length: count }, (_, at) => guest(`${hostId}-${at}`, { state: 'done' })),
@@ -252,7 +252,7 @@ describe('the stored drains', () => {
   const hostsOf = (...drains: Drain[]): string[] =>
     Object.keys(forgetOldest(Object.fromEntries(drains.map((one) => [one.hostId, one]))))
 
-  it('are limited by their total number of containers, and the last drains are kept', () => {
+  it('are limited by their total number of containers, with the last drains kept', () => {
     const half = mostRetained / 2
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half))).to.have.members(['a', 'b'])
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half + 1))).to.deep.equal(['b'])
@@ -277,7 +277,7 @@ describe('the commands for a drain', () => {
       expect(states(planCommand(drain(guests, { state }), command))).to.equal(after)
     })
 
-  it('resume containers that were skipped by a cancellation', () => {
+  it('resume containers that were skipped when the drain was canceled', () => {
     expect(states(planCommand(planCommand(drain(guests), 'cancel'), 'resume'))).to.equal('a done, b waiting, c waiting')
   })
 
@@ -311,7 +311,7 @@ describe('the commands for a drain', () => {
       .with.property('code', 'drain_running')
   })
 
-  it('refuse a second drain until the end of the first one', () => {
+  it('refuse a second drain before the first one has ended', () => {
     for (const given of [
       drain(guests),
       drain(guests, { state: 'paused' }),

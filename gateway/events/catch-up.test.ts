@@ -24,7 +24,7 @@ const change = (revision: number, guest = 'g', more: Partial<ChangeMark> = {}): 
   event(guest),
 ]
 
-describe('the missing events of a client that comes from another gateway', () => {
+describe('the events that a client from another gateway has missed', () => {
   const position = new Map([
     [lane, at(5)],
     ['x/record', markAfter({ lane, revision: 2 }).at],
@@ -93,7 +93,7 @@ describe('the missing events of a client that comes from another gateway', () =>
   ] as const satisfies readonly (readonly [string, readonly Entry[], readonly string[]])[])
     it(name, () => expect(verdicts(position, entries)).to.deep.equal(expected))
 
-  it('include changes of connections to hosts if the client already knows those of this gateway', () => {
+  it('include changes of connections to hosts if the client already knows this gateway’s', () => {
     const entries: Entry[] = [[{ lane: 'x/online', revision: 1 }, event('', 'host.online')]]
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.takeConnections(new Map(), ['x'])).to.deep.equal([])
@@ -102,7 +102,7 @@ describe('the missing events of a client that comes from another gateway', () =>
     expect(catchUp.judge(ring.add(content, markAt(mark!, 0)))).to.equal('send')
   })
 
-  it('are followed by the hosts with a connection state that the client does not know', () => {
+  it('are followed by the hosts whose connection state the client does not know', () => {
     const [on, off] = [1, 0].map((revision) => markAfter({ lane: '', revision }).at) as [number, number]
     const known = new Map([...position, ['x/online', on], ['y/online', off], ['z/online', on]])
     const latest = new Map([...position, ['x/online', off], ['y/online', on], ['z/online', on]])
@@ -113,7 +113,7 @@ describe('the missing events of a client that comes from another gateway', () =>
     expect([catchUp.isOver(latest), catchUp.idAfter(own)]).to.deep.equal([true, 'b.3~a.9'])
   })
 
-  it('are complete only after this gateway has seen all changes that the client has received', () => {
+  it('are complete only once this gateway has seen all changes that the client has received', () => {
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.isOver(new Map([...position, [lane, at(4)]]))).to.equal(false)
     expect(catchUp.isOver(new Map([...position, [lane, at(6)]]))).to.equal(true)
@@ -121,8 +121,8 @@ describe('the missing events of a client that comes from another gateway', () =>
   })
 })
 
-describe('the positions in event streams (last revision of each sequence of changes)', () => {
-  it('are joined by the higher revision of each sequence', () => {
+describe('positions in event streams (the last revision of each sequence of changes)', () => {
+  it('are joined by taking the higher revision of each sequence', () => {
     const joined = join(
       new Map([
         ['a', 1],
@@ -140,7 +140,7 @@ describe('the positions in event streams (last revision of each sequence of chan
     ])
   })
 
-  it('include another position unless it contains a later revision of a journal or of a host record', () => {
+  it('include another position unless it has a later revision of a journal or of a host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

@@ -39,7 +39,7 @@ describe('the journal of events', () => {
   }
   const former = () => new EventJournal({ path, log }).former
 
-  it('contains the events and last revisions of each host from a killed gateway process', () => {
+  it('contains the events and last revisions of each host when its gateway process was killed', () => {
     const { ring, journal, add } = begin(7)
     add(event('one'))
     journal.update(ring, [host(4)])
@@ -77,7 +77,7 @@ describe('the journal of events', () => {
     expect([...former()!.hosts.keys()]).to.deep.equal(['a'])
   })
 
-  it('is rewritten with only the newest events if it is too large', () => {
+  it('is rewritten with only the newest events if it becomes too large', () => {
     const { ring, journal, add } = begin(1, 500)
     for (let n = 1; n <= 10; n++) add(event(String(n)))
     journal.update(ring, [host(4)])
@@ -87,7 +87,7 @@ describe('the journal of events', () => {
     expect(former()!.entries).to.have.length(4)
   })
 
-  it('is ignored if its last line is incomplete, or after a reboot of the machine', () => {
+  it('is ignored if its last line is incomplete, or if the machine has rebooted', () => {
     begin().add(event('one'))
     const text = readFileSync(path, 'utf8')
     expect(parseJournal(text, 'another boot')).to.equal(undefined)
@@ -97,7 +97,7 @@ describe('the journal of events', () => {
     expect(former()).to.equal(undefined)
   })
 
-  it('is no longer written, without an error, after a failed write', () => {
+  it('is no longer written after a write has failed, without an error', () => {
     writeFileSync(join(directory, 'file'), '')
     const journal = new EventJournal({ path: join(directory, 'file/events'), log })
     const ring = new EventRing(start, { count: 3, bytes: 1e6 })

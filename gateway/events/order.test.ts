@@ -18,7 +18,7 @@ const y = (revision: number): ChangeMark => ({ lane: 'y/journal/e', revision })
 const shown = (position: Position | undefined) =>
   position && Object.fromEntries([...position].map(([lane, value]) => [lane, value / at(1)]))
 
-describe('the order of events', () => {
+describe('the recorded order of events', () => {
   const marks = [x(5), y(7), undefined, x(6), { ...x(9), isPartial: true as const }]
   const entries = planOrder(ringOf(marks, 1), {
     from: 1,
@@ -40,7 +40,7 @@ describe('the order of events', () => {
     it(`gives the position of a client after ${number} events`, () =>
       expect(shown(findPosition(entries, number))).to.deep.equal(position))
 
-  it('can be stored in parts, and returns no position after a missing part', () => {
+  it('can be stored in parts, but gives no position after a missing part', () => {
     const second = planOrder(ringOf([x(8)], 6), { from: 6, to: 7, base: new Map(), isFirst: false })
     const third = planOrder(ringOf([y(8)], 7), { from: 7, to: 8, base: new Map(), isFirst: false })
     expect(shown(findPosition([...entries, ...second, ...third], 7))).to.include({ 'x/journal/e': 8, 'y/journal/e': 8 })
@@ -48,7 +48,7 @@ describe('the order of events', () => {
     expect(findPosition(second, 6)).to.equal(undefined)
   })
 
-  it('has a complete position at the start of each segment, so that earlier segments are not needed', () => {
+  it('has a complete position at the start of each segment, so that earlier ones are not needed', () => {
     const first = segmentSize - 2
     const parts = planOrder(ringOf([x(1), x(2), x(3)], first), {
       from: first,
@@ -63,12 +63,12 @@ describe('the order of events', () => {
     expect(shown(findPosition(parts.slice(1), segmentSize))).to.deep.equal({ 'x/journal/e': 3 })
   })
 
-  it('returns the position before the first event even if there are no events yet', () => {
+  it('gives the position before the first event even if there are no events yet', () => {
     const empty: OrderEntry[] = planOrder(ringOf([], 1), { from: 1, to: 1, base: new Map([['a', 3]]), isFirst: true })
     expect(findPosition(empty, 0)).to.deep.equal(new Map([['a', 3]]))
   })
 
-  it('returns no revisions of a removed host, or of a journal that its host has replaced', () => {
+  it('gives no revisions of a removed host, or of a journal that its host has replaced', () => {
     const changes = [x(1), { lane: 'x/record', revision: 2 }, { lane: 'x/journal/f', revision: 3 }, y(1)]
     const removal = { lane: 'x/removed', revision: 2 }
     const all = planOrder(ringOf([...changes, removal], 1), { from: 1, to: 6, base: new Map(), isFirst: true })

@@ -14,7 +14,7 @@ function hosts(state: HostView['state'], name = 'a'): HostView[] {
 
 const position = (online: boolean) => new Map([['a', { id: 'a', name: 'a', online, epoch: 'e', revision: 1 }]])
 
-describe('the list of host changes while no gateway ran', () => {
+describe('the list of host changes from the time when no gateway ran', () => {
   for (const [title, former, now, expected] of [
     ['is empty if no host has changed', position(true), hosts('online'), []],
     ['does not include a host that has not joined', position(false), hosts('pending'), []],

@@ -26,8 +26,8 @@ async function show(after: number): Promise<string[]> {
   return added
 }
 
-describe('a guest on a host that went offline during the creation', () => {
-  it('is added to the view with its creating operation', async () => {
+describe('a guest whose host went offline during the creation', () => {
+  it('is added to the view with the operation that created it', async () => {
     expect(await show(revision - 1)).to.deep.equal(['guest', 'operation'])
   })
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planNewsAfter } from './host-position.js'
 
-describe('the position of the known changes of a host at a gateway restart', () => {
+describe('the position up to which a restarting gateway knows a host’s changes', () => {
   const now = { epoch: 'a', revision: 7 }
   for (const [title, former, expected] of [
     ['is unknown if the previous gateway process did not know the host', undefined, undefined],

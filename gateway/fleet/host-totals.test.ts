@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import { HostTotals } from './host-totals.js'
 
-describe('the total resources of a host’s guests', () => {
+describe('the resources that a host’s guests use in total', () => {
   it('include the space of snapshots in addition to the size of disks', () => {
     const totals = new HostTotals()
     const limits = { vcpuMilli: 500, ramMb: 256, diskGb: 10 }

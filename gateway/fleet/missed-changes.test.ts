@@ -56,13 +56,13 @@ function nameOf(change: FleetChange): string {
 }
 
 describe('the first report of a host to a restarted gateway', () => {
-  it('leads to no events about guests and tasks if the previous gateway process did not know the host', () =>
+  it('causes no events about guests and tasks if the previous gateway process did not know the host', () =>
     expect(missed(undefined, 0)).to.deep.equal([]))
 
-  it('leads to events about exactly the guests and tasks that changed since the last report', () =>
+  it('causes events about exactly the guests and tasks that changed since the last report', () =>
     expect(missed('journal', 4)).to.deep.equal(['g2 updated', 'g3 removed', 'g4 created', 'task new']))
 
-  it('leads to events about all guests and tasks if the journal of the host was replaced or restored', () => {
+  it('causes events about all guests and tasks if the host’s journal was replaced or restored', () => {
     const all = ['g1 updated', 'g2 updated', 'g3 removed', 'g4 created', 'task new', 'task old']
     expect(missed('another', 4)).to.deep.equal(all)
     expect(missed('journal', 9)).to.deep.equal(all)

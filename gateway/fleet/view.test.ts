@@ -130,7 +130,7 @@ describe('the fleet view', () => {
     )
   })
 
-  it('has a new version number of its guest list after each change of the list', () => {
+  it('gives its guest list a new version number whenever the list changes', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     const seen = [view.guestsVersion]

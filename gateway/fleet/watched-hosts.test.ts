@@ -13,7 +13,7 @@ const recordOf = (id: string, version = 1): HostRecord => ({
 })
 
 /** The store reports changes when a test says so. It never finishes writing lost hosts again. */
-describe('the hosts of a gateway after a loss in the store', () => {
+describe('the hosts of a gateway when the store has lost them', () => {
   let list: HostList
   let restored: string[]
   let reportChange: () => Promise<void>
@@ -37,7 +37,7 @@ describe('the hosts of a gateway after a loss in the store', () => {
     list = { records: [recordOf('two', 2)], removed: new Set() }
   })
 
-  it('include changes by other gateways even before the lost hosts are written to the store again', async () => {
+  it('include changes by other gateways even before they are written to the store again', async () => {
     await reportChange()
     expect([...view.states()].map(({ record }) => [record.id, record.version])).to.deep.equal([
       ['one', 1],
@@ -47,7 +47,7 @@ describe('the hosts of a gateway after a loss in the store', () => {
     expect(restored).to.deep.equal(['one'])
   })
 
-  it('still change while lost hosts are written to the store again', async () => {
+  it('still change while they are written to the store again', async () => {
     await reportChange()
     list = { records: [recordOf('two', 3)], removed: new Set() }
     await reportChange()

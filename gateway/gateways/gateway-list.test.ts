@@ -47,11 +47,11 @@ describe('the list of gateways', () => {
     expect(dropExpired(joined, 1000)).to.deep.equal(joined)
   })
 
-  it('refuses the name of another gateway, regardless of case', () => {
+  it('refuses the name of another gateway, even in a different case', () => {
     expect(codeOf(() => invite(one, { id: 'gw-2', name: 'ONE', untilMs: 100 }))).to.equal('name_conflict')
   })
 
-  it('names a gateway without a name after its machine, with a number if the name is in use', () => {
+  it('names a gateway without a name after its machine, with a number if that name is in use', () => {
     const list = invite(one, { id: 'gw-2', name: '', untilMs: 100 })
     expect(namesOf(admit(list, { ...request, machine: 'one' }))).to.deep.equal(['one', 'one-2'])
   })
@@ -62,7 +62,7 @@ describe('the list of gateways', () => {
     expect(codeOf(() => invite(full, { id: 'gw-2', name: '', untilMs: 100 }))).to.equal('too_many_gateways')
   })
 
-  it('does not contain a removed gateway again after its start', () => {
+  it('does not list a removed gateway again when it starts', () => {
     const removed = remove(joined, 'gw-2')
     expect(noteStart(removed, { ...first, id: 'gw-2' })).to.deep.equal(removed)
     expect(removed.removed).to.deep.equal(['gw-2'])
@@ -72,7 +72,7 @@ describe('the list of gateways', () => {
     expect(remove(invited, 'gw-2').removed).to.deep.equal([])
   })
 
-  it('contains all running gateways again after the loss of the store', () => {
+  it('lists all running gateways again if the store has lost the list', () => {
     const list = noteStart(noteStart(noGateways, { ...first, id: 'gw-2', name: 'two' }), first)
     expect(namesOf(list)).to.deep.equal(['two', 'one'])
   })

@@ -7,7 +7,7 @@ import { createApp, type AppOptions } from './app.js'
 
 const reply = { status: 200, headers: {}, body: 'ok' }
 
-describe('the HTTP interface while changes of other gateways cannot be applied', () => {
+describe('the HTTP interface while it cannot apply changes of other gateways', () => {
   let server: Server
   let waits: number
   beforeEach(async () => {

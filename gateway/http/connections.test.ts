@@ -40,7 +40,7 @@ describe('an HTTP server that drains or closes its connections', () => {
       get(server.url + path, { agent: through }, taken).on('error', reject)
     })
 
-  it('ends each connection with the next answer during a drain, and still accepts new connections', async () => {
+  it('ends each connection with the next answer during a drain, and still accepts new ones', async () => {
     const first = await request('/', agent)
     expect(first.headers.connection).to.equal('keep-alive')
     const drained = server.connections.drain(60_000)
@@ -51,7 +51,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     expect((await request('/', false)).statusCode).to.equal(200)
   })
 
-  it('drains no longer than the given time despite an unused connection', async () => {
+  it('drains no longer than the given time, even if a connection is unused', async () => {
     await request('/', agent)
     const [socket] = Object.values(agent.freeSockets).flat()
     await server.connections.drain(100)
@@ -69,7 +69,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     await closed
   })
 
-  it('answers all pipelined requests before the end of the connection', async () => {
+  it('answers all pipelined requests before it ends the connection', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let text = ''
     let isEnded = false
@@ -86,7 +86,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     expect(text.match(/Connection: close/g)).to.have.length(1)
   })
 
-  it('closes connections without a request long before the end of the grace period', async () => {
+  it('closes connections without a request long before the grace period is over', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let isClosed = false
     socket.on('close', () => (isClosed = true))

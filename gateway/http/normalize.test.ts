@@ -184,7 +184,7 @@ describe('the normalization of request values', () => {
       for (const value of values) expect(read(schema, value), JSON.stringify(value)).to.deep.equal(value)
     })
 
-  it('reads the accepted spellings of required fields, and keeps empty required fields', () => {
+  it('reads the accepted spellings of required fields, and keeps required fields that are empty', () => {
     const normalize = compileNormalizer(Type.Object({ a: integer, b: Type.String(trimmed) }), {
       creates: true,
     })
@@ -338,7 +338,7 @@ describe('the normalization of request values', () => {
     )
   })
 
-  it('does not change a value that is normalized already', () => {
+  it('leaves a normalized value unchanged', () => {
     const schema = field(Type.Array(Type.String(trimmed)))
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {

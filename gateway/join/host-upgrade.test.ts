@@ -49,7 +49,7 @@ describe('the upgrade of a host', () => {
       expect(reportedUpgrade(known, given)).to.include({ step, message })
     })
 
-  it('is not started by a report of a host without a requested upgrade', () => {
+  it('does not start when a host reports one that was not requested', () => {
     expect(reportedUpgrade(undefined, report('checking'))).to.equal(undefined)
   })
 
@@ -61,7 +61,7 @@ describe('the upgrade of a host', () => {
     ['done', 1000, false],
     ['failed', 1000, false],
   ] as const)
-    it(`is ${silent ? '' : 'not '}considered silent ${afterMinutes} minutes after a report of the step "${step}"`, () => {
+    it(`counts as ${silent ? '' : 'not '}silent ${afterMinutes} minutes after the host reported the step "${step}"`, () => {
       expect(isSilent(upgrade({ step }), afterMinutes * minuteMs)).to.equal(silent)
     })
 })

@@ -45,8 +45,8 @@ const steps = fc.oneof(
 
 const makeTable = () => new Table<Item, Name>({ fields, compare: (a, b) => a.id - b.id, counted: ['color'] })
 
-describe('a table for queries of sorted and filtered items', () => {
-  it('returns the same items as a search through all items after any sequence of changes', () =>
+describe('a table that answers sorted and filtered queries', () => {
+  it('returns the same items as a search through all items, after any sequence of changes', () =>
     fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 40 }), async (list) => {
         const [table, model] = [makeTable(), new Map<string, Item>()]
@@ -69,7 +69,7 @@ describe('a table for queries of sorted and filtered items', () => {
       { numRuns: 300 },
     ))
 
-  it('includes changes that occur while an answer with many items is built', async () => {
+  it('includes changes that happen while an answer with many items is built', async () => {
     const table = makeTable()
     const model = new Map<string, Item>()
     const set = (id: number, color: string, size: number): void => {
@@ -99,7 +99,7 @@ describe('a table for queries of sorted and filtered items', () => {
     await checkAnswer(table, model, query)
   })
 
-  it('answers correctly even if items are added, removed and moved during the answer', () =>
+  it('answers correctly even if items are added, removed and moved meanwhile', () =>
     fc.assert(
       fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
         const lab = new MovingLab(400)
@@ -117,7 +117,7 @@ describe('a table for queries of sorted and filtered items', () => {
       { numRuns: 150 },
     ))
 
-  it('returns the new state after many items have changed at once', async () => {
+  it('returns the new state when many items have changed at once', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     const shared = { color: 'red' }
     for (let id = 0; id < 10; id++) {
@@ -153,7 +153,7 @@ describe('a table for queries of sorted and filtered items', () => {
 })
 
 describe('a sort with a repeated field', () => {
-  it('uses the same cached result as a sort with the field only once', async () => {
+  it('uses the same cached result as a sort that names the field once', async () => {
     const table = makeTable()
     table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
     const size = { field: 'size', descending: false } as const

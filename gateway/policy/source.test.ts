@@ -114,7 +114,7 @@ describe('the determination of a client’s address', () => {
   })
 })
 
-describe('a request', () => {
+describe('a request through proxies', () => {
   const proxies = new AddressSet(['10.0.0.0/8'])
   for (const [name, peer, encrypted, proto, expected] of [
     ['counts as encrypted if its connection to the gateway is encrypted', '192.0.2.1', true, undefined, true],

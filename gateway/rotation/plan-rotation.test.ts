@@ -130,7 +130,7 @@ describe('the plan of a rotation of the CA', () => {
   it('does nothing for a host if there was never a rotation', () =>
     expect(planHostStep(null, host(), oldCa)).to.equal(undefined))
 
-  it('shows after the end which excluded hosts still need a certificate of the new CA', () => {
+  it('shows afterwards which excluded hosts still need a certificate of the new CA', () => {
     const ended: Rotation = { ...base, ...excluded, state: 'ended' }
     expect(hostsMissing(ended, [host({ joined: false })])).to.have.length(1)
     expect(hostsMissing(ended, [host({ issuer: newCa })])).to.deep.equal([])
@@ -144,13 +144,13 @@ describe('the plan of a rotation of the CA', () => {
       .eql(['a', 'b'])
   })
 
-  it('can be canceled only during the distribution of the new CA', () => {
+  it('can be canceled only while the new CA is distributed', () => {
     expect(planCancel(base, 9)).to.include({ state: 'canceled', endedAtMs: 9 })
     expect(codeOf(() => planCancel({ ...base, state: 'reissuing' }, 9))).to.equal('invalid_state')
     expect(codeOf(() => planCancel(null, 9))).to.equal('invalid_state')
   })
 
-  it('refuses a second rotation until the end of the first one', () => {
+  it('refuses a second rotation before the first one has ended', () => {
     expect(codeOf(() => refuseSecondRotation(base))).to.equal('rotation_running')
     expect(codeOf(() => refuseSecondRotation({ ...base, state: 'ended' }))).to.equal('ok')
   })

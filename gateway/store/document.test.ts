@@ -45,20 +45,20 @@ describe('the gateway’s copy of a document in the store', () => {
     expect(await change(4, 'four', 'reportChange')).to.equal('five')
   })
 
-  it('is replaced by the value of a new Redis master, even with a lower version number', async () => {
+  it('is replaced by the value of a new Redis master, even if its version number is lower', async () => {
     const { change, heard } = await begin()
     expect(await change(4, 'four', 'reportUp')).to.equal('four')
     expect(await change(5, 'another five', 'reportChange')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'four', 'another five'])
   })
 
-  it('is replaced by the value of a new Redis master, even with the same version number', async () => {
+  it('is replaced by the value of a new Redis master, even if its version number is the same', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'another five', 'reportUp')).to.equal('another five')
     expect(heard).to.deep.equal(['five', 'another five'])
   })
 
-  it('notifies listeners only once of a new version, even after a new connection to the store', async () => {
+  it('notifies listeners only once of a new version, even if the store connects again', async () => {
     const { change, heard } = await begin()
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
     expect(heard).to.deep.equal(['five'])

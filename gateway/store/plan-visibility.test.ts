@@ -46,7 +46,7 @@ describe('the required answers of other gateways to a write', () => {
 })
 
 describe('the visibility of a write at all gateways', () => {
-  it('requires an answer of each named gateway, and at least the given number of answers', () => {
+  it('needs an answer of each named gateway, and at least the given number of answers', () => {
     const needed = { from: ['a'], count: 2, untilMs: 0 }
     const verdicts = [['a'], ['b', 'c'], ['a', 'b']].map((ids) => isVisible(needed, new Set(ids)))
     expect(verdicts).to.deep.equal([false, false, true])

@@ -50,7 +50,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(rejections).to.deep.equal([])
   })
 
-  it('confirms changes only after this gateway has applied them', async () => {
+  it('confirms a change only when this gateway has applied it', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question(7))
@@ -61,7 +61,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([7])
   })
 
-  it('survives a lost connection during the preparation of an answer', async () => {
+  it('survives if the connection is lost while an answer is prepared', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question())
@@ -77,7 +77,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([])
   })
 
-  it('returns rejected promises from `serve` and `leave` while it has no connection', async () => {
+  it('rejects the promises of `serve` and `leave` while it has no connection', async () => {
     gateway.isConnected = false
     for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])
       expect(await send().catch(String)).to.equal('Error: no connection')

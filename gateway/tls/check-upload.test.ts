@@ -29,7 +29,7 @@ describe('an uploaded certificate', function () {
     throw new Error('accepted')
   }
 
-  it('is stored with the certificate of the key first, then the certificate of its issuer', async () => {
+  it('is stored with the certificate of the key first, followed by its issuer’s', async () => {
     const { certPem, leafPem, keyPem } = await issue()
     const middlePem = certPem.slice(leafPem.length)
     const { chainPem } = check({ certPem: `junk\n${middlePem}${leafPem}`, keyPem })

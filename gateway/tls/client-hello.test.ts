@@ -20,7 +20,7 @@ function helloOf(options: { ALPNProtocols?: string[]; servername?: string }): Pr
   })
 }
 
-describe('the reader of the protocols in a TLS ClientHello', () => {
+describe('the parser of the protocols in a TLS ClientHello', () => {
   it('finds the protocols that a client offers', async () => {
     const both = await helloOf({ ALPNProtocols: ['acme-tls/1', 'http/1.1'], servername: 'panel.example' })
     expect(readProtocols(both)).to.deep.equal(['acme-tls/1', 'http/1.1'])

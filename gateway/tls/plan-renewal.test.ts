@@ -6,7 +6,7 @@ const life = { notBeforeMs: 0, notAfterMs: 90 * 24 * hourMs }
 const failure = { fingerprint: 'F', error: 'down', retryAfterSeconds: 0 }
 
 describe('the renewal of a certificate', () => {
-  it('is due after two thirds of the lifetime, but not during the pause after a failure', () => {
+  it('is due after two thirds of the lifetime, but not while it pauses after a failure', () => {
     expect(dueAtMs(life)).to.be.closeTo(60 * 24 * hourMs, 1)
     const after = 60 * 24 * hourMs + 1
     expect(isRenewalDue(life, noAttempts, after - 2)).to.equal(false)
@@ -27,12 +27,12 @@ describe('the renewal of a certificate', () => {
     })
   })
 
-  it('waits as long as the certificate authority requires, but at least the usual pause', () => {
+  it('waits as long as the certificate authority requires, but at least as long as usual', () => {
     const next = (retryAfterSeconds: number) => afterFailure(noAttempts, { ...failure, retryAfterSeconds }, 0).nextMs
     expect([next(60), next(3 * 3600)]).to.deep.equal([hourMs, 3 * hourMs])
   })
 
-  it('causes a warning if it has not succeeded in the last quarter of the lifetime', () => {
+  it('causes a warning if it has not succeeded when only a quarter of the lifetime is left', () => {
     expect(isEndNear(life, 67 * 24 * hourMs)).to.equal(false)
     expect(isEndNear(life, 68 * 24 * hourMs)).to.equal(true)
     expect(isEndNear(life, 91 * 24 * hourMs)).to.equal(true)

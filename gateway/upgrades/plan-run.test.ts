@@ -168,7 +168,7 @@ describe('the upgrade of the fleet', () => {
     expect([ended.state, ended.endedAtMs, plan(ended)]).to.deep.equal(['done', 9, ended])
   })
 
-  it('upgrades no further host if the version of the gateway has changed since the start', () => {
+  it('upgrades no further host if the gateway’s version has changed since the start', () => {
     const planned = plan(run([host('a', 'done'), host('b'), host('c', 'upgrading')]), {}, '3')
     expect(states(planned)).to.equal('a done, b skipped, c upgrading')
     expect(planned.hosts[1]!.message).to.equal('the gateway was changed to version 3 meanwhile')
@@ -223,7 +223,7 @@ describe('the commands for a fleet upgrade', () => {
         .with.property('code', 'invalid_state')
     })
 
-  it('do not start a second upgrade before the end of the first one', () => {
+  it('do not start a second upgrade before the first one has ended', () => {
     for (const given of [run(hosts), run(hosts, { state: 'paused' }), run(hosts, { state: 'canceled' })])
       expect(() => refuseSecondRun(given))
         .to.throw()

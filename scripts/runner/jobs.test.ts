@@ -51,7 +51,7 @@ describe('the plan of the test processes', () => {
     ])
   })
 
-  it('starts files that occupy two lanes first, even before files that take longer', () => {
+  it('begins with files that occupy two lanes, even before files that take longer', () => {
     const [long, crowd] = ['test/host/boot.test.ts', 'test/host/hostile-guest.test.ts']
     expect(labels([long, crowd], [[long, 500]])).to.deep.equal([[crowd], [long]])
   })
@@ -69,7 +69,7 @@ describe('the plan of the test processes', () => {
   it('puts all test files next to the code of a top-level folder, such as agent, into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
-  it('repeats each test file of a failed process in its own process, except test files next to the code', () => {
+  it('repeats each test file of a failed process in its own process, except tests next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(
       (file) => planChains([file, file.replace('/a.', '/b.')], new Map())[0]?.jobs[0] as Job,
     )
@@ -80,7 +80,7 @@ describe('the plan of the test processes', () => {
     expect(unit && splitJob(unit)).to.deep.equal([])
   })
 
-  it('stores the recorded durations in the order of the names of the tests', () =>
+  it('stores the recorded durations sorted by the names of the tests', () =>
     expect(
       formatTimes(
         new Map([

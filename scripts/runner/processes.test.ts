@@ -9,7 +9,7 @@ import { Processes, type JobResult } from './processes.js'
 /** Directory that contains the reporter. It is compiled if the tests themselves are compiled. */
 const scripts = resolve(import.meta.dirname, '..')
 
-describe('test processes', () => {
+describe('the processes that run tests', () => {
   let scratch = ''
   beforeEach(() => {
     scratch = mkdtempSync(join(tmpdir(), 'btest-runner-'))
@@ -42,7 +42,7 @@ describe('test processes', () => {
     expect(result.failures.join('')).to.include('breaks').and.include('no result')
   })
 
-  it('report a crash with the running test and the last lines of output', async () => {
+  it('report the running test and the last lines of output if they crash', async () => {
     const result = await run(`it('crashes', () => { console.log('nearly done'); process.exit(3) })`)
     expect(result).to.include({ passed: 0, failed: 1, isComplete: false })
     expect(result.failures[0]).to.include('ended with code 3 in: crashes').and.include('nearly done')
@@ -66,7 +66,7 @@ describe('test processes', () => {
     await waitFor(() => !readPids().some(isAlive))
   })
 
-  it('are killed with their descendants on an interruption, and the running tests are reported', async () => {
+  it('are killed with their descendants if the run is interrupted, which reports the running tests', async () => {
     const processes = processesOf(60)
     const ended = processes.run(jobOf(stubborn()))
     await waitFor(() => existsSync(join(scratch, 'pid')))

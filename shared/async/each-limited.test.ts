@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { eachLimited } from './each-limited.js'
 
-describe('a function that runs on each item of a list with a concurrency limit', () => {
+describe('the function that processes a list with limited concurrency', () => {
   const items = [0, 1, 2, 3, 4, 5, 6]
 
   for (const [limit, most] of [
@@ -21,7 +21,7 @@ describe('a function that runs on each item of a list with a concurrency limit',
       expect([done, highest]).to.deep.equal([items, most])
     })
 
-  it('skips the remaining items after the signal is aborted', async () => {
+  it('skips the remaining items once the signal is aborted', async () => {
     const abort = new AbortController()
     const done: number[] = []
     await eachLimited(items, { limit: 2, signal: abort.signal }, async (item) => {

@@ -3,7 +3,7 @@ import { KeyedCondition } from './keyed-condition.js'
 
 const long = 60_000
 
-describe('a wait for a condition and a notification of its key', () => {
+describe('a wait until a condition holds for a key', () => {
   const watched = (condition: KeyedCondition, key: string, isOver: () => boolean, timeoutMs = long) => {
     const wait = { isOver: false, ended: Promise.resolve() }
     wait.ended = condition.wait(key, timeoutMs, isOver).then(() => void (wait.isOver = true))
@@ -15,7 +15,7 @@ describe('a wait for a condition and a notification of its key', () => {
     await new KeyedCondition().wait('a', long, () => true)
   })
 
-  it('ends only after the condition has become true and the key was notified', async () => {
+  it('ends only when the condition holds and the key was notified', async () => {
     const condition = new KeyedCondition()
     let value = 0
     const one = watched(condition, 'a', () => value >= 1)
@@ -32,7 +32,7 @@ describe('a wait for a condition and a notification of its key', () => {
     await two.ended
   })
 
-  it('ends after its timeout, or when releaseAll() is called', async () => {
+  it('ends at its timeout, or when releaseAll() is called', async () => {
     const condition = new KeyedCondition()
     await condition.wait('a', 1, () => false)
     const waits = ['a', 'b'].map((key) => watched(condition, key, () => false))

@@ -6,7 +6,7 @@ const refuse = (): Promise<never> => Promise.reject(new Error('refused'))
 const messageOf = (error: Error): string => error.message
 
 describe('a mutex', () => {
-  it('runs calls one after another and in order, even after a call has failed', async () => {
+  it('runs calls one after another and in order, even if one fails', async () => {
     const mutex = new Mutex()
     const log: string[] = []
     const runs = ['a', 'b', 'c'].map((name) =>
@@ -24,7 +24,7 @@ describe('a mutex', () => {
     expect(log).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
   })
 
-  it('is unlocked after the end of all calls, even if a function throws synchronously', async () => {
+  it('is unlocked when all calls have ended, even if a function throws synchronously', async () => {
     const mutex = new Mutex()
     const failed = mutex
       .run(() => {
@@ -39,7 +39,7 @@ describe('a mutex', () => {
 })
 
 describe('a keyed mutex', () => {
-  it('runs the work on one key in sequence, and the work on other keys in parallel', async () => {
+  it('runs the work on one key in sequence, but the work on different keys in parallel', async () => {
     const mutex = new KeyedMutex()
     const log: string[] = []
     let release = (): void => undefined

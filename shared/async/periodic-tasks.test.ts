@@ -6,7 +6,7 @@ const log = pino({ level: 'silent' })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 describe('periodic tasks', () => {
-  it('run on request and at an interval, even after a failure, until they are closed', async () => {
+  it('run on request and at an interval, even if one fails, until they are closed', async () => {
     const rounds = { failing: 0, other: 0 }
     const tasks = new PeriodicTasks(
       {
@@ -30,7 +30,7 @@ describe('periodic tasks', () => {
     expect(rounds).to.deep.equal(ended)
   })
 
-  it('are closed only after the end of the current run', async () => {
+  it('are closed only when the current run has ended', async () => {
     let finish = (): void => undefined
     let isFinished = false
     const gate = new Promise<void>((resolve) => (finish = resolve))

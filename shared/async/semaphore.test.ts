@@ -17,7 +17,7 @@ describe('a semaphore', () => {
     return { semaphore, begun, run }
   }
 
-  it('runs calls up to its limit at once, and starts the others in the order of the calls', async () => {
+  it('runs calls up to its limit at once, and starts the others in their order', async () => {
     const { begun, run } = open(2)
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => run(name))
     await turn()
@@ -31,7 +31,7 @@ describe('a semaphore', () => {
     expect(begun).to.deep.equal(['a', 'b', 'c', 'd'])
   })
 
-  it('rejects a call whose signal is aborted before or during its wait', async () => {
+  it('rejects a call whose signal is aborted before it waits or while it waits', async () => {
     const { begun, run } = open(1)
     const first = run('first')
     const given = new AbortController()
@@ -47,7 +47,7 @@ describe('a semaphore', () => {
     expect(begun).to.deep.equal(['first', 'third'])
   })
 
-  it('does not stop a call in progress when the signal of this call is aborted', async () => {
+  it('does not stop a running call whose signal is aborted', async () => {
     const { run } = open(1)
     const given = new AbortController()
     const first = run('first', given.signal)
@@ -56,7 +56,7 @@ describe('a semaphore', () => {
     await first.done
   })
 
-  it('frees the slot of a call that has failed', async () => {
+  it('frees the slot of a call that failed', async () => {
     const { semaphore } = open(1)
     const failed = semaphore.run(() => Promise.reject(new Error('refused')))
     const next = semaphore.run(async () => 'next')

@@ -10,8 +10,8 @@ function* steps(count: number): Generator<void, number> {
   return count
 }
 
-describe('the execution of long jobs in short slices', () => {
-  it('lets timers run between the slices of several long jobs', async () => {
+describe('long jobs that run in short slices', () => {
+  it('let timers run between the slices of several long jobs', async () => {
     let done = false
     const work = Promise.all(Array.from({ length: 10 }, () => inSlices(steps(40)))).then((counts) => {
       done = true
@@ -26,7 +26,7 @@ describe('the execution of long jobs in short slices', () => {
     expect(turns, 'turns of the event loop for 200 ms of work').to.be.greaterThan(20)
   })
 
-  it('finishes a short job before a long job that began earlier', async () => {
+  it('end after a short job that began later', async () => {
     const ended: string[] = []
     const long = inSlices(steps(100)).then(() => ended.push('long'))
     const short = inSlices(steps(1)).then(() => ended.push('short'))
@@ -34,7 +34,7 @@ describe('the execution of long jobs in short slices', () => {
     expect(ended).to.deep.equal(['short', 'long'])
   })
 
-  it('rejects the promise of a failed job, and continues with the other jobs', async () => {
+  it('reject their promise if they fail, while the other jobs continue', async () => {
     const failing = inSlices(
       (function* (): Generator<void, void> {
         yield

@@ -21,7 +21,7 @@ describe('a throttle', () => {
       if (performance.now() > end) throw new Error('nothing happened')
   }
 
-  it('combines the requests of one interval into a single run at the end of the interval', async () => {
+  it('combines the requests of one interval into a single run when the interval ends', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -32,7 +32,7 @@ describe('a throttle', () => {
     expect(count.runs).to.equal(1)
   })
 
-  it('runs at the first request with the option "leading", and once more at the end of the interval', async () => {
+  it('runs at the first request with the option "leading", and once more when the interval ends', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -49,7 +49,7 @@ describe('a throttle', () => {
     throttle.close()
   })
 
-  it('never runs twice at once: after a request during a run, the next run begins after the end of this run', async () => {
+  it('never runs twice at once: if requested during a run, the next run begins when this one has ended', async () => {
     let [runs, atOnce] = [0, 0]
     let end = (): void => undefined
     const throttle = new Throttle(
@@ -70,7 +70,7 @@ describe('a throttle', () => {
     end()
   })
 
-  it('returns from settled() at the end of the current run, or at once if nothing runs', async () => {
+  it('returns from settled() when the current run ends, or at once if nothing runs', async () => {
     let end = (): void => undefined
     let ended = false
     const work = (): Promise<void> => new Promise<void>((resolve) => (end = resolve)).then(() => void (ended = true))
@@ -83,7 +83,7 @@ describe('a throttle', () => {
     expect(ended).to.equal(true)
   })
 
-  it('drops the pending request and ignores later requests when it is closed', async () => {
+  it('drops the pending request, and ignores later ones, when it is closed', async () => {
     const { count, throttle } = counted({ intervalMs: 1 })
     throttle.request()
     throttle.close()

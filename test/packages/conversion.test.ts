@@ -95,7 +95,7 @@ describe('an installation from a checkout', function () {
     expect(api().ask<{ status: string }>(`/hosts/${ownId}`).status).to.equal('online')
   })
 
-  it('is replaced by the packages, with its keys and data, while the guest keeps running', async () => {
+  it('is replaced by the packages with its keys and data, while the guest keeps running', async () => {
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`)
     expect(findGuest()).to.equal(processes)
     shell(documented(page, '--fix-broken'))
@@ -141,7 +141,7 @@ describe('an installation from a checkout', function () {
     expectPackagedUnits(host, ['berth-agent', 'berth-guests'])
   })
 
-  it('keeps its guests and data at a removal of the packages', () => {
+  it('keeps its guests and data when the packages are removed', () => {
     shell('apt-get purge berth-gateway\napt-get remove berth-agent')
     expect(findGuest()).to.equal(processes)
     expect(machine.run('ls', '/var/lib/berth/gateway')).not.to.equal('')

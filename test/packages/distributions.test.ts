@@ -95,7 +95,7 @@ describe('the packages on other distributions', function () {
         expect(machine.run('systemctl', 'show', '-P', 'NRestarts', 'berth-agent').trim()).to.equal('0')
       })
 
-      it('leave nothing of Berth behind after their removal', () => {
+      it('leave nothing of Berth behind when they are removed', () => {
         const { code, output, error } = machine.try('sh', '-c', command.replace(/berth_jt_\S+/, '--uninstall'))
         expect(code, output + error).to.equal(0)
         const search = 'find / -xdev -ipath "*berth*" -not -path "/proc/*" -not -path "/sys/*" | head'

@@ -140,10 +140,10 @@ describe('clients of a gateway', function () {
     for (let n = 0; n < clients.consoles; n++) consoles.push(await ResumingConsole.open(url, key, guest))
   }
 
-  it('notice only a delay during a restart of the gateway', () =>
+  it('notice only a delay when the gateway restarts', () =>
     expectNoFailure(() => machine.run('systemctl', '--no-block', 'restart', 'berth-gateway')))
 
-  it('notice only a delay during an upgrade of the packages', async () => {
+  it('notice only a delay when the packages are upgraded', async () => {
     await expectNoFailure(() =>
       machine.run('systemd-run', '--collect', 'apt-get', 'install', '-y', 'berth-gateway', 'berth-agent'),
     )

@@ -67,7 +67,7 @@ describe('gateways from the packages', function () {
     machine.run('sh', '-c', command!)
   }
 
-  it('keep their data after the documented move of the store to the operator’s Redis server', async () => {
+  it('keep their data when the store moves to the operator’s Redis server as documented', async () => {
     apiOf(first).ask('/hosts', { method: 'POST', body: { name: 'early', address: '192.0.2.1:7443' } })
     runDocumented(first, 'systemctl stop berth-gateway')
     first.run('systemctl', 'stop', 'redis-server')
@@ -80,7 +80,7 @@ describe('gateways from the packages', function () {
     await waitFor(() => hostsOf(first)?.includes('early'), { what: 'the host in the moved store' })
   })
 
-  it('serve one fleet after the second one has joined with the documented command', async () => {
+  it('serve one fleet once the second one has joined with the documented command', async () => {
     const { command } = apiOf(first).ask<{ command: string }>('/gateways', {
       method: 'POST',
       body: { name: 'second' },
@@ -102,7 +102,7 @@ describe('gateways from the packages', function () {
     expect(gatewaysOf(second).find(({ answers }) => answers)).to.include({ id: own.id, name: 'second' })
   })
 
-  it('end after their removal from the fleet, and systemd does not start them again', async () => {
+  it('end when they are removed from the fleet, and systemd does not start them again', async () => {
     const { id } = gatewaysOf(first).find(({ name }) => name === 'second')!
     apiOf(first).ask(`/gateways/${id}`, { method: 'DELETE' })
     const state = (): string => second.try('systemctl', 'is-active', 'berth-gateway').output.trim()

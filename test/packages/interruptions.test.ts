@@ -71,12 +71,12 @@ describe('the command that adds a host', function () {
   const killSession = () => host.try('sh', '-c', 'for p in $(pgrep -f btest-ru[n]); do pkill -KILL -s "$p"; done; true')
 
   for (const step of ['checking', 'installing', 'joining', 'waiting'])
-    it(`can be repeated after a kill in the step "${step}"`, async () => {
+    it(`can be repeated if it is killed in the step "${step}"`, async () => {
       await killWhen(() => stepNow() === step, `the step ${step}`)
     })
 
   for (const file of ['berth-runtime', 'berth-agent'])
-    it(`can be repeated after a kill while dpkg unpacks ${file}`, async () => {
+    it(`can be repeated if it is killed while dpkg unpacks ${file}`, async () => {
       const state = () => host.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', file).output
       await killWhen(() => /^i[HUF]/.test(state()) || /R$/.test(state()), `dpkg to unpack ${file}`)
     })
@@ -87,7 +87,7 @@ describe('the command that adds a host', function () {
     expect(api().ask(`/hosts/${id}`)).to.include({ status: 'online' })
   })
 
-  it('can be repeated after a power failure during dpkg, followed by `dpkg --configure -a`', async () => {
+  it('can be repeated if the power fails during dpkg and `dpkg --configure -a` has run', async () => {
     const running = spawn('lxc-attach', host.attachArguments('sh', '-c', command), { stdio: 'ignore' })
     const state = () => host.try('dpkg-query', '-W', '-f', '${db:Status-Abbrev}', 'berth-agent').output
     await waitFor(() => /^i[HUF]/.test(state()) || running.exitCode !== null, { what: 'dpkg to work', intervalMs: 20 })

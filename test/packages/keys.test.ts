@@ -88,7 +88,7 @@ describe('a client of the package repository', function () {
     expect(output).to.match(/NO_PUBKEY|not signed|Missing key/)
   })
 
-  it('rejects a list of packages with a change after its signature', () => {
+  it('rejects a list of packages that was changed after it was signed', () => {
     const restore = changeFile('dists/stable/main/binary-amd64/Packages.gz', () => 'other bytes')
     const plain = changeFile('dists/stable/main/binary-amd64/Packages', (text) => text.replace('1.0.0', '9.0.0'))
     const { accepted, output } = update()
@@ -98,7 +98,7 @@ describe('a client of the package repository', function () {
     expect(output).to.match(/Hash Sum mismatch|unexpected size/)
   })
 
-  it('rejects an InRelease file with a change after its signature', () => {
+  it('rejects an InRelease file that was changed after it was signed', () => {
     const restore = changeFile('dists/stable/InRelease', (text) => text.replace('Origin: Berth', 'Origin: Other'))
     const { accepted, output } = update()
     restore()
@@ -106,7 +106,7 @@ describe('a client of the package repository', function () {
     expect(output).to.match(/BADSIG|invalid|Bad/i)
   })
 
-  describe('after a rotation of the keys', () => {
+  describe('after the keys were rotated', () => {
     let former: Buffer
 
     before(() => {
@@ -136,7 +136,7 @@ describe('a client of the package repository', function () {
     })
   })
 
-  describe('with expired keys', () => {
+  describe('once the keys have expired', () => {
     it('rejects the repository', () => {
       const home = join(keys, 'root')
       const run = (...words: string[]) =>

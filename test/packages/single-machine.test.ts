@@ -45,7 +45,7 @@ describe('a single machine with gateway and agent', function () {
     expect(machine.run('systemctl', 'list-units', '--failed', '--plain', '--no-legend').trim()).to.equal('')
   }
 
-  it('runs a guest after the installation of the first version', async () => {
+  it('runs a guest when the first version is installed', async () => {
     repository.addTo(machine)
     answerYes(machine)
     apt('apt-get install berth')

@@ -48,7 +48,7 @@ exec "$program" "$@"
 type Action = '--upgrade' | '--rollback'
 const targets = { '--upgrade': second, '--rollback': first } as const
 
-describe('interrupted upgrades and rollbacks', function () {
+describe('upgrades and rollbacks that are interrupted', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 

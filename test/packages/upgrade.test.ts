@@ -38,7 +38,7 @@ interface Run {
   readonly hosts: readonly { readonly name: string; readonly state: string; readonly message: string }[]
 }
 
-describe('the upgrade of a host', function () {
+describe('an upgrade of a host', function () {
   this.bail(true) // each test continues where the one before ended
   this.timeout(3_600_000) // building takes minutes, and far longer on a busy machine
 
@@ -215,7 +215,7 @@ describe('the upgrade of a host', function () {
     expectUnaffected()
   })
 
-  it('returns to the installed version after a power failure if the new agent does not start', async () => {
+  it('returns to the installed version if the power fails and the new agent does not start', async () => {
     served.serve(gateway, second, { change: breakAgent })
     api().ask(`/hosts/${hostId}/upgrade`, { method: 'POST', body: {} })
     await waitFor(() => row().upgrade?.step === 'waiting', { ...slow, what: 'the wait for the new agent' })

@@ -49,7 +49,7 @@ const guestSteps = fc.record({
 })
 
 describe('a list of guests', () => {
-  it('shows the current state of all guests in its full and its compact form, and has a new ETag after each change', () =>
+  it('shows the current state of all guests, in full and in short, and has a new ETag after each change', () =>
     fc.assert(
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()
@@ -78,7 +78,7 @@ describe('a list of guests', () => {
       { numRuns: 100 },
     ))
 
-  it('renders only the part with a changed guest again, even if the guest changes during a request', async () => {
+  it('renders only the part with a changed guest again, even if it changes during a request', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
     const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]
@@ -96,7 +96,7 @@ describe('a list of guests', () => {
     })
   })
 
-  it('contains only their own containers for callers bound to containers, even if it is filtered, sorted and paged', async () => {
+  it('contains only the guests of callers bound to containers, even if it is filtered, sorted and paged', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal
@@ -116,7 +116,7 @@ describe('a list of guests', () => {
     ])
   })
 
-  it('shows the owners of guests only to callers with the necessary scope that are not bound to containers', async () => {
+  it('shows the owners of guests only to callers with the right scope that are not bound to containers', async () => {
     const { view, hosts, pages } = startView()
     for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
     const clara = [{ id: '7', username: 'clara' }]

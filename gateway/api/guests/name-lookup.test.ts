@@ -30,7 +30,7 @@ describe('a name lookup', () => {
     answers = true
   })
 
-  it('serves concurrent requests with one query, and caches the answer', async () => {
+  it('answers concurrent requests with one query, and caches the answer', async () => {
     const names = new NameLookup({ timeoutMs: 5000, keepMs: 60_000, keep: 10, servers })
     const all = await Promise.all(Array.from({ length: 100 }, () => names.resolve('one.example')))
     expect(all.every((found) => found.join() === '192.0.2.7')).to.equal(true)
@@ -47,7 +47,7 @@ describe('a name lookup', () => {
     expect(await names.resolve('b')).to.deep.equal(['192.0.2.7'])
   })
 
-  it('returns nothing if no answer arrives in time, and then sends no new query for this name for a while', async () => {
+  it('returns nothing if no answer arrives in time, and then pauses its queries for this name', async () => {
     answers = false
     const names = new NameLookup({ timeoutMs: 200, keepMs: 60_000, keep: 10, servers })
     expect(await names.resolve('one.example')).to.deep.equal([])

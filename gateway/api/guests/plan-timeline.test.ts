@@ -49,7 +49,7 @@ describe('the timeline of a container', () => {
     ['snapshot', 'system', 'task'],
     ['stop', 'system:security', 'alert'],
   ] as const)
-    it(`shows a task "${action}" requested by "${requestedBy}" as an event of kind "${kind}"`, () =>
+    it(`shows a task "${action}" requested by "${requestedBy}" as an event of the kind "${kind}"`, () =>
       expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(kind))
   it('omits successful requests for console tickets, but shows rejected ones', () => {
     const audit = [true, false].map((success) => entry({ action: 'console.ticket', success }))

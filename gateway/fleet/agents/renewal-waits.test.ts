@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { RenewalWaits } from './renewal-waits.js'
 
-describe('the delays after failed renewals of certificates', () => {
+describe('the delays after certificates could not be renewed', () => {
   it('double after each failure of the same host, up to a minute', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
@@ -15,7 +15,7 @@ describe('the delays after failed renewals of certificates', () => {
     expect(waited).to.deep.equal([5, 10, 20, 40, 60, 60])
   })
 
-  it('begin again with the first delay after a successful renewal of the host, and stay the same for other hosts', () => {
+  it('start over once the host has succeeded, and stay the same for other hosts', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)
     for (let failure = 0; failure < 6; failure++) waits.failed('h1')

@@ -19,7 +19,7 @@ function moverOf(move: StoredMove): GuestMover {
 }
 
 describe('the start of a move by the gateway', function () {
-  it('is not repeated at the source after the decision about the move', async () => {
+  it('is not repeated at the source once the move is decided', async () => {
     const decided = { ownerId: 'b', generation: 1 }
     const mover = moverOf({ id: 'm', uuid, fromHostId: 'a', toHostId: 'b', beganAtMs: Date.now(), decided })
     const repeated = {

@@ -31,7 +31,7 @@ describe('moves that the store has lost', () => {
       .find([...view.states()], moves, nowMs)
       .map(({ hostId, generation, moveId }) => `${hostId} ${generation} ${moveId}`)
 
-  it('are found after a guest has had no owner for two minutes', () => {
+  it('are found when a guest has had no owner for two minutes', () => {
     expect(find(0)).to.deep.equal([])
     expect(find(119_999)).to.deep.equal([])
     expect(find(120_000)).to.deep.equal(['a 1 m'])
@@ -43,7 +43,7 @@ describe('moves that the store has lost', () => {
     expect(find(500_001)).to.deep.equal([])
   })
 
-  it('are not assumed for a guest with an owner, even if the fleet view does not show it there', () => {
+  it('are not assumed for a guest with an owner, even if the view does not show it there', () => {
     show('b', 'owner')
     expect(view.findState('b')!.conflicts.size).to.equal(1)
     find(0)

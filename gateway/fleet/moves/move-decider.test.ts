@@ -83,14 +83,14 @@ function recordOf(id: string) {
   return { id, version: 1, name: id, address: `${id}:1`, draining: false, serials: [], ...times }
 }
 
-describe('the decision of a gateway about a move', function () {
+describe('a gateway’s decision about a move', function () {
   let lab: Lab
   beforeEach(() => (lab = new Lab()))
   afterEach(() => lab.stop())
 
   const isForgotten = () => waitFor(() => lab.moves.length === 0, { what: 'the move is forgotten' })
 
-  it('is sent to the owner of the guest first, and then to the other host', async () => {
+  it('is sent to the guest’s owner first, and then to the other host', async () => {
     lab.moves = [switched]
     await isForgotten()
     expect(lab.told).to.deep.equal(['b 1 true', 'a 1 false'])
@@ -114,7 +114,7 @@ describe('the decision of a gateway about a move', function () {
     expect(lab.told).to.deep.equal([])
   })
 
-  it('does not delete the source’s copy while the target, as the new owner, does not answer', async () => {
+  it('keeps the source’s copy while the target, as the new owner, does not answer', async () => {
     lab.answer = async (hostId) => {
       if (hostId === 'b') throw new BerthError('timeout', 'agent_timeout', 'no answer')
     }
@@ -175,13 +175,13 @@ describe('the decision of a gateway about a move', function () {
     answer()
   })
 
-  it('tells every host except the owner to delete its copy if the store has lost the target of the move', async () => {
+  it('makes every host except the owner delete its copy if the store has lost the target of the move', async () => {
     lab.moves = [{ ...move, toHostId: '', decided: { ownerId: 'a', generation: 3 } }]
     await isForgotten()
     expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])
   })
 
-  it('stops an old copy of a guest with another owner', async () => {
+  it('stops an old copy of a guest that has another owner', async () => {
     lab.view.findState('c')!.outdated.set(uuid, 3)
     await waitFor(() => lab.told.length > 0, { what: 'a message to the host' })
     expect(lab.told[0]).to.equal('c 3 false')

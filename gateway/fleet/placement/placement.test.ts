@@ -81,18 +81,18 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(await codeOf(() => placeNew('new', 'a'))).to.equal('resource_exhausted')
   })
 
-  it('counts a guest only once, without its reservation, after the host has reported it', () => {
+  it('counts a guest only once when its host has reported it, without its reservation', () => {
     stored.set('o', on('a', 'u'))
     show('a', 'u')
     expect(placeNew('new', 'a')).to.equal('a')
   })
 
-  it('uses the host with a reservation for the same operation', () => {
+  it('uses the host that has a reservation for the same operation', () => {
     stored.set('new', on('b')).set('o', on('b'))
     expect(placeNew()).to.equal('b')
   })
 
-  it('places a guest on another host if the reserved host refused it, and on no host if all hosts refused it', () => {
+  it('places a guest on another host if the reserved one refused it, and on none if all refused it', () => {
     stored.set('new', on('b'))
     const refused = new Set(['b'])
     const place = (): string | undefined =>
@@ -102,7 +102,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(place()).to.equal(undefined)
   })
 
-  it('reserves resources for all guests of a batch or for none', async () => {
+  it('reserves resources either for all guests of a batch or for none', async () => {
     const batch = (count: number) => Array.from({ length: count }, (_, n) => ({ operationId: `o${n}`, spec }))
     const attempt = (_at: number, place: () => void): void => place()
     expect(await codeOf(() => placement.hold(batch(5), attempt))).to.equal('resource_exhausted')

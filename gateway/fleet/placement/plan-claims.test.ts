@@ -10,7 +10,7 @@ const held = (reservations: readonly (GuestClaim & { hostId: string })[]) => ({
   byId: new Map(reservations.map((one) => [one.id, one.uuid])),
 })
 
-describe('the registration of guests that the host "a" reports', () => {
+describe('the registration of guests that host “a” reports', () => {
   for (const [name, claims, reserved, add, refused] of [
     ['does nothing if the host reports no guests', [], [], [], []],
     ['registers unknown guests', [claim('u1', 1), claim('u2', 2)], [], ['u1', 'u2'], []],

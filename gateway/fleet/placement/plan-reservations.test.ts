@@ -68,7 +68,7 @@ describe('the plan for several requested reservations', () => {
   ] as const)
     it(name, () => expect(plan(requests, stored).results).to.deep.equal(results))
 
-  it('reserves the resources of accepted requests only', () => {
+  it('reserves resources only for accepted requests', () => {
     const { add, rooms } = plan([request(1), request(2, { name: 'shown' })])
     expect(add).to.deep.equal([
       { name: 'guest-1', operationId: 'o1', hostId: 'a', uuid: 'u1', id: 10, reservedAtMs: nowMs },

@@ -231,7 +231,7 @@ describe('the plan of a new container', () => {
       expect([networkDownMbps, networkUpMbps, ioReadMbps, ioWriteMbps]).to.deep.equal(rates)
     })
 
-  it('contains the traffic quota, the expiry, and a mapping at a single host address', () => {
+  it('contains the traffic quota, the expiry date, and a mapping at a single host address', () => {
     const { spec } = plan({
       traffic_mode: 'in_out',
       traffic_in_gb: 5,
