@@ -17,9 +17,9 @@ function idsOf(lengths: readonly number[]): number[][] {
 
 describe('the batches in which guests are sent', () => {
   for (const [name, lengths, ids] of [
-    ['do not exist without guests', [], []],
+    ['are not sent if there are no guests', [], []],
     ['contain small guests together', [10, 10, 10], [[1, 2, 3]]],
-    ['contain nothing next to a large guest', [100 * kib, 10, 10], [[1], [2, 3]]],
+    ['contain only one guest if it is large', [100 * kib, 10, 10], [[1], [2, 3]]],
     ['end after the guest with which they reach 64 KiB', [40 * kib, 40 * kib, 10], [[1, 2], [3]]],
   ] as const)
     it(name, () => expect(idsOf(lengths)).to.deep.equal(ids))

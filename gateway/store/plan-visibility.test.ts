@@ -18,14 +18,14 @@ describe('the required answers of other gateways to a write', () => {
       10_100,
     ],
     [
-      'are as many as there are other gateways, known or not, soon after a connection to the store',
+      'are as many as all other gateways, even unknown ones, soon after connecting to the store',
       { trusted: { a: 10_100 }, others: 2, connectedMs: nowMs - 100 },
       ['a'],
       2,
       nowMs - 100 + distrustMs,
     ],
     [
-      'are not more than those of all other gateways if all are known, even soon after a connection',
+      'are at most as many as the other gateways if all are known, even soon after connecting',
       { trusted: { a: 10_100 }, others: 1, connectedMs: nowMs - 100 },
       ['a'],
       0,

@@ -111,7 +111,7 @@ describe('the check of cloud-init user data', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`does not change ${name} any further in a second run`, () =>
+    it(`leaves ${name} unchanged if it is processed again`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 

@@ -2,4 +2,4 @@ import { bootCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
-describeGuestMatrix('operations on a real container', { tag: 'mb', guest: matrixContainer, cases: bootCases })
+describeGuestMatrix('on a real host with containers', { tag: 'mb', guest: matrixContainer, cases: bootCases })

@@ -5,10 +5,10 @@ import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixContainer } from '../support/guests/matrix-guests.js'
 
 describeGuestMatrix(
-  'operations on a real container',
+  'on a real host with containers',
   { tag: 'm', guest: matrixContainer, cases: powerCases },
   (host) => {
-    it('are rejected once the deletion of the guest is requested, unless they repeat this request', async () => {
+    it('operations are rejected once the deletion of the guest is requested, unless they repeat this request', async () => {
       const subject = await host().prepare('delete', 'stopped')
       const [id, other] = [randomUUID(), randomUUID()]
       const { engine } = subject

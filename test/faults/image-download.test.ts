@@ -21,7 +21,7 @@ import { scratchDirectory, testStorage } from '../support/scratch.js'
 const id = 'alpine-3.22'
 
 /** Uses a real pool, and an image server on loopback. After each fault the image is complete or absent. */
-describe('an image on a real host', function () {
+describe('on a real host', function () {
   const scratch = scratchDirectory('btest-image-faults')
   let pool: Pool
   let server: ImageServer
@@ -40,7 +40,7 @@ describe('an image on a real host', function () {
     scratch.wipe()
   })
 
-  describeOperationMatrix('its download', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
+  describeOperationMatrix('the download of an image', { steps: ['image'], undone: ['image'], prepare: () => prepare() })
 
   async function prepare(): Promise<MatrixSubject> {
     const directory = mkdtempSync(`${scratch.path}/agent-`)

@@ -2,7 +2,7 @@ import { diskCases } from '../support/guests/guest-matrix-cases.js'
 import { describeGuestMatrix } from '../support/guests/guest-matrix-files.js'
 import { matrixMachine } from '../support/guests/matrix-guests.js'
 
-describeGuestMatrix('operations on a virtual machine', {
+describeGuestMatrix('on a real host with virtual machines', {
   tag: 'vmd',
   guest: matrixMachine,
   cases: diskCases.filter(({ before }) => before === 'running'),

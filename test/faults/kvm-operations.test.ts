@@ -6,7 +6,7 @@ import { matrixMachine } from '../support/guests/matrix-guests.js'
 /* Tests only actions whose steps differ between the drivers. Other actions are tested with containers. */
 const own: readonly GuestAction[] = ['create', 'start', 'stop', 'delete']
 
-describeGuestMatrix('operations on a virtual machine', {
+describeGuestMatrix('on a real host with virtual machines', {
   tag: 'vm',
   guest: matrixMachine,
   cases: powerCases.filter(({ action }) => own.includes(action)),

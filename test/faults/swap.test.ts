@@ -30,17 +30,17 @@ interface Wish {
 
 const steps = ['make', 'use', 'keep', 'release', 'clean']
 
-describe('the swap file of a real host', function () {
+describe('on a real host', function () {
   const scratch = scratchDirectory('btest-swap-matrix')
   after(() => scratch.wipe())
 
   const cases: [string, Wish[], Wish][] = [
-    ['its creation', [], { action: 'create', sizeMb: 64 }],
-    ['its enlargement', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
-    ['its reduction', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
-    ['its deactivation', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
+    ['the creation of a swap file', [], { action: 'create', sizeMb: 64 }],
+    ['the enlargement of the swap file', [{ action: 'create', sizeMb: 64 }], { action: 'resize', sizeMb: 96 }],
+    ['the reduction of the swap file', [{ action: 'create', sizeMb: 96 }], { action: 'resize', sizeMb: 64 }],
+    ['the deactivation of the swap file', [{ action: 'create', sizeMb: 64 }], { action: 'disable', sizeMb: 0 }],
     [
-      'its activation',
+      'the activation of the swap file',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },
@@ -48,7 +48,7 @@ describe('the swap file of a real host', function () {
       { action: 'enable', sizeMb: 0 },
     ],
     [
-      'its resize while it is inactive',
+      'the resize of an inactive swap file',
       [
         { action: 'create', sizeMb: 64 },
         { action: 'disable', sizeMb: 0 },

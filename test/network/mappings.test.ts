@@ -77,7 +77,7 @@ describe('a host with two guests', function () {
   })
   after(() => lab.remove())
 
-  describe('that maps port ranges', () => {
+  describe('if ranges of ports are mapped', () => {
     it('needs one nft element for a range of 1,000 ports, and forwards all of them', () => {
       const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
       for (const protocol of ['tcp', 'udp']) {
@@ -127,7 +127,7 @@ describe('a host with two guests', function () {
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
 
-  describe('that has public IPv4 addresses for guests', () => {
+  describe('if guests have public IPv4 addresses', () => {
     it('forwards every port of an address to its guest', () => {
       for (const address of [publicA, publicA2]) {
         expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
@@ -169,7 +169,7 @@ describe('a host with two guests', function () {
     await agent.call('attach', plain)
   })
 
-  describe('that has IPv6 addresses for guests', () => {
+  describe('if guests have IPv6 addresses', () => {
     it('routes traffic between them and their guest', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)

@@ -28,7 +28,7 @@ import { describeOperationMatrix, type MatrixSubject } from '../support/operatio
 const backupId = '00000000-0000-4000-8000-00000000000b'
 const boot = ['configure', 'start']
 
-describe('backups on a simulated host', () => {
+describe('on a simulated host', () => {
   describeOperationMatrix('the creation of a backup', {
     steps: ['snapshot', 'send', 'drop', 'verify'],
     undone: ['snapshot', 'send'],

@@ -21,7 +21,7 @@ import { describeOperationMatrix, type MatrixSubject } from '../support/operatio
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
 const boot = ['configure', 'start']
 
-describe('snapshots on a simulated host', () => {
+describe('on a simulated host', () => {
   describeOperationMatrix('the creation of a snapshot', {
     steps: ['snapshot'],
     undone: ['snapshot'],
@@ -49,8 +49,8 @@ describe('snapshots on a simulated host', () => {
 })
 
 /** The guest already has one snapshot, which is its maximum. */
-describe('scheduled snapshots on a simulated host', () => {
-  describeOperationMatrix('the creation of a snapshot', {
+describe('on a simulated host with a full quota', () => {
+  describeOperationMatrix('the scheduled creation of a snapshot', {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],
     prepare: prepareScheduled,

@@ -49,8 +49,8 @@ function tearFile(path: string, change: (bytes: Buffer) => Buffer | undefined): 
 /** Matches the advice that an error must contain: a command to run, or files to restore. */
 const advice = /restore .* from (a|the same) backup|let this host join again|run the command that POST/
 
-describe('a start after a power cut', function () {
-  describe('of the agent', () => {
+describe('after a power cut', function () {
+  describe('the start of the agent', () => {
     let pki: TestPki
     let agent: LabAgent
     let good: string
@@ -121,7 +121,7 @@ describe('a start after a power cut', function () {
         })
   })
 
-  describe('of the gateway', () => {
+  describe('the start of the gateway', () => {
     let directory: string
     let before: unknown
     beforeEach(async () => {

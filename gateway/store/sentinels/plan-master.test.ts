@@ -34,25 +34,25 @@ describe('the last confirmation of the Redis master', () => {
     it(name, () => expect(planWitness({ answers, current: a, nowMs, confirmedMs })).to.equal(witnessedMs))
 })
 
-describe('the decision of a gateway to leave its Redis master', () => {
+describe('the decision of a gateway about its Redis master', () => {
   const cases: [string, Parameters<typeof planLeave>[0], boolean][] = [
     [
-      'is negative if a majority of the Sentinels names this master',
+      'is to keep it if a majority of the Sentinels names this master',
       { answer: a, current: a, unwitnessedMs: 0 },
       false,
     ],
     [
-      'is positive as soon as a majority of the Sentinels names a different master',
+      'is to leave it as soon as a majority of the Sentinels names another one',
       { answer: b, current: a, unwitnessedMs: 0 },
       true,
     ],
     [
-      'is negative without a majority of the Sentinels for up to 10 s after the last confirmation',
+      'is to keep it without a majority of the Sentinels for up to 10 s after the last confirmation',
       { answer: undefined, current: a, unwitnessedMs: 500 },
       false,
     ],
     [
-      'is positive if neither a majority of the Sentinels nor a replica has confirmed the master for 10 s',
+      'is to leave it if neither a majority of the Sentinels nor a replica has confirmed the master for 10 s',
       { answer: undefined, current: a, unwitnessedMs: longestUnwitnessedMs + 1 },
       true,
     ],

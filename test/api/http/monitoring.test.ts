@@ -103,7 +103,7 @@ describe('the monitoring files', () => {
   })
 
   for (const one of alertCases)
-    it(`raise the alert ${one.alert} in the state of its test case`, () => {
+    it(`raise the alert ${one.alert} in its test case`, () => {
       const others = (one.also ?? []).map((alert) => ({ alert, labels: one.labels }))
       const firing = [one, ...others].map(({ alert, labels }) => sampleOf(alert, labels))
       const { series: changed, time = usualTime } = one

@@ -118,7 +118,7 @@ export function describeOperationMatrix(title: string, options: MatrixOptions): 
         })
 
       for (const phase of failingPhases(options, step))
-        it(`${outcomeOf(options)} the step "${step}" fails ${phase === 'before-run' ? 'before' : 'after'} its work`, async () => {
+        it(`${outcomeOf(options)} the step "${step}" fails ${phase === 'before-run' ? 'before it does anything' : 'after it took effect'}`, async () => {
           const record = await runToEnd(subject, failAt(step, phase, options.forwardOnly))
           if (options.forwardOnly) await expectDone(record)
           else await expectFailed(record, { step, phase })
