@@ -5,8 +5,7 @@ import { largestShare, levelOf, portOf, rateOf, serviceOf, sum, recentRows } fro
 /** Minimum fraction of a guest's traffic that goes to one target in a flood. */
 const oneTarget = 0.8
 /**
- * If a guest's connections to a target go to more ports than this fraction of the number of connections, the guest is
- * searching for open ports. This is not a flood.
+ * Above this number of ports per connection to a target, the guest is searching for open ports. This is not a flood.
  */
 const manyPorts = 0.5
 /** Minimum duration of a critical flood in seconds: three evaluations, which are about ten seconds apart. */

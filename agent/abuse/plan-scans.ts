@@ -7,7 +7,7 @@ import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './wi
  * scanning, even if it contacts many targets.
  */
 
-/** A port scan is found if at least this fraction of the contacted ports of a target refuse or do not answer. */
+/** A port scan is reported if at least this fraction of a target's contacted ports refuse or do not answer. */
 const failedPorts = 0.5
 
 export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresholds): Finding[] {

@@ -5,7 +5,7 @@ const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_me
 
 /** Time in ms without a finding after which the abuse of an alert counts as ended. */
 const overMs = 30_000
-/** At the end of the grace period, a guest is stopped only if the last finding is at most this number of ms old. */
+/** At the end of the grace period, a guest is stopped only if the last finding is at most this old, in ms. */
 const endedMs = 20_000
 
 export interface ShutdownView {

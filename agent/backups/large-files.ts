@@ -11,7 +11,7 @@ export interface LargeFile {
   readonly sizeBytes: number
 }
 
-/** Bytes of the output of read-layout.pl that are parsed in one turn of the event loop, so that other work can run. */
+/** Bytes of read-layout.pl's output that are parsed before other work gets a turn. */
 const bytesAtOnce = 256 * 1024
 
 /** Maximum number of attributes of a file. Must equal the one in agent/host/perl/apply-layout.pl. */

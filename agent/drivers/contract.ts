@@ -131,8 +131,8 @@ export interface Driver {
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
   /**
-   * Gives a copy of another guest's volume a new identity and this guest's host name and login, so that both guests can
-   * run at the same time.
+   * Gives a copied volume a new identity and this guest's host name and login, so that both guests can run at the same
+   * time.
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
   /** Prepares an empty volume for the files of a backup. */

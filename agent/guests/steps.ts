@@ -10,8 +10,8 @@ import { volumeLimitOf } from './snapshots/volume-bound.js'
 import type { GuestStore } from './record/guest-store.js'
 
 /*
- * This module contains steps of operations on guests. Each reads the guest's record, so that a step that is repeated
- * after a restart of the agent acts on the current state.
+ * This module contains steps of operations on guests. Each reads the guest's record, so that a step that runs again
+ * after a restart acts on the current state.
  */
 
 export type GuestStep<Input = unknown> = Step<Input>

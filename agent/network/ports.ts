@@ -50,8 +50,8 @@ const findOverlap = `
   LIMIT 1`
 
 /**
- * Chooses host ports for one request inside the caller's transaction. A port is not free if it is mapped in the
- * journal, if a program of the host listens on it, or if it was already chosen.
+ * Chooses host ports for one request inside the caller's transaction. A port is free unless it is mapped in the
+ * journal, a program of the host listens on it, or it was already chosen.
  */
 export class PortChoice {
   readonly #chosen: PortSpan[] = []

@@ -44,9 +44,8 @@ interface LateOutcome {
 }
 
 /**
- * The audit log. Each entry is durably written before its action. Its outcome is added later. If there are more than
- * `keep` entries, the callers with the most entries lose their oldest ones, so that nobody can push out the entries of
- * other callers.
+ * The audit log. Each entry is durably written before its action. Its outcome is added later. Beyond `keep` entries,
+ * the callers with the most entries lose their oldest ones, so that nobody can push out those of others.
  */
 export class AuditStore implements AuditLog {
   readonly #index: AuditIndex

@@ -40,7 +40,7 @@ interface QueueEntry {
   refuse(): void
 }
 
-/** Number of logins after which other work gets a turn, so that it does not wait forever during a flood of logins. */
+/** Number of logins after which other work gets a turn, so that a flood of logins cannot block it forever. */
 const loginsPerOther = 16
 /** Number of logins of known users after which a stranger's login gets a turn. */
 const knownPerStranger = 4

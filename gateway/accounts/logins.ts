@@ -63,7 +63,7 @@ export class Logins {
   }
 
   /**
-   * First step of a login if the caller of this method has already found the account, for example by its access code.
+   * First step of a login if the account was already found, for example by its access code.
    * @param credential failed attempts are counted for its `username`
    */
   async loginTo(

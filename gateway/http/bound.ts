@@ -44,7 +44,7 @@ export function getSubject(
 
 /**
  * Throws the error for a guest that is not in the view. It is `not_found` only if the guest does not exist, because
- * clients consider a container with this answer to a deletion as deleted.
+ * clients take this answer to a deletion as success.
  * @throws {BerthError} `not_found`, `host_offline`
  */
 export async function refuseUnreported(

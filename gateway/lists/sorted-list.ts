@@ -93,7 +93,7 @@ export class SortedList<Item> implements Iterable<Item> {
     return low
   }
 
-  /** Joins a small chunk with the next chunk, unless the result would be so large that it would soon be split again. */
+  /** Joins a small chunk with the next chunk, unless the result would soon have to be split again. */
   #merge(at: number): void {
     const [chunk, next] = [this.#chunks[at]!, this.#chunks[at + 1]]
     if (chunk.length > 0 && (!next || chunk.length + next.length > maxChunk / 2)) return

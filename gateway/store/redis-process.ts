@@ -242,8 +242,7 @@ export class RedisProcess {
 }
 
 /**
- * Runs a tool that holds the lock of the server's directory, so that no Redis server uses the directory at the same
- * time.
+ * Runs a tool that locks the server's directory, so that no Redis server uses the directory meanwhile.
  * @returns the tool's exit code, or `lockTakenCode`, and its output
  */
 function runLocked(lock: string, command: readonly string[], input: string): Promise<{ code: number; output: string }> {

@@ -67,8 +67,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Reads the guest's state. A guest that was running at the last read is still running if its first process and that
-   * process's parent are the same as then. In this case, nothing else is read.
+   * Reads the guest's state. A guest still runs if its first process and that process's parent are the same as at the
+   * last read. In this case, nothing else is read.
    */
   read(name: string): LxcRuntime {
     const known = this.#running.get(name)

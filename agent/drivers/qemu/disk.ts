@@ -110,7 +110,7 @@ const mostInstanceBytes = 2 * 1024 * 1024
 
 /**
  * Reads the data for the first boot. If the file is missing or damaged, for example after a restore, returns new data,
- * with which the system repeats its first boot.
+ * and the system repeats its first boot.
  */
 export async function readInstance(volume: string): Promise<Instance> {
   const text = await readPlainText(instanceOf(volume), mostInstanceBytes)

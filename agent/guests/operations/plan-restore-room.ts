@@ -43,9 +43,9 @@ export interface RestoredUse {
 }
 
 /**
- * Returns the bytes by which the guest's disk limit stays raised after a restore. Restored data may count more than in
- * the backed-up guest, for example because this host lacks the image with which the data was shared. The raise gives
- * the guest as much free space as the backed-up guest had. The raised limit is at most twice the disk size.
+ * Returns the bytes by which the guest's disk limit stays raised after a restore. Restored data may count more than
+ * before, for example if this host lacks the image that shared the data. The raise gives the guest as much free space
+ * as the backed-up guest had. The raised limit is at most twice the disk size.
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {

@@ -28,8 +28,8 @@ export class PolicySettings {
   }
 
   /**
-   * Restarts the count of traffic at 0. If the counters cannot be read now, this is only logged, because the suspension
-   * for a used-up quota must end in any case. The new count then includes the traffic since the last reading.
+   * Restarts the count of traffic at 0. Counters that cannot be read now are only logged, because the suspension for a
+   * used-up quota must end anyway. The new count then includes the traffic since the last reading.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {

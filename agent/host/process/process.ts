@@ -4,8 +4,8 @@ import { perlProgram } from './perl-program.js'
 
 /*
  * This module and launcher.ts are the only ones that start processes. Arguments are arrays that no shell parses. A
- * child is killed with the agent (PR_SET_PDEATHSIG), so that commands of a killed agent do not interfere with those of
- * the next one. Processes that must outlive the agent are started with `survives`.
+ * child is killed with its agent (PR_SET_PDEATHSIG), so that it cannot disturb commands of the next agent. Processes
+ * that must outlive the agent are started with `survives`.
  */
 
 export interface RunOptions {

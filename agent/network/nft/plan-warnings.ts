@@ -42,8 +42,8 @@ type Way = 'iifname' | 'oifname'
 type Verdict = 'accept' | 'drop' | 'none'
 
 /**
- * True if a base chain drops all packets from the bridge or all packets to the bridge, by its policy or by a rule.
- * Ignores rules that match only some packets, such as those of established connections.
+ * True if a base chain drops all packets from or to the bridge, by its policy or by a rule. Ignores rules that match
+ * only some packets, such as those of established connections.
  * @param tableText the table as nft prints it
  */
 export function dropsGuests(tableText: string, chain: string, bridge: string): boolean {

@@ -148,8 +148,8 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /**
- * Sends a call to a host. If the connection fails, sends the call again on the next connection, unless the agent may
- * have executed it and a second execution would do harm.
+ * Sends a call to a host. If the connection fails, sends the call again on the next one, unless the call may have run
+ * and would do harm twice.
  */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts

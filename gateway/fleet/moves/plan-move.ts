@@ -12,7 +12,7 @@ export interface MoveFacts {
   readonly nowMs: number
 }
 
-/** Time in ms after which an order to begin a move counts as lost if the source host has no operation of the move. */
+/** Time in ms after which an order to move counts as lost if the source host has no operation for it. */
 const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
