@@ -6,7 +6,7 @@ const stats = (total: unknown, available: unknown) => ({
   'stat-available-memory': available,
 })
 
-describe('the used memory (in bytes) of a guest that started with 256 bytes', () => {
+describe('the bytes of memory in use in a guest that started with 256 bytes', () => {
   for (const [what, told, actualBytes, used] of [
     ['a guest that has all its memory', stats(240, 200), 256, 40],
     ['a guest that returned memory to the host and still counts it in its total', stats(240, 136), 192, 40],

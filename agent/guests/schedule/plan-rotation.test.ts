@@ -13,7 +13,7 @@ function keptOf(text: string): RetainedCopy[] {
   })
 }
 
-describe('the snapshots that are deleted before a scheduled snapshot', () => {
+describe('the rotation of snapshots before a scheduled snapshot', () => {
   for (const [name, snapshots, limit, retention, expected] of [
     ['drops nothing for the first snapshot', '', 5, 0, ''],
     ['drops nothing if there are fewer snapshots than quota and retention permit', 'h s s', 5, 4, ''],

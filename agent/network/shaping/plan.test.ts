@@ -40,7 +40,7 @@ const unhook = 'qdisc delete dev bt7 ingress'
 const addIfb = 'link add name bt7u type ifb'
 const ifbUp = 'link set dev bt7u up'
 
-describe('the planned tc and ip commands for a guest’s rates', () => {
+describe('the plan of tc and ip commands for a guest’s rates', () => {
   const plan = (links: string[], tc: string[], unlinks: string[] = []): object => ({ links, tc, unlinks })
   for (const [name, rates, have, expected] of [
     ['is empty if no rates are desired and none exist', { downMbps: 0, upMbps: 0 }, nothing, plan([], [])],
