@@ -25,8 +25,8 @@ function outcomeOf({ role = 'owner', busy = false, settled = true, ...facts }: F
 
 describe('a deletion that is due', () => {
   for (const [what, facts, outcome] of [
-    ['leaves a running guest without a mark alone', { deletion: null, wanted: 'running' }, 'nothing'],
-    ['leaves a stopped guest without a mark alone', { deletion: null, wanted: 'stopped' }, 'nothing'],
+    ['does not change a running guest without a mark', { deletion: null, wanted: 'running' }, 'nothing'],
+    ['does not change a stopped guest without a mark', { deletion: null, wanted: 'stopped' }, 'nothing'],
     ['removes a stopped guest', { deletion: due, wanted: 'stopped' }, 'removed'],
     ['does not remove a guest before its time', { deletion: later, wanted: 'stopped' }, 'nothing'],
     ['does not remove a guest with an operation', { deletion: due, wanted: 'stopped', busy: true }, 'nothing'],
