@@ -11,6 +11,18 @@ export const exitCodes = {
   /** Ctrl-C, as shells report it. */
   interrupted: 130,
 } as const
+/** Meanings of the exit codes, for the help and the manual page. */
+export const exitCodeTexts: Readonly<Record<number, string>> = {
+  0: 'success',
+  1: 'failed, or `berth doctor` found problems',
+  2: 'wrong usage',
+  3: 'not found',
+  4: 'not logged in, or not allowed',
+  5: 'conflict with the present state',
+  6: 'unreachable or timed out',
+  130: 'Ctrl-C while waiting',
+}
+
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 export class CliError extends Error {

@@ -67,4 +67,5 @@ function report(cause: unknown): ExitCode {
 /** https://no-color.org: any value except an empty one turns colors off. */
 const useColor = (): boolean => process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb'
 
-process.exit(await run())
+// The single file of the program is a CommonJS module, which has no top-level await.
+void run().then((code) => process.exit(code))

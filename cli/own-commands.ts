@@ -53,6 +53,13 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
       await runConsole({ guest, isSerial: serial ?? false, options: globals(), surroundings })
     })
 
+  add('doctor', 'Lists the problems of the fleet and what to do next. Ends with 1 if there are any.').action(
+    async () => {
+      const { runDoctor } = await import('./commands/doctor.js')
+      await runDoctor({ options: globals(), surroundings })
+    },
+  )
+
   add('completion <shell>', 'Prints the completion for bash, zsh or fish.').action(async (shell: string) => {
     const { completionScript } = await import('./commands/completion.js')
     surroundings.writeOut(completionScript(shell))

@@ -28,6 +28,7 @@ import { FleetAuthority } from './pki/fleet-authority.js'
 import { SecurityAudit } from './access/security-audit.js'
 import { Webhooks } from './webhooks/webhooks.js'
 import { checkStateComplete } from './store/state-files.js'
+import { downloadFile } from './http/cli-download.js'
 import { startHttpServer, type HttpServer } from './http/server.js'
 import type { ListeningSockets } from './sockets/listening-sockets.js'
 import { externalServerOf } from './store/redis-settings.js'
@@ -157,7 +158,8 @@ async function startParts(
   const isClosing = () => closing
   const http = { maxBodyBytes, metricsFor, policies, settings, tls }
   const panelDirectory = join(import.meta.dirname, '../panel')
-  const about = { version, panelDirectory, log, isClosing }
+  const cliFile = join(import.meta.dirname, downloadFile)
+  const about = { version, panelDirectory, cliFile, log, isClosing }
   const api = createApi({
     fleet,
     access,

@@ -19,7 +19,7 @@ _berth() {
   found=("\${(@f)$(berth complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   compadd -- "\${found[@]}"
 }
-compdef _berth berth
+if [[ "\${funcstack[1]}" == _berth ]]; then _berth; else compdef _berth berth; fi
 `,
   fish: `# Load it with: berth completion fish | source
 complete -c berth -f -a '(berth complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'

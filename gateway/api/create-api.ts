@@ -16,6 +16,7 @@ import type { Store } from '../store/store.js'
 import { ticketRoutes } from './consoles/tickets.js'
 import { createMetrics } from '../metrics.js'
 import { createApp } from '../http/app.js'
+import { cliPages } from '../http/cli-download.js'
 import { documentPages } from '../http/docs.js'
 import { createGuestPages } from './guests/guest-pages.js'
 import { healthPages, type MetricsReaders } from '../http/health.js'
@@ -112,6 +113,8 @@ export interface ApiOptions {
   readonly version: string
   /** Directory of the built panel. Absent: `/` redirects to the documentation. */
   readonly panelDirectory?: string
+  /** Built file of the command line. Absent: it cannot be downloaded. */
+  readonly cliFile?: string
   readonly log: Logger
   /** Returns the present time in ms since 1970. Default: the system clock. */
   readonly now?: () => number
@@ -160,6 +163,7 @@ export function createApi(options: ApiOptions): Api {
     ...(options.panelDirectory === undefined
       ? []
       : panelPages(options.panelDirectory, () => access.accounts.admins.hasLink())),
+    ...(options.cliFile === undefined ? [] : cliPages(options.cliFile, options.version)),
     ...documentPages(readDocument),
     ...linkPages(),
   ]

@@ -94,7 +94,7 @@ function page(path: string, read: () => Buffer | string, type: string): Page {
 }
 
 /** Serves a body that is created at the first request. Clients revalidate it. Images stay uncompressed. */
-function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Promise<Reply> {
+export function fixed(read: () => Buffer | string, type: string): (ctx: ExchangeContext) => Promise<Reply> {
   let plain: PreparedFile | undefined
   let zipped: Promise<PreparedFile> | undefined
   return async (ctx) => {

@@ -2,7 +2,8 @@ import { createApi, type ApiOptions } from '../../gateway/api/create-api.js'
 
 /** Returns the OpenAPI document that the gateway publishes. */
 export function apiDocument(): ReturnType<typeof createApi>['document'] {
-  const parts = new Proxy({}, { get: (_, name) => (name === 'panelDirectory' ? undefined : nobody()) })
+  const built: readonly unknown[] = ['panelDirectory', 'cliFile']
+  const parts = new Proxy({}, { get: (_, name) => (built.includes(name) ? undefined : nobody()) })
   return createApi(parts as ApiOptions).document
 }
 

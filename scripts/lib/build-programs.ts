@@ -1,10 +1,8 @@
 // Builds the programs of the product into dist: node --import tsx scripts/lib/build-programs.ts
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { compactOperations, type ApiDocument } from '../../cli/catalog/compact.js'
-import { operationsFile } from '../../cli/catalog/load.js'
-import { apiDocument } from './api-document.js'
 import { bundle } from './bundle.js'
+import { writeCliFiles } from './cli-files.js'
 
 /** Bundles a program into one file. Dynamically imported code becomes separate files next to it. */
 async function buildProgram(outdir: string, sources: string[]): Promise<void> {
@@ -22,5 +20,4 @@ await Promise.all([
 cpSync('agent/host/perl', 'dist/agent/host/perl', { recursive: true })
 cpSync('gateway/sockets/store-descriptors.pl', 'dist/gateway/sockets/store-descriptors.pl')
 cpSync('gateway/join/install', 'dist/gateway/join/install', { recursive: true })
-mkdirSync('dist/cli/catalog', { recursive: true })
-writeFileSync(join('dist/cli/catalog', operationsFile), JSON.stringify(compactOperations(apiDocument() as ApiDocument)))
+await writeCliFiles()

@@ -33,7 +33,7 @@ export async function bundle(options: BuildOptions, addressOf: AddressOf): Promi
     logLevel: 'warning',
     ...options,
     external: [...unbundled, ...(options.external ?? [])],
-    plugins: [addresses(addressOf)],
+    plugins: [...(options.plugins ?? []), addresses(addressOf)],
   })
 }
 

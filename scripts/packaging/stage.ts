@@ -1,5 +1,7 @@
-import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { completionScript } from '../../cli/commands/completion.js'
+import { manualFile } from '../../cli/manual/manual-page.js'
 import { composeInstallScript } from '../../gateway/join/install-script.js'
 import { compileAddon, type Architecture } from './addons.js'
 import { unpackPackage, type PublishedPackage } from './fetch.js'
@@ -23,6 +25,7 @@ const programOf = (name: string): string => `/var/lib/berth/programs/${name}/dis
 const unbundled = {
   agent: ['node-pty'],
   gateway: ['@node-rs/argon2', 'swagger-ui-dist'],
+  cli: [],
 } as const
 
 export function stageRuntime(directory: string, { nodeDirectory, version, epoch }: StageOptions): void {
@@ -37,6 +40,8 @@ export function stageBerth(directory: string, options: StageOptions): void {
   copyDebian('packaging/berth/debian', directory)
   stageProgram(directory, 'agent', ['agent'], options.version)
   stageProgram(directory, 'gateway', ['gateway', 'panel'], options.version)
+  stageProgram(directory, 'cli', ['cli'], options.version)
+  stageCli(directory)
   stageInstallation(join(directory, 'agent/dist/agent'))
   stageTerminals(join(directory, 'agent/node_modules'), options)
   stageSqlite(join(directory, 'agent/node_modules'), options)
@@ -65,6 +70,16 @@ function stageProgram(
   for (const module of unbundled[name])
     cpSync(join('node_modules', module), join(target, 'node_modules', module), { recursive: true, filter })
   writeFileSync(join(target, 'package.json'), `${JSON.stringify({ name: `berth-${name}`, version, type: 'module' })}\n`)
+}
+
+/** Adds the completions and the manual page of the command line under the names that shells and man expect. */
+function stageCli(directory: string): void {
+  const target = join(directory, 'completions')
+  mkdirSync(target)
+  writeFileSync(join(target, 'berth'), completionScript('bash'))
+  writeFileSync(join(target, '_berth'), completionScript('zsh'))
+  writeFileSync(join(target, 'berth.fish'), completionScript('fish'))
+  renameSync(join(directory, 'cli/dist/cli', manualFile), join(directory, manualFile))
 }
 
 /** Adds the script with which the agent installs another version of itself. An agent in a checkout does not need it. */

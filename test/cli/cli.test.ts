@@ -1,8 +1,9 @@
 import { expect } from 'chai'
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
@@ -199,6 +200,18 @@ describe('the command line', () => {
       await ended
     })
 
+    it('reports the problems of the fleet', async () => {
+      const { code, out, err } = await berth('doctor')
+      expect([code, err]).to.deep.equal([1, `berth: ${out.split('\n- ').length} problems\n`])
+      expect(out).to.match(/^- Task start cli-broken failed at .*: the guest is broken \(guest_broken\)\n {2}See it: /m)
+      const { problems, unchecked }: Body = JSON.parse((await berth('doctor', '-o', 'json')).out)
+      expect((problems as { code: string }[]).map((problem) => problem.code)).to.include('task_failed')
+      expect(unchecked).to.deep.equal([])
+      const key = await gateway.makeKey({ scopes: ['host:read'] })
+      const partial = await start(['doctor'], { BERTH_KEY: key }).ended
+      expect(partial.err).to.contain('Not checked: failed tasks (').and.to.contain('Not checked: TLS (')
+    })
+
     it('completes commands, flags, values and names', async () => {
       const complete = async (...words: string[]): Promise<string[]> =>
         (await berth('complete', '--', ...words)).out.split('\n').filter(Boolean)
@@ -251,6 +264,20 @@ describe('the command line', () => {
       const { code, err } = await start(['host', 'list'], { BERTH_URL: 'http://127.0.0.1:9', BERTH_KEY: '' }).ended
       expect([code, err]).to.deep.equal([2, 'berth: BERTH_URL is set without BERTH_KEY\nset both, or use a context\n'])
     })
+  })
+
+  it('can be downloaded as one file from the gateway, in its version', async () => {
+    const response = await fetch(`${gateway.url}/cli`)
+    expect([response.status, response.headers.get('content-disposition')]).to.deep.equal([
+      200,
+      'attachment; filename="berth"',
+    ])
+    const file = join(home, 'berth')
+    await writeFile(file, await response.text(), { mode: 0o755 })
+    const run = promisify(execFile)
+    expect((await run(file, ['--version'])).stdout).to.equal('0.0.0-test\n')
+    const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+    expect((await run(file, ['host', 'list', '-q', '-o', 'yaml'], { env })).stdout).to.equal('host-a\n')
   })
 
   it('ends with the exit code 4 if the key lacks a right', async () => {

@@ -16,6 +16,7 @@ import { EventHub, type HubOptions } from '../../../gateway/events/hub.js'
 import { BackupTargets } from '../../../gateway/backups/targets.js'
 import { CustomImages } from '../../../gateway/images/custom-images.js'
 import { keepImages } from '../../../gateway/images/keep-images.js'
+import { downloadFile } from '../../../gateway/http/cli-download.js'
 import type { MetricsReaders } from '../../../gateway/http/health.js'
 import { AccessPolicies } from '../../../gateway/policy/access-policy.js'
 import { PanelSettings } from '../../../gateway/settings/panel-settings.js'
@@ -190,6 +191,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     tls,
     metricsFor: options.metricsFor ?? 'loopback_or_key',
     version: '0.0.0-test',
+    cliFile: join('dist/gateway', downloadFile),
     ...(options.panelDirectory && { panelDirectory: options.panelDirectory }),
     log,
     isClosing: () => false,

@@ -1,0 +1,59 @@
+import type { Client } from '../client/client.js'
+import { RefusedError } from '../errors.js'
+import type { FleetFacts, HostFact } from './facts.js'
+
+export interface ReadFacts {
+  readonly facts: FleetFacts
+  /** Parts that the key must not read, with the reason. */
+  readonly unchecked: readonly { readonly part: string; readonly reason: string }[]
+}
+
+interface Part {
+  readonly field: Exclude<keyof FleetFacts, 'now'>
+  readonly name: string
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+}
+
+/** Failed tasks that are read. More of them are hardly all read by a person. */
+const taskCount = '100'
+
+const parts: readonly Part[] = [
+  { field: 'hosts', name: 'hosts', path: '/hosts' },
+  { field: 'usage', name: 'free space of hosts', path: '/fleet-usage' },
+  { field: 'gateways', name: 'gateways', path: '/gateways' },
+  { field: 'failedTasks', name: 'failed tasks', path: '/tasks', query: { status: 'failed', page_size: taskCount } },
+  { field: 'ssl', name: 'TLS', path: '/ssl' },
+  { field: 'authority', name: 'certificate authority', path: '/fleet/ca' },
+  { field: 'upgrade', name: 'upgrade of the fleet', path: '/fleet/upgrade' },
+]
+
+/** Reads everything that the key may read. @throws {CliError} if the gateway cannot be reached, or refuses the key */
+export async function readFacts(client: Client, nowMs: number): Promise<ReadFacts> {
+  const answers = await Promise.all(parts.map(async (part) => ({ part, answer: await readPart(client, part) })))
+  const unchecked = answers.flatMap(({ part, answer }) =>
+    answer instanceof RefusedError ? [{ part: part.name, reason: answer.refusal.message }] : [],
+  )
+  const read = answers.filter(({ answer }) => !(answer instanceof RefusedError))
+  const found = Object.fromEntries(read.map(({ part, answer }) => [part.field, answer])) as Omit<FleetFacts, 'now'>
+  return { facts: { ...found, now: await readNow(client, found.hosts, nowMs) }, unchecked }
+}
+
+/** Returns the data of a part, or the error if the key lacks the right or an older gateway does not know the part. */
+async function readPart(client: Client, { path, query }: Part): Promise<unknown> {
+  try {
+    const { body } = await client.send({ method: 'GET', path, ...(query && { query }) })
+    return body.data
+  } catch (cause) {
+    if (cause instanceof RefusedError && cause.status !== 401 && cause.status < 500) return cause
+    throw cause
+  }
+}
+
+/** Returns the time in the time zone of the gateway, which only the report of a host contains. */
+async function readNow(client: Client, hosts: readonly HostFact[] = [], nowMs: number): Promise<string> {
+  const [host] = hosts
+  if (host === undefined) return new Date(nowMs).toISOString().slice(0, 19).replace('T', ' ')
+  const { body } = await client.send({ method: 'GET', path: '/host-report', query: { host_id: host.id } })
+  return (body.data as { generated_at: string }).generated_at
+}
