@@ -60,6 +60,11 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
     },
   )
 
+  add('top', 'Shows the usage of hosts and guests, sorted by processor usage, until q is pressed.').action(async () => {
+    const { runTop } = await import('./commands/top.js')
+    await runTop({ options: globals(), surroundings })
+  })
+
   add('completion <shell>', 'Prints the completion for bash, zsh or fish.').action(async (shell: string) => {
     const { completionScript } = await import('./commands/completion.js')
     surroundings.writeOut(completionScript(shell))

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Client } from '../client/client.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
+import type { StreamEvent } from '../events/event-parser.js'
+import { parseData, readStream } from '../events/read-stream.js'
 import { formatJson } from '../output/print.js'
 import { isRecord } from '../output/table.js'
 import { printable } from '../output/width.js'
 import { openSession, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
-import { EventParser, type StreamEvent } from './event-parser.js'
 
 export interface EventsRun {
   readonly follow?: boolean
@@ -36,34 +36,6 @@ export async function runEvents({ follow = false, kinds, options, surroundings }
   }
 }
 
-interface Position {
-  readonly lastId: string | undefined
-  readonly kinds: string | undefined
-}
-
-/** Reads a stream until it ends. @returns the id of its last event */
-async function readStream(
-  client: Client,
-  { lastId, kinds }: Position,
-  print: (event: StreamEvent) => void,
-): Promise<string | undefined> {
-  const query = { ...(lastId && { last_event_id: lastId }), ...(kinds && { kinds }) }
-  const response = await client.open({ method: 'GET', path: '/events', query })
-  response.setEncoding('utf8')
-  const parser = new EventParser()
-  let last = lastId
-  try {
-    for await (const text of response)
-      for (const event of parser.push(text as string)) {
-        last = event.id || last
-        if (!/^(ready|beat|end)$/.test(event.kind)) print(event)
-      }
-  } catch (cause) {
-    if (!response.errored) throw cause // a lost connection ends the stream, too
-  }
-  return last
-}
-
 function formatEvent({ kind, data }: StreamEvent, isJson: boolean): string {
   const content = parseData(data)
   if (isJson) return `${formatJson({ kind, ...content }, 0)}\n`
@@ -74,13 +46,4 @@ function formatEvent({ kind, data }: StreamEvent, isJson: boolean): string {
     .filter((name) => row[name] !== undefined && row[name] !== '')
     .map((name) => `${name}=${String(row[name])}`)
   return `${printable([type ?? kind, ...parts].join('  '))}\n`
-}
-
-function parseData(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : {}
-  } catch {
-    return {}
-  }
 }

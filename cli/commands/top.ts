@@ -1,0 +1,92 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Client } from '../client/client.js'
+import { CliError, exitCodes } from '../errors.js'
+import { parseData, readStream } from '../events/read-stream.js'
+import { formatResult } from '../output/print.js'
+import { openSession, outputOptions, type GlobalOptions } from '../session.js'
+import type { Surroundings } from '../surroundings.js'
+import { planScreen, planTables } from '../top/plan-screen.js'
+import { withFullScreen, type FullScreen } from '../top/terminal.js'
+import { readUsage, withEvent, type FleetUsage } from '../top/usage.js'
+
+export interface TopRun {
+  readonly options: GlobalOptions
+  readonly surroundings: Surroundings
+}
+
+const refreshMs = 3000
+
+/** Shows the usage of hosts and guests until the user ends it. Without a terminal, it prints the usage once. */
+export async function runTop({ options, surroundings }: TopRun): Promise<void> {
+  const output = outputOptions(options, 'top', surroundings.width)
+  const { client } = await openSession(surroundings, options)
+  const first = await readUsage(client)
+  if (output.form !== 'table') {
+    const value = output.form === 'csv' ? first.guests : first
+    return surroundings.writeOut(await formatResult(value, '', output))
+  }
+  if (surroundings.width === undefined || !process.stdin.isTTY)
+    return surroundings.writeOut(planTables(first, surroundings.width))
+  await withFullScreen((screen) => new LiveUsage(client, screen, first).run())
+}
+
+/** The usage on the screen. It is read again every few seconds, and events update hosts in between. */
+class LiveUsage {
+  #note = ''
+
+  constructor(
+    private readonly client: Client,
+    private readonly screen: FullScreen,
+    private usage: FleetUsage,
+  ) {}
+
+  async run(): Promise<void> {
+    const draw = (): void => this.#draw()
+    process.stdout.on('resize', draw)
+    this.#draw()
+    try {
+      await Promise.race([this.screen.closed, this.#refresh(), this.#followEvents()])
+    } finally {
+      process.stdout.off('resize', draw)
+    }
+  }
+
+  #draw(): void {
+    const note = this.#note || new Date().toTimeString().slice(0, 8)
+    this.screen.draw(planScreen(this.usage, { ...this.screen.size(), title: this.client.connection.url, note }))
+  }
+
+  async #refresh(): Promise<never> {
+    for (;;) {
+      await delay(refreshMs)
+      try {
+        this.usage = await readUsage(this.client)
+        this.#note = ''
+      } catch (cause) {
+        if (!isTemporary(cause)) throw cause
+        this.#note = (cause as Error).message
+      }
+      this.#draw()
+    }
+  }
+
+  async #followEvents(): Promise<never> {
+    for (let lastId: string | undefined; ; await delay(refreshMs)) {
+      try {
+        lastId = await readStream(this.client, { lastId, kinds: 'usage' }, ({ data }) => this.#take(parseData(data)))
+      } catch (cause) {
+        // Keys that must not read events or hosts get the usage only by the requests.
+        if (cause instanceof CliError && cause.exitCode === exitCodes.notAllowed) return new Promise(() => undefined)
+        if (!isTemporary(cause)) throw cause
+      }
+    }
+  }
+
+  #take({ type, data }: Readonly<Record<string, unknown>>): void {
+    this.usage = withEvent(this.usage, type, data)
+    this.#draw()
+  }
+}
+
+const isTemporary = (cause: unknown): boolean =>
+  cause instanceof CliError && (cause.exitCode === exitCodes.unreachable || cause.exitCode === exitCodes.failed)
