@@ -65,6 +65,8 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
     await runTop({ options: globals(), surroundings })
   })
 
+  addPlannedCommands({ add, globals, surroundings })
+
   add('completion <shell>', 'Prints the completion for bash, zsh or fish.').action(async (shell: string) => {
     const { completionScript } = await import('./commands/completion.js')
     surroundings.writeOut(completionScript(shell))
@@ -76,6 +78,44 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
     .action(async (words: string[]) => {
       const { runComplete } = await import('./commands/complete.js')
       await runComplete({ words, operations, program, options: globals(), surroundings })
+    })
+}
+
+interface AddedCommands {
+  add(name: string, description: string): Command
+  globals(): GlobalOptions
+  readonly surroundings: Surroundings
+}
+
+/** Adds commands that explain or show a plan before they change something. */
+function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void {
+  add('why <guest> <port>', 'Explains why a TCP port of a guest cannot be reached. Ends with 1 in this case.')
+    .option('--source <address>', 'address of the client that cannot connect; default: the address of this machine')
+    .action(async (guest: string, port: string, { source }: { source?: string }) => {
+      const { runWhy } = await import('./commands/why.js')
+      await runWhy({ guest, port, source, options: globals(), surroundings })
+    })
+
+  add('migrate <guest> [host]', 'Shows how a guest would move to another host, and moves it after a confirmation.')
+    .option('--offline', 'shut the guest down during the move; required for running virtual machines')
+    .option('--yes', 'move it without a confirmation')
+    .action(async (guest: string, host: string | undefined, { offline, yes }: { offline?: true; yes?: true }) => {
+      const { runMigrate } = await import('./commands/migrate.js')
+      const chosen = { isOffline: offline ?? false, isConfirmed: yes ?? false }
+      await runMigrate({ guest, host, ...chosen, options: globals(), surroundings })
+    })
+
+  add(
+    'drain <host>',
+    'Shows what a drain would do to each guest of a host, begins it after a confirmation, and follows it.',
+  )
+    .option('--mode <word>', 'move: guests move to other hosts (default); stop: they are shut down')
+    .option('--parallel <number>', 'number of guests that are moved or stopped at the same time; default: 2')
+    .option('--deadline <time>', 'time after which no further guest is moved or stopped, such as +2h')
+    .option('--yes', 'begin without a confirmation')
+    .action(async (host: string, { yes, ...settings }: { yes?: true; mode?: string }) => {
+      const { runDrain } = await import('./commands/drain.js')
+      await runDrain({ host, settings, isConfirmed: yes ?? false, options: globals(), surroundings })
     })
 }
 

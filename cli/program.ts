@@ -52,7 +52,8 @@ function newCommand(name: string): Command {
 
 /** Shows a switch with its opposite: `--[no-]start`. */
 function optionTerm({ flags, long, negate }: Option): string {
-  const isSwitch = !negate && !flags.includes('<') && !/^--(version|help|quiet)$/.test(long ?? '')
+  const isSwitch =
+    !negate && !flags.includes('<') && !/^--(version|help|quiet|follow|serial|offline|yes)$/.test(long ?? '')
   return isSwitch ? flags.replace('--', '--[no-]') : flags
 }
 

@@ -35,7 +35,16 @@ function isValue(words: readonly string[], index: number): boolean {
   return /^(-o|--(output|context|columns|timeout))$/.test(words[index - 1] ?? '')
 }
 
+/** Arguments of commands that are not operations. */
+const ownArguments: Readonly<Record<string, readonly Named[]>> = {
+  ssh: ['guest'],
+  console: ['guest'],
+  why: ['guest'],
+  migrate: ['guest', 'host'],
+  drain: ['host'],
+}
+
 function namesAt(operation: Operation | undefined, path: readonly string[], depth: number): Named | undefined {
   if (operation) return operation.arguments[path.length - depth]?.names
-  return depth === 1 && path.length === 1 && /^(ssh|console)$/.test(path[0]!) ? 'guest' : undefined
+  return depth === 1 ? ownArguments[path[0]!]?.[path.length - 1] : undefined
 }

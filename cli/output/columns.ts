@@ -36,7 +36,8 @@ const defaults: Readonly<Record<string, readonly string[]>> = {
   'guest timeline': ['time', 'kind', 'action', 'status', 'user', 'detail'],
   'guest snapshots': ['id', 'created_at', 'size_bytes', 'created_by', 'description'],
   'guest backups': ['id', 'created_at', 'size_bytes', 'verified_at', 'target_name', 'description'],
-  'host drain': ['container_name', 'status', 'host_id', 'error'],
+  'host drain': ['name', 'state', 'to_host_id', 'message'],
+  'host drain-status': ['name', 'state', 'to_host_id', 'message'],
 }
 
 /** Most columns that a table without default columns has. */

@@ -1,27 +1,28 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from '../client/client.js'
-import { CliError, exitCodes, RefusedError } from '../errors.js'
-import { planPoll, progressLine, type Task } from './plan-follow.js'
+import { CliError, exitCodes } from '../errors.js'
+import { progressLine, type Task } from './plan-follow.js'
+import { pollUntilEnd } from './poll.js'
 
 export interface FollowOptions {
   /** Longest time to wait; undefined: no limit. */
   readonly timeoutMs: number | undefined
   nowMs(): number
-  /** Shows the progress of a task; undefined removes it. */
+  /** Shows the progress; undefined removes it. */
   showProgress(line: string | undefined): void
-  /** Reports the end of a task. */
+  /** Reports the end of a part, such as a task. */
   report(line: string): void
 }
 
-/** Longest time during which the gateway may be unreachable, for example while it restarts. */
-const graceMs = 60_000
+/** Returns the time at which the waiting ends. */
+export const endOf = ({ timeoutMs, nowMs }: FollowOptions): number =>
+  timeoutMs === undefined ? Infinity : nowMs() + timeoutMs
 
 /**
  * Waits for tasks one after another and reports each end.
  * @throws {CliError} failed if a task failed, unreachable if the time is over or the gateway does not answer
  */
 export async function followTasks(client: Client, ids: readonly string[], options: FollowOptions): Promise<void> {
-  const endMs = options.timeoutMs === undefined ? Infinity : options.nowMs() + options.timeoutMs
+  const endMs = endOf(options)
   const failures: string[] = []
   for (const id of ids) {
     const task = await followTask(client, id, endMs, options)
@@ -40,34 +41,15 @@ function failureOf(task: Task): string {
 const nameOf = ({ action, container_name, image_id }: Task): string =>
   [action, container_name || image_id].filter(Boolean).join(' ')
 
-async function followTask(client: Client, id: string, endMs: number, options: FollowOptions): Promise<Task> {
-  let lostSinceMs: number | undefined
-  for (let poll = 0; ; poll++) {
-    const answer = await readTask(client, id)
-    if (answer instanceof CliError) {
-      lostSinceMs ??= options.nowMs()
-      if (options.nowMs() - lostSinceMs > graceMs) throw answer
-    } else {
-      lostSinceMs = undefined
-      if (answer.finished_at !== '' && !/^(pending|running)$/.test(answer.status)) return answer
-      options.showProgress(progressLine(answer))
-    }
-    const leftMs = endMs - options.nowMs()
-    if (leftMs <= 0) throw timedOut(id)
-    await delay(Math.min(planPoll(poll), leftMs))
-  }
-}
-
-/** Returns the task, or the error if the gateway is only unreachable for the moment. */
-async function readTask(client: Client, id: string): Promise<Task | CliError> {
-  try {
-    const { body } = await client.send({ method: 'GET', path: `/tasks/${encodeURIComponent(id)}` })
-    return body.data as Task
-  } catch (cause) {
-    const isTemporary = cause instanceof CliError && cause.exitCode === exitCodes.unreachable
-    if (isTemporary || (cause instanceof RefusedError && cause.status >= 500)) return cause
-    throw cause
-  }
+function followTask(client: Client, id: string, endMs: number, options: FollowOptions): Promise<Task> {
+  return pollUntilEnd<Task>(client, {
+    path: `/tasks/${encodeURIComponent(id)}`,
+    isEnded: ({ finished_at: end, status }) => end !== '' && !/^(pending|running)$/.test(status),
+    show: (task) => options.showProgress(progressLine(task)),
+    endMs,
+    nowMs: () => options.nowMs(),
+    timedOut: () => timedOut(id),
+  })
 }
 
 const timedOut = (id: string): CliError =>

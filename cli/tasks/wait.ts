@@ -2,7 +2,7 @@ import type { Client } from '../client/client.js'
 import { CliError, exitCodes } from '../errors.js'
 import { cutTo, printable } from '../output/width.js'
 import type { Surroundings } from '../surroundings.js'
-import { followHint, followTasks } from './follow.js'
+import { followHint, followTasks, type FollowOptions } from './follow.js'
 
 /* Waits for tasks with a line of progress. Ctrl-C ends only the waiting. */
 
@@ -16,29 +16,41 @@ const clearLine = '\r\u001b[K'
 
 /** @throws {CliError} as `followTasks`, and if the user interrupts it */
 export async function waitForTasks(client: Client, ids: readonly string[], options: WaitOptions): Promise<void> {
-  const { surroundings, isQuiet, timeoutMs } = options
+  await waitWithProgress(options, ids.map(followHint).join('\n'), (following) => followTasks(client, ids, following))
+}
+
+/**
+ * Shows the progress of something on the gateway until it has ended.
+ * @param hint how to follow or cancel it, printed after Ctrl-C
+ * @throws {CliError} as `follow`, and if the user interrupts it
+ */
+export async function waitWithProgress(
+  { surroundings, isQuiet, timeoutMs }: WaitOptions,
+  hint: string,
+  follow: (options: FollowOptions) => Promise<void>,
+): Promise<void> {
   const showProgress = (line: string | undefined): void => {
     if (!surroundings.hasProgress || isQuiet) return
     surroundings.writeError(clearLine + cutTo(printable(line ?? ''), surroundings.width ?? 78))
   }
   const report = (line: string): void => {
+    showProgress(undefined)
     if (!isQuiet) surroundings.writeError(`${printable(line)}\n`)
   }
-  const interruption = interrupted(ids)
+  const interruption = interrupted(hint)
   try {
     const nowMs = (): number => surroundings.nowMs()
-    await Promise.race([followTasks(client, ids, { timeoutMs, nowMs, showProgress, report }), interruption.signaled])
+    await Promise.race([follow({ timeoutMs, nowMs, showProgress, report }), interruption.signaled])
   } finally {
     interruption.release()
     showProgress(undefined)
   }
 }
 
-function interrupted(ids: readonly string[]): { signaled: Promise<never>; release: () => void } {
+function interrupted(hint: string): { signaled: Promise<never>; release: () => void } {
   let release = (): void => undefined
   const signaled = new Promise<never>((_, reject) => {
-    const stop = (): void =>
-      reject(new CliError(exitCodes.interrupted, 'no longer waiting', ids.map(followHint).join('\n')))
+    const stop = (): void => reject(new CliError(exitCodes.interrupted, 'no longer waiting', hint))
     process.once('SIGINT', stop)
     release = (): void => void process.off('SIGINT', stop)
   })

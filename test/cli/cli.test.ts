@@ -1,28 +1,15 @@
 import { expect } from 'chai'
-import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
+import { startBerth, type Ended, type Started } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
-
-const program = resolve('dist/cli/main.js')
-
-interface Ended {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
-
-interface Started {
-  readonly child: ChildProcess
-  readonly ended: Promise<Ended>
-  readonly out: () => string
-}
 
 const createFlags = ['--image', 'debian-12', '--ram', '64m', '--vcpu', '0.1', '--disk', '1g', '--no-start']
 
@@ -40,16 +27,7 @@ describe('the command line', () => {
 
   const start = (args: readonly string[], env: Record<string, string> = {}, input = ''): Started => {
     const connection = { BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
-    const child = spawn(process.execPath, [program, ...args], {
-      env: { PATH: process.env['PATH'], HOME: home, ...connection, ...env },
-      stdio: 'pipe',
-    })
-    child.stdin.end(input)
-    const text = { out: '', err: '' }
-    child.stdout.setEncoding('utf8').on('data', (part: string) => (text.out += part))
-    child.stderr.setEncoding('utf8').on('data', (part: string) => (text.err += part))
-    const ended = new Promise<Ended>((done) => child.once('close', (code) => done({ code, ...text })))
-    return { child, ended, out: () => text.out }
+    return startBerth(args, { HOME: home, ...connection, ...env }, input)
   }
   const berth = (...args: string[]): Promise<Ended> => start(args).ended
   const json = async (...args: string[]): Promise<Body> => {

@@ -1,0 +1,56 @@
+import { expect } from 'chai'
+import { drainFailure, drainNews, drainProgress, planRows, type Drain } from './plan-drain.js'
+
+const guest = (name: string, state: string, message = '') => ({
+  container_uuid: name,
+  name,
+  state,
+  to_host_id: state === 'waiting' || state === 'done' ? 'b' : '',
+  message,
+})
+const drain = (containers: Drain['containers'], fields: Partial<Drain> = {}): Drain => ({
+  host_id: 'a',
+  state: 'running',
+  mode: 'move',
+  direction: 'away',
+  containers,
+  ...fields,
+})
+const nameOf = (id: string): string => `host-${id}`
+const mixed = [guest('w1', 'done'), guest('w2', 'failed', 'no space'), guest('w3', 'active'), guest('w4', 'waiting')]
+
+describe('the drain of a host', () => {
+  it('is planned with a row for each guest', () => {
+    const rows = planRows(drain([guest('w1', 'waiting'), guest('w2', 'failed', 'no host fits')]), nameOf)
+    expect(rows.map(({ guest: name, will, note }) => [name, will, note])).to.deep.equal([
+      ['w1', 'move to host-b', ''],
+      ['w2', 'stay', 'no host fits'],
+    ])
+    const stops = planRows(drain([guest('w1', 'waiting'), guest('w2', 'done')], { mode: 'stop' }), nameOf)
+    expect(stops.map(({ will }) => will)).to.deep.equal(['stop', 'do nothing'])
+  })
+
+  for (const [state, text] of [
+    ['running', '1 of 4 done, 1 active, 1 failed'],
+    ['paused', '1 of 4 done, 1 active, 1 failed, paused'],
+  ] as const)
+    it(`has a line of progress while it is ${state}`, () =>
+      expect(drainProgress(drain(mixed, { state }))).to.equal(text))
+
+  it('reports the result of each guest once', () => {
+    const first = drain(mixed)
+    expect(drainNews(undefined, first, nameOf)).to.deep.equal(['w1: moved to host-b', 'w2: failed: no space'])
+    expect(drainNews(first, first, nameOf)).to.deep.equal([])
+    const later = drain([...mixed.slice(0, 2), guest('w3', 'skipped', 'deleted'), guest('w4', 'done')])
+    expect(drainNews(first, later, nameOf)).to.deep.equal(['w3: skipped: deleted', 'w4: moved to host-b'])
+    expect(drainNews(undefined, drain([guest('w1', 'done')], { mode: 'stop' }), nameOf)).to.deep.equal(['w1: stopped'])
+  })
+
+  for (const [name, containers, state, failure] of [
+    ['all guests were moved', [guest('w1', 'done'), guest('w2', 'skipped')], 'done', undefined],
+    ['a guest stays', mixed.slice(0, 2), 'done', '1 of 2 guests stay on the host'],
+    ['it was canceled', [guest('w1', 'waiting')], 'canceled', 'the drain was canceled'],
+  ] as const)
+    it(`${failure === undefined ? 'succeeds' : 'fails'} if ${name}`, () =>
+      expect(drainFailure(drain(containers, { state }))).to.equal(failure))
+})

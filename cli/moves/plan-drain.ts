@@ -1,0 +1,75 @@
+import type { Row } from '../output/table.js'
+
+/* Texts about the drain of a host, from its state in the API. */
+
+export interface DrainedGuest {
+  readonly container_uuid: string
+  readonly name: string
+  readonly state: string
+  readonly to_host_id: string
+  readonly message: string
+}
+
+export interface Drain {
+  readonly host_id: string
+  readonly state: string
+  readonly mode: string
+  readonly direction: string
+  readonly containers: readonly DrainedGuest[]
+}
+
+export const isDraining = ({ state }: Drain): boolean => state === 'running' || state === 'paused'
+
+type NameOf = (hostId: string) => string
+
+/** Columns of the table of a plan. */
+export const planColumns = ['guest', 'will', 'note']
+
+export function planRows({ mode, containers }: Drain, nameOf: NameOf): Row[] {
+  return containers.map(({ name, state, to_host_id: to, message }) => ({
+    guest: name,
+    will: intention({ state, mode, to: nameOf(to) }),
+    note: message,
+  }))
+}
+
+function intention({ state, mode, to }: { state: string; mode: string; to: string }): string {
+  if (state === 'failed') return 'stay'
+  if (state !== 'waiting') return 'do nothing'
+  return mode === 'stop' ? 'stop' : `move to ${to}`
+}
+
+/** Returns one line with the progress of a drain. */
+export function drainProgress({ state, containers }: Drain): string {
+  const count = (wanted: string): number => containers.filter((guest) => guest.state === wanted).length
+  const ended = count('done') + count('skipped')
+  const parts = [
+    `${ended} of ${containers.length} done`,
+    ...['active', 'failed'].filter((one) => count(one) > 0).map((one) => `${count(one)} ${one}`),
+    ...(state === 'paused' ? ['paused'] : []),
+  ]
+  return parts.join(', ')
+}
+
+/** Returns a line for each guest whose result is new. */
+export function drainNews(before: Drain | undefined, after: Drain, nameOf: NameOf): string[] {
+  const known = new Map(before?.containers.map((guest) => [guest.container_uuid, guest.state]))
+  return after.containers
+    .filter(({ container_uuid: uuid, state }) => isEnd(state) && known.get(uuid) !== state)
+    .map((guest) => `${guest.name}: ${resultOf(guest, after.mode, nameOf)}`)
+}
+
+const isEnd = (state: string): boolean => /^(done|failed|skipped)$/.test(state)
+
+function resultOf({ state, to_host_id: to, message }: DrainedGuest, mode: string, nameOf: NameOf): string {
+  if (state === 'failed') return `failed: ${message || 'no reason is known'}`
+  if (state === 'skipped') return `skipped: ${message || 'there was nothing to do'}`
+  return mode === 'stop' ? 'stopped' : to === '' ? 'moved' : `moved to ${nameOf(to)}`
+}
+
+/** Returns why a drain that has ended was no success; undefined: it was one. */
+export function drainFailure({ state, containers }: Drain): string | undefined {
+  if (state === 'canceled') return 'the drain was canceled'
+  const failed = containers.filter((guest) => guest.state === 'failed').length
+  return failed === 0 ? undefined : `${failed} of ${containers.length} guests stay on the host`
+}
