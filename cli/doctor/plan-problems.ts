@@ -8,7 +8,7 @@ export interface Problem {
   /** Host, gateway or guest with the problem. Empty: the fleet. */
   readonly subject: string
   readonly message: string
-  /** What the user can do next. */
+  /** The next step for the user. */
   readonly next: string
 }
 

@@ -67,7 +67,7 @@ function resultOf({ state, to_host_id: to, message }: DrainedGuest, mode: string
   return mode === 'stop' ? 'stopped' : to === '' ? 'moved' : `moved to ${nameOf(to)}`
 }
 
-/** Returns why a drain that has ended was no success; undefined: it was one. */
+/** Returns the reason why a drain failed; undefined: it succeeded. */
 export function drainFailure({ state, containers }: Drain): string | undefined {
   if (state === 'canceled') return 'the drain was canceled'
   const failed = containers.filter((guest) => guest.state === 'failed').length
