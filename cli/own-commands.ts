@@ -82,8 +82,8 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
 }
 
 interface AddedCommands {
-  add(name: string, description: string): Command
-  globals(): GlobalOptions
+  readonly add: (name: string, description: string) => Command
+  readonly globals: () => GlobalOptions
   readonly surroundings: Surroundings
 }
 

@@ -44,7 +44,7 @@ export async function runDrain({ host, settings, isConfirmed, options, surroundi
   const present = await readDrain(drain)
   if (isDraining(present) && present.direction === 'away')
     surroundings.writeError(`Host ${drain.name} is already being drained.\n`)
-  else await begin(drain, bodyOf(settings, surroundings), { isConfirmed, surroundings })
+  else await begin(drain, bodyOf(settings, surroundings.nowMs()), { isConfirmed, surroundings })
   if (!options.wait) return surroundings.writeError(`${followHint(drain.name)}\n`)
   const waiting = { timeoutMs, surroundings, isQuiet }
   await waitWithProgress(waiting, followHint(drain.name), (following) => follow(drain, following))
@@ -62,11 +62,11 @@ async function readDrain({ client, path }: NamedDrain): Promise<Drain> {
   return (await client.send({ method: 'GET', path })).body.data as Drain
 }
 
-function bodyOf({ mode, parallel, deadline }: DrainSettings, { nowMs }: Surroundings): object {
+function bodyOf({ mode, parallel, deadline }: DrainSettings, nowMs: number): object {
   return {
     ...(mode !== undefined && { mode }),
     ...(parallel !== undefined && { parallel: Number(parallel) }),
-    ...(deadline !== undefined && { deadline: parseTime(deadline, nowMs()) }),
+    ...(deadline !== undefined && { deadline: parseTime(deadline, nowMs) }),
   }
 }
 

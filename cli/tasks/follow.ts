@@ -14,8 +14,8 @@ export interface FollowOptions {
 }
 
 /** Returns the time at which the waiting ends. */
-export const endOf = ({ timeoutMs, nowMs }: FollowOptions): number =>
-  timeoutMs === undefined ? Infinity : nowMs() + timeoutMs
+export const endOf = (options: FollowOptions): number =>
+  options.timeoutMs === undefined ? Infinity : options.nowMs() + options.timeoutMs
 
 /**
  * Waits for tasks one after another and reports each end.
