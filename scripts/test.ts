@@ -23,7 +23,7 @@ import { Processes, type JobResult } from './runner/processes.js'
 /* The test runner (docs/development.md). scripts/test installs and builds what tests need, then starts it. */
 
 /** Time limit of a test process. A process that takes longer has hung. */
-const limitSeconds = 1800
+const limitSeconds = 3600
 const slowestCount = 10
 const busyAtStart = readBusySeconds()
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

@@ -70,7 +70,7 @@ export class ConsoleBench {
       protocols: ['berth.console.v1', `berth-ticket.${ticket}`],
       query: { container },
     })
-    await client.ready(30_000)
+    await client.ready()
     return client
   }
 

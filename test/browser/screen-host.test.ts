@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { BrowserContext, Page } from 'playwright-core'
-import { waitFor } from '../support/wait.js'
+import { patienceMs, waitFor } from '../support/wait.js'
 import { kvm } from '../support/guests/guest-kinds.js'
 import { HostLab } from './host-lab.js'
 import { TerminalPage } from './terminal-page.js'
@@ -51,7 +51,7 @@ describe('the screen of a virtual machine in the panel', function () {
 
   async function show(page: Page): Promise<Page> {
     await lab.panel.show(page, `/containers/${id}/console`)
-    await page.locator('[data-picture=true]').waitFor({ timeout: 120_000 })
+    await page.locator('[data-picture=true]').waitFor({ timeout: patienceMs })
     return page
   }
 
@@ -72,7 +72,7 @@ describe('the screen of a virtual machine in the panel', function () {
         await page.keyboard.press('Enter')
         return /# *$/.test(await view.text())
       },
-      { timeoutMs: 180_000, intervalMs: 500, what: 'a shell on the serial port' },
+      { intervalMs: 500, what: 'a shell on the serial port' },
     )
     return view
   }
@@ -107,7 +107,7 @@ describe('the screen of a virtual machine in the panel', function () {
     const page = await open()
     await keepTyped(page)
     await page.getByLabel('Console type').selectOption('vnc')
-    await page.locator('[data-picture=true]').waitFor({ timeout: 120_000 })
+    await page.locator('[data-picture=true]').waitFor({ timeout: patienceMs })
     await page.getByRole('button', { name: 'Type text' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Text to type').fill('aB中')
@@ -115,7 +115,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await waitFor(() => dialog.getByRole('button', { name: /^Type/ }).isDisabled(), { what: 'it cannot be sent' })
     await dialog.getByLabel('Text to type').fill('aB1!@#~\n')
     await dialog.getByRole('button', { name: 'Type 8 keys' }).click()
-    await dialog.waitFor({ state: 'detached', timeout: 60_000 })
+    await dialog.waitFor({ state: 'detached', timeout: patienceMs })
     const serial = await serialOf(page)
     await serial.type('cat /tmp/typed\n')
     await serial.shows(/^aB1!@#~$/m)
@@ -127,7 +127,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await serial.type('echo booted; touch /run/this-boot\n')
     await serial.shows(/booted/)
     await page.getByLabel('Console type').selectOption('vnc')
-    await page.locator('[data-picture=true]').waitFor({ timeout: 120_000 })
+    await page.locator('[data-picture=true]').waitFor({ timeout: patienceMs })
     await page.getByLabel('More console actions').click()
     await page.getByRole('menuitem', { name: 'Send Ctrl-Alt-Del' }).click()
     const again = await serialOf(page)
@@ -136,7 +136,7 @@ describe('the screen of a virtual machine in the panel', function () {
         await again.type('ls /run/this-boot\n')
         return /No such file/.test(await again.text())
       },
-      { timeoutMs: 180_000, intervalMs: 1000, what: 'it has booted again' },
+      { intervalMs: 1000, what: 'it has booted again' },
     )
   })
 })

@@ -1,5 +1,5 @@
 import type { BrowserContext, Page } from 'playwright-core'
-import { waitFor } from '../support/wait.js'
+import { patienceMs, waitFor } from '../support/wait.js'
 
 /** Script that runs in each page. It stores the terminal object, because a terminal draws only pixels. */
 const takeTerminal = `document.addEventListener('terminal', ({ detail }) => { window.shownTerminal = detail })`
@@ -31,10 +31,9 @@ export class TerminalPage {
   }
 
   /** Waits until the terminal shows text that matches the pattern. @returns the complete text */
-  async shows(pattern: RegExp, timeoutMs = 60_000): Promise<string> {
+  async shows(pattern: RegExp): Promise<string> {
     let text = ''
     await waitFor(async () => pattern.test((text = await this.text())), {
-      timeoutMs,
       intervalMs: 200, // each check interrupts the drawing of the page
       what: () => `${String(pattern)} in ${JSON.stringify(text.slice(-1500))}`,
     })
@@ -47,8 +46,8 @@ export class TerminalPage {
   }
 
   /** Waits until the terminal has a state: `connecting`, `open`, `lost` or `ended`. */
-  async state(state: string, timeoutMs = 60_000): Promise<void> {
-    await this.page.locator(`.console .state.${state}`).waitFor({ timeout: timeoutMs })
+  async state(state: string): Promise<void> {
+    await this.page.locator(`.console .state.${state}`).waitFor({ timeout: patienceMs })
   }
 
   async size(): Promise<{ cols: number; rows: number }> {

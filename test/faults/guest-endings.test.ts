@@ -13,7 +13,7 @@ import { freezeGuest } from '../../agent/drivers/lxc/freeze.js'
 import { readCgroupLayout } from '../../agent/host/process/cgroup.js'
 import { unmount } from '../../agent/host/disk/mount.js'
 import { killIfThere } from '../support/kill.js'
-import { waitFor } from '../support/wait.js'
+import { patienceMs, waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
 describe('guests that crash or stop by themselves', function () {
@@ -59,7 +59,7 @@ describe('guests that crash or stop by themselves', function () {
     void execFileSync(
       'lxc-attach',
       ['-P', join(instance.stateDir, 'lxc'), '-n', `xe-${id}`, '--clear-env', '--', ...command],
-      { timeout: 60_000 },
+      { timeout: patienceMs },
     )
   const untilStatus = (id: number, status: string): Promise<Guest> =>
     waitFor(() => watched.guests().find((g) => g.id === id && g.status === status), {

@@ -11,7 +11,7 @@ import { AgentProcess } from '../support/host/agent-process.js'
 import { installBusyboxImage } from '../support/guests/busybox-image.js'
 import { sshInto } from '../support/guests/ssh-into.js'
 import { installTinyImage, tinyDataOffset } from '../support/guests/tiny-image.js'
-import { waitFor } from '../support/wait.js'
+import { patienceMs, waitFor } from '../support/wait.js'
 import { WatchedHost } from '../support/host/watched-host.js'
 
 const [tag, templateId, password] = ['hsd', 'debian-12-kvm', 'a-Password-1']
@@ -88,7 +88,7 @@ describe('the guests of a host that shuts down', function () {
   const stopGuests = (...options: string[]) =>
     spawnSync(process.execPath, ['dist/agent/main.js', 'stop-guests', ...options, '--config', agent.configPath], {
       encoding: 'utf8',
-      timeout: 240_000,
+      timeout: patienceMs,
     })
 
   async function expectStatuses(wanted: Record<string, string>): Promise<void> {

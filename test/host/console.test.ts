@@ -56,7 +56,7 @@ describe('a console of a real guest', function () {
           .catch(() => ({ status: 0 }))
         if (status !== 200) return undefined
         const client = await open(container, query)
-        const opened = await client.ready(30_000).catch(() => undefined)
+        const opened = await client.ready().catch(() => undefined)
         return opened && { client, ...opened }
       },
       { intervalMs: 500, what: () => `back\n${host.logTail()}` },
@@ -66,16 +66,16 @@ describe('a console of a real guest', function () {
   /** Opens a console with a shell at its prompt. */
   async function shell(container: string, query: Record<string, string> = {}) {
     const client = await open(container, query)
-    const { resume } = await client.ready(30_000)
+    const { resume } = await client.ready()
     await client.shows(prompt)
     return { client, resume }
   }
 
   /** Runs a command. @returns its output up to the next prompt */
-  async function run(client: ConsoleClient, command: string, timeoutMs?: number): Promise<string> {
+  async function run(client: ConsoleClient, command: string): Promise<string> {
     client.bytes = Buffer.alloc(0)
     client.type(`${command}; echo d''one\r`)
-    await client.shows(/\bdone\r\n/, timeoutMs)
+    await client.shows(/\bdone\r\n/)
     return client.text
       .slice(client.text.indexOf('\r\n') + 2)
       .split('done\r\n', 1)[0]!
@@ -161,7 +161,7 @@ describe('a console of a real guest', function () {
     const pid = await run(client, 'echo $$')
     const [holder] = holders()
     await host.kill('SIGKILL')
-    expect((await client.ended(20_000)).code).to.equal(1011)
+    expect((await client.ended()).code).to.equal(1011)
     host.start()
     const { client: again, state } = await comeBack('three', { resume })
     expect(state).to.equal('resumed')
@@ -182,7 +182,7 @@ describe('a console of a real guest', function () {
     const query = { resume, received: String(client.received) }
     const { client: again, offset } = await comeBack('four', query)
     expect(offset).to.equal(client.received)
-    await again.shows(/finished\r\n/, 60_000)
+    await again.shows(/finished\r\n/)
     const all = Buffer.concat([client.bytes, again.bytes]).toString()
     const numbers = [...all.matchAll(/line (\d+)\r\n/g)].map(([, number]) => Number(number))
     expect(numbers).to.deep.equal(Array.from({ length: 60_000 }, (_, n) => n + 1))

@@ -255,7 +255,7 @@ describe('foreign images', function () {
       })
       rmSync(root, { recursive: true })
       const id = await addCustom(content)
-      await operationDone(operations, await download(id), 120_000)
+      await operationDone(operations, await download(id))
       const [password, guests] = ['correct-Horse-7', []] as [string, { id: number; uuid: string }[]]
       for (let i = 0; i < 2; i++) guests.push(await make(id, { sshAuthMode: 'password', sshPassword: password }))
       const keys: string[] = []

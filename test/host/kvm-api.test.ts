@@ -33,7 +33,7 @@ describe('a virtual machine in the HTTP API', function () {
   const hostRow = async (): Promise<Record<string, unknown>> =>
     dataOf<Record<string, unknown>[]>(await gateway.request('GET', '/hosts'))[0] ?? {}
   const row = async (): Promise<Record<string, unknown>> => dataOf(await gateway.request('GET', '/containers/vm1'))
-  const ssh = (command: string): Promise<string> => sshInto({ address, port: sshPort, password }, command, 200_000)
+  const ssh = (command: string): Promise<string> => sshInto({ address, port: sshPort, password }, command)
 
   async function done(reply: GatewayReply): Promise<Record<string, unknown>> {
     expect(reply.status, JSON.stringify(reply.body)).to.equal(202)

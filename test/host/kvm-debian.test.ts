@@ -13,7 +13,6 @@ import { sshInto } from '../support/guests/ssh-into.js'
 
 const cache = '/var/cache/berth-test'
 const password = 'a-Password-1'
-const bootMs = 400_000
 
 /**
  * Boots each disk that Berth builds from packages of Debian once: the usual disk and the rescue system. The disks are
@@ -75,7 +74,7 @@ describe('a virtual machine with Debian', function () {
   }
 
   const inside = (command: string, login = password): Promise<string> =>
-    sshInto({ address: real.record(uuid).ipv4, password: login }, command, bootMs)
+    sshInto({ address: real.record(uuid).ipv4, password: login }, command)
 
   it('boots with its name, disk size, address and the user data of its customer', async () => {
     uuid = await real.create('deb-1.example.com', {

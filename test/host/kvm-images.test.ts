@@ -88,7 +88,7 @@ describe('disk images from a URL', function () {
     server.manners = { cutAfter: 5_000_000 }
     const request = createRequest(1, 'vm-1', { ...kvm.spec, templateId: id })
     const { guest } = await createGuest(operations, request)
-    await operationDone(operations, request.operationId, 120_000)
+    await operationDone(operations, request.operationId)
     expect(server.asked.some((asked) => asked.includes('bytes='))).to.equal(true)
     expect(await sshInto(machineAt(guest!.ipv4), 'hostname; cat /sys/block/vda/size')).to.equal('vm-1\n2097152')
     expect(sh('btrfs', 'property', 'get', imagesOf(id), 'ro')).to.equal('ro=true\n')

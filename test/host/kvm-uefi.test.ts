@@ -80,8 +80,7 @@ describe('a virtual machine with UEFI, secure boot and a TPM', function () {
 
   describe('with Linux', () => {
     let uuid = ''
-    const inside = (command: string): Promise<string> =>
-      sshInto({ address: real.record(uuid).ipv4, password }, command, 200_000)
+    const inside = (command: string): Promise<string> => sshInto({ address: real.record(uuid).ipv4, password }, command)
 
     before(async () => void (uuid = await real.create('uefi-1', spec(addImage('linux')))))
 

@@ -5,7 +5,7 @@ import type { StopCause } from '../../agent/drivers/contract.js'
 import type { Machine } from '../../agent/drivers/machine.js'
 import { networkLimits } from '../../shared/network-limits.js'
 import { useLxcHost } from '../support/host/lxc-lab.js'
-import { waitFor } from '../support/wait.js'
+import { patienceMs, waitFor } from '../support/wait.js'
 import { sh } from '../support/sh.js'
 import { deadlineOf } from '../support/promised-time.js'
 
@@ -115,8 +115,8 @@ describe('the lxc driver', function () {
     it('lets a booting guest shut itself down', async () => {
       const machine = await started()
       const begun = performance.now()
-      await lab.host.driver.stop(machine, { timeoutMs: 110_000, signal })
-      expect(performance.now() - begun, 'ms, before it is killed').to.be.below(100_000)
+      await lab.host.driver.stop(machine, { timeoutMs: patienceMs, signal })
+      expect(performance.now() - begun, 'ms, before it is killed').to.be.below(patienceMs)
       expect(await lab.host.driver.observe()).to.deep.equal([])
       await lab.host.driver.stop(machine, { timeoutMs: 1000, signal })
       expect(ends).to.deep.equal([])
@@ -169,7 +169,7 @@ describe('the lxc driver', function () {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')
-      await waitFor(() => ends.length > 0, { timeoutMs: 60_000 })
+      await waitFor(() => ends.length > 0)
       expect(ends).to.deep.equal([{ uuid: machine.uuid, cause: 'guest' }])
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
@@ -180,7 +180,7 @@ describe('the lxc driver', function () {
       await booted(machine)
       lab.host.driver.close()
       systemctl(machine, 'poweroff')
-      await waitFor(() => existsSync(mark), { timeoutMs: 60_000 })
+      await waitFor(() => existsSync(mark))
       const next = await lab.host.reopen()
       const told: StopCause[] = []
       next.onStopped((uuid, cause) => void (uuid === machine.uuid && told.push(cause)))
@@ -198,9 +198,7 @@ describe('the lxc driver', function () {
       const before = await observed(machine)
       await next.observe()
       systemctl(machine, 'reboot')
-      await waitFor(async () => (await next.observe()).some((o) => o.pid && o.pid !== before.pid), {
-        timeoutMs: 60_000,
-      })
+      await waitFor(async () => (await next.observe()).some((o) => o.pid && o.pid !== before.pid))
       await booted(machine)
       sh('ping', '-c1', '-W5', machine.nic.ipv4)
       expect(lab.host.inside(machine, 'grep', '-w', '/', '/proc/self/mountinfo')).to.match(/nodev.*idmapped/)

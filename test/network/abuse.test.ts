@@ -27,7 +27,7 @@ import {
   NetworkLab,
   type AgentNetwork,
 } from '../support/network/network-lab.js'
-import { waitFor } from '../support/wait.js'
+import { patienceMs, waitFor } from '../support/wait.js'
 
 /*
  * Runs real programs in network namespaces. Each guest does one kind of work, all at the same time, with limited rates
@@ -40,7 +40,7 @@ const refusing6 = '2001:db8:99::1'
 const silent6 = '2001:db8:98::1'
 /** An alert is raised within this time if the machine is idle. The test prints the actual time. */
 const promisedMs = 30_000
-const deadlineMs = 120_000
+const deadlineMs = patienceMs
 
 interface Attack extends Case {
   /** The alert that the attack must cause. Its severity may also be higher. */

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { patienceMs } from '../support/wait.js'
 
 /* Tests how the program berth-agent reads its configuration. */
 
@@ -14,7 +15,7 @@ describe('berth-agent', () => {
     const path = join(directory, 'agent.yaml')
     writeFileSync(path, yaml)
     const args = ['dist/agent/main.js', command, '--config', path]
-    return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000 })
+    return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: patienceMs })
   }
 
   it('prints its configuration, including defaults', () => {

@@ -77,8 +77,7 @@ async function expectGuestsToOutlive(deed: () => void | Promise<void>): Promise<
 describe('the systemd units', function () {
   this.bail(true) // each test needs the results of the previous ones
 
-  before(async function () {
-    this.timeout(500_000) // the first run downloads Debian
+  before(async () => {
     machine = await SystemdMachine.create('btest-systemd')
     await host().start()
   })

@@ -175,15 +175,12 @@ describe('the private Redis server', () => {
       for (let i = 0; failure === undefined && i < 5000; i++) failure = await write(i).catch((error: unknown) => error)
       expect(failure).to.have.property('code', 'store_unavailable')
       await rm(join(stateDir, 'ballast'))
-      await waitFor(
-        async () =>
-          store.ready() &&
-          (await write(9999).then(
-            () => true,
-            () => false,
-          )),
-        { timeoutMs: 60_000 },
-      )
+      const canWrite = (): Promise<boolean> =>
+        write(9999).then(
+          () => true,
+          () => false,
+        )
+      await waitFor(async () => store.ready() && (await canWrite()))
       for (const key of taken) expect(await store.run('read', (client) => client.get(key)), key).to.have.length(1000)
     } finally {
       await small.process.stop()

@@ -31,7 +31,6 @@ describe('the hardware acceleration of a host', function () {
       }
       const wanted = { kvm: true, how: acceleration, why: accelerationReason }
       await waitFor(async () => JSON.stringify(await shown()) === JSON.stringify(wanted), {
-        timeoutMs: 20_000,
         what: `${acceleration}, ${accelerationReason}`,
       })
       const { host } = (await gateway.request('GET', '/host-report')).body.data as { host: object }

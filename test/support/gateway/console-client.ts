@@ -74,25 +74,23 @@ export class ConsoleClient {
   }
 
   /** Resolves with the status message which reports that the guest's side is ready. */
-  async ready(timeoutMs = 30_000): Promise<{ state: string; resume: string; offset: number; replay?: number }> {
+  async ready(): Promise<{ state: string; resume: string; offset: number; replay?: number }> {
     const isReady = ({ state }: Record<string, unknown>): boolean => state === 'ready' || state === 'resumed'
     const found = await waitFor(() => this.states.find(isReady) ?? this.#ended(), {
-      timeoutMs,
       what: () => `ready: ${this.texts.join(' ')}`,
     })
     return found as { state: string; resume: string; offset: number }
   }
 
-  shows(pattern: RegExp, timeoutMs = 30_000): Promise<unknown> {
+  shows(pattern: RegExp): Promise<unknown> {
     return waitFor(() => pattern.test(this.text), {
-      timeoutMs,
       intervalMs: 2,
       what: () => `${String(pattern)} in ${JSON.stringify(this.text.slice(-2000))} ${JSON.stringify(this.closed)}`,
     })
   }
 
-  ended(timeoutMs = 30_000): Promise<{ code: number; reason: string }> {
-    return waitFor(() => this.closed, { timeoutMs, what: 'the socket is closed' })
+  ended(): Promise<{ code: number; reason: string }> {
+    return waitFor(() => this.closed, { what: 'the socket is closed' })
   }
 
   async refusal(): Promise<{ status: number; code: string }> {

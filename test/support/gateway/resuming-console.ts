@@ -41,7 +41,7 @@ export class ResumingConsole {
 
   async #follow(): Promise<void> {
     while (!this.#stopped) {
-      await waitFor(() => this.client.closed, { timeoutMs: 600_000 })
+      await waitFor(() => this.client.closed)
       if (this.#stopped) return
       const lostMs = performance.now()
       this.endings.push(this.client.closed!.code)

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { connect } from 'node:net'
-import { waitFor } from '../wait.js'
+import { patienceMs, waitFor } from '../wait.js'
 
 export interface SshTarget {
   readonly address: string
@@ -26,9 +26,9 @@ const noSession = [5, 255]
 
 /**
  * Runs a shell command as root over SSH as soon as the guest accepts logins. @returns the output
- * @throws with the output if the command fails; if no login succeeds within `timeoutMs`
+ * @throws with the output if the command fails; if no login succeeds in time
  */
-export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000): Promise<string> {
+export function sshInto(target: SshTarget, command: string): Promise<string> {
   let last = ''
   const attempt = async (): Promise<{ output: string } | undefined> => {
     if (!(await accepts(target))) return undefined
@@ -39,7 +39,7 @@ export function sshInto(target: SshTarget, command: string, timeoutMs = 90_000):
     return undefined
   }
   const what = (): string => `SSH to ${target.address}: ${last}`
-  return waitFor(attempt, { timeoutMs, intervalMs: 100, what }).then(({ output }) => output.trim())
+  return waitFor(attempt, { intervalMs: 100, what }).then(({ output }) => output.trim())
 }
 
 /** True if the guest accepts connections. This is checked before ssh, which would wait seconds for a booting guest. */
@@ -57,7 +57,7 @@ function accepts({ address, port = 22 }: SshTarget): Promise<boolean> {
 function once({ address, port = 22, password }: SshTarget, command: string): Promise<{ code: number; output: string }> {
   const args = ['-p', password, 'ssh', ...options, '-p', `${port}`, `root@${address}`, command]
   return new Promise((resolve) => {
-    execFile('sshpass', args, { encoding: 'utf8', timeout: 60_000 }, (error, stdout, stderr) =>
+    execFile('sshpass', args, { encoding: 'utf8', timeout: patienceMs }, (error, stdout, stderr) =>
       resolve({
         code: typeof error?.code === 'number' ? error.code : error ? 255 : 0,
         output: error ? `${stdout}${stderr}` : stdout,

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
+import { patienceMs } from '../wait.js'
 
 const folder = join(import.meta.dirname, 'tiny-guest')
 /** Offset of the data file system on the disk of make.sh. It follows the boot partition. */
@@ -25,7 +26,7 @@ function kept(name: string, program: string, args: readonly string[]): string {
   if (existsSync(disk)) return disk
   mkdirSync(cache, { recursive: true, mode: 0o700 })
   const made = `${disk}.${process.pid}`
-  execFileSync(join(folder, program), [...args, made], { stdio: 'ignore', timeout: 120_000 })
+  execFileSync(join(folder, program), [...args, made], { stdio: 'ignore', timeout: patienceMs })
   renameSync(made, disk)
   return disk
 }

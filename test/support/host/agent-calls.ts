@@ -151,27 +151,19 @@ export function createGuest(client: OperationServiceClient, request: CreateReque
 }
 
 /** Waits for an operation. @throws if it does not end in time, or ends with another status than `done` */
-export async function operationDone(
-  client: OperationServiceClient,
-  id: string,
-  timeoutMs = 120_000,
-): Promise<Operation> {
-  const ended = await operationEnded(client, id, timeoutMs)
+export async function operationDone(client: OperationServiceClient, id: string): Promise<Operation> {
+  const ended = await operationEnded(client, id)
   if (ended.status !== 'done') throw new Error(`operation ${ended.action} ended as ${ended.status}: ${ended.error}`)
   return ended
 }
 
-export async function operationEnded(
-  client: OperationServiceClient,
-  id: string,
-  timeoutMs = 120_000,
-): Promise<Operation> {
+export async function operationEnded(client: OperationServiceClient, id: string): Promise<Operation> {
   let last: Operation | undefined
   return waitFor(
     async () => {
       last = (await callUntilAnswered(client.getOperation.bind(client), { id })).operation
       return last && last.finishedAtMs > 0 ? last : undefined
     },
-    { timeoutMs, what: () => `operation ${id} ended: ${JSON.stringify(last)}` },
+    { what: () => `operation ${id} ended: ${JSON.stringify(last)}` },
   )
 }

@@ -115,7 +115,7 @@ export class AgentProcess {
   }
 
   /** Waits until the agent has recovered and answers. @throws with the end of the log if the agent exits instead */
-  async ready(timeoutMs = 120_000): Promise<void> {
+  async ready(): Promise<void> {
     const client = this.operations()
     try {
       await waitFor(
@@ -123,7 +123,7 @@ export class AgentProcess {
           if (this.exited()) throw new Error(`agent exited:\n${this.logTail()}`)
           return reachable(client)
         },
-        { timeoutMs, what: () => `agent ready\n${this.logTail()}` },
+        { what: () => `agent ready\n${this.logTail()}` },
       )
     } finally {
       client.close()

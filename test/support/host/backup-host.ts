@@ -19,7 +19,7 @@ import { createOrder, createRequest, powerOrder } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
 import { lxc, type GuestKind } from '../guests/guest-kinds.js'
 import { scratchDirectory } from '../scratch.js'
-import { waitFor } from '../wait.js'
+import { patienceMs, waitFor } from '../wait.js'
 
 type Order = NonNullable<SubmitOperationRequest['order']>
 const log = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))
@@ -133,7 +133,7 @@ export class BackupHost {
     const attach = ['-P', join(this.config.state_dir, 'lxc'), '-n', `${tag}-${id}`, '--clear-env', '--']
     return execFileSync('lxc-attach', [...attach, '/bin/sh', '-c', command], {
       encoding: 'utf8',
-      timeout: 60_000,
+      timeout: patienceMs,
     }).trim()
   }
 }

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { waitFor } from '../wait.js'
+import { patienceMs, waitFor } from '../wait.js'
 
 /** Runs a program inside a machine. @returns its standard output @throws if it fails */
 export type RunInMachine = (...command: string[]) => string
@@ -30,7 +30,7 @@ export function machineApi(run: RunInMachine): MachineApi {
       return undefined
     }
   }
-  const follow = async (id: string, timeoutMs = 60_000): Promise<void> => {
+  const follow = async (id: string, timeoutMs = patienceMs): Promise<void> => {
     const find = (): { status: string; error: string } | undefined => {
       const task = ask<{ status: string; error: string }>(`/tasks/${id}`)
       return ['done', 'failed', 'canceled'].includes(task.status) ? task : undefined

@@ -17,6 +17,7 @@ import { createOrder, createRequest, powerOrder } from './agent-calls.js'
 import { agentConfig } from './agent-process.js'
 import { installBusyboxImage } from '../guests/busybox-image.js'
 import { scratchDirectory } from '../scratch.js'
+import { patienceMs } from '../wait.js'
 
 const log = pino({ level: 'silent' })
 
@@ -85,7 +86,7 @@ export class RealDomain {
   inside(uuid: string, command: string): string {
     return execFileSync('lxc-attach', this.#attach(uuid, command), {
       encoding: 'utf8',
-      timeout: 60_000,
+      timeout: patienceMs,
     }).trim()
   }
 
@@ -93,7 +94,7 @@ export class RealDomain {
   tries(uuid: string, command: string): string {
     const { stdout, stderr } = spawnSync('lxc-attach', this.#attach(uuid, command), {
       encoding: 'utf8',
-      timeout: 60_000,
+      timeout: patienceMs,
     })
     return `${stdout}${stderr}`
   }

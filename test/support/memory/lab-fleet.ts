@@ -209,7 +209,7 @@ export class LabFleet implements Fleet {
       host.runsMachines = true
       host.machines = await host.driver.describe()
       const isKnown = (): boolean => this.view.findHost(id)?.description?.capabilities?.kvm ?? false
-      await waitFor(isKnown, { timeoutMs: 20_000, what: `${id} with virtual machines` })
+      await waitFor(isKnown, { what: `${id} with virtual machines` })
     }
   }
 

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 const packets = fileURLToPath(new URL('packets.py', import.meta.url))
 /** Permitted relative difference between the measured rate and the guest's configured rate. */
 const tolerance = 0.05
-const timeoutMs = 60_000
+const timeoutMs = 180_000
 
 /** Condition of a measurement: at least `right` of the last `of` time windows have the expected rate. */
 interface Windows {
