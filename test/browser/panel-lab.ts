@@ -126,7 +126,9 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
     await settled(page)
   }
 
+  /** Takes a picture for a person to look at, if the environment requests pictures. No test needs it. */
   async picture(page: Page, name: string): Promise<void> {
+    if (!process.env['BERTH_TEST_PICTURES']) return
     await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
   }
 

@@ -25,7 +25,7 @@ const guestStatus = (): string | undefined => tryApi<{ status: string }>('/conta
 
 async function waitForHost(status: string): Promise<void> {
   await waitFor(() => hostStatus() === status, {
-    intervalMs: 100,
+    intervalMs: 300,
     what: () => `the host to be ${status}; it is ${String(hostStatus())}\n${journal()}`,
   })
 }

@@ -6,7 +6,7 @@ import { AssertionError } from 'chai'
  * Mocha's own limit for a test (`.mocharc.json`) is longer, so that the error of the wait is reported.
  */
 export const patienceMs = 600_000
-const [shortestIntervalMs, longestIntervalMs] = [20, 100]
+const [shortestIntervalMs, longestIntervalMs] = [20, 500]
 
 export interface WaitOptions {
   /** Time limit. Default: `patienceMs`. */

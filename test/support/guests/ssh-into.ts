@@ -39,7 +39,7 @@ export function sshInto(target: SshTarget, command: string): Promise<string> {
     return undefined
   }
   const what = (): string => `SSH to ${target.address}: ${last}`
-  return waitFor(attempt, { intervalMs: 100, what }).then(({ output }) => output.trim())
+  return waitFor(attempt, { what }).then(({ output }) => output.trim())
 }
 
 /** True if the guest accepts connections. This is checked before ssh, which would wait seconds for a booting guest. */

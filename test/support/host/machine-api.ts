@@ -35,7 +35,7 @@ export function machineApi(run: RunInMachine): MachineApi {
       const task = ask<{ status: string; error: string }>(`/tasks/${id}`)
       return ['done', 'failed', 'canceled'].includes(task.status) ? task : undefined
     }
-    const task = await waitFor(find, { timeoutMs, intervalMs: 100, what: `task ${id}` })
+    const task = await waitFor(find, { timeoutMs, intervalMs: 300, what: `task ${id}` })
     expect(task.status, task.error).to.equal('done')
   }
   return { ask, tryAsk, follow }
