@@ -46,8 +46,8 @@ export class TerminalPage {
   }
 
   /** Waits until the terminal has a state: `connecting`, `open`, `lost` or `ended`. */
-  async state(state: string): Promise<void> {
-    await this.page.locator(`.console .state.${state}`).waitFor({ timeout: patienceMs })
+  async state(state: string, timeoutMs = patienceMs): Promise<void> {
+    await this.page.locator(`.console .state.${state}`).waitFor({ timeout: timeoutMs })
   }
 
   async size(): Promise<{ cols: number; rows: number }> {

@@ -13,8 +13,6 @@ import { waitFor } from '../support/wait.js'
 const victim = '198.19.200.9'
 const victim6 = '2001:db8:98::9'
 const seconds = 40
-/** The alert is raised within this time if the machine is idle. The test prints the actual time. */
-const promisedMs = 30_000
 
 const valueBytes = 100_000
 const getValue = Buffer.concat([Buffer.from('0001000000010000', 'hex'), Buffer.from('get v\r\n')])
