@@ -41,6 +41,8 @@ function viewOf({ id, name, online }: HostPosition): HostView {
     state: online ? 'online' : 'offline',
     draining: false,
     drained: undefined,
+    group: '',
+    labels: [],
     publicAddress: { host: '', source: 'none' },
     createdAtMs: 0,
     lastSeenMs: 0,

@@ -193,6 +193,9 @@ export interface HostChange {
   readonly name?: string
   readonly address?: string
   readonly draining?: boolean
+  /** "": the host belongs to no group. */
+  readonly group?: string
+  readonly labels?: readonly string[]
   /** Public address as returned by `parsePublicAddress`. "": Berth derives the address. */
   readonly publicAddress?: string
 }

@@ -28,6 +28,10 @@ export interface HostRecord {
   /** Last upgrade or rollback of the agent; absent if the agent was never upgraded or rolled back. */
   readonly upgrade?: HostUpgrade | undefined
   readonly draining: boolean
+  /** Group of hosts to which placement rules of guests refer. Absent or "": none. */
+  readonly group?: string
+  /** Labels to which placement rules of guests refer: words or key=value. Absent: none. */
+  readonly labels?: readonly string[]
   /** Result of the last drain that has ended. */
   readonly drained?: DrainResult | undefined
   /** Name or address at which customers reach the guests. Absent or "": derived, see `public-address.ts`. */

@@ -6,6 +6,9 @@ import type { HostRecord } from './host-record.js'
 import { planPublicAddress, type PublicAddress } from './public-address.js'
 import { HostTotals } from './host-totals.js'
 
+/** The same list for each host without labels, because cached rows compare lists by identity. */
+const noLabels: readonly string[] = []
+
 /** The fleet view's data about one host. The maps have the uuid or id as key, in the order of the items' creation. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
@@ -64,6 +67,7 @@ export class HostState {
   get view(): HostView {
     const { id, name, address, install, upgrade, draining, drained, createdAtMs, certificateNotAfterMs, serials } =
       this.record
+    const { group = '', labels = noLabels } = this.record
     const state = this.online ? 'online' : serials.length > 0 ? 'offline' : 'pending'
     return {
       id,
@@ -74,6 +78,8 @@ export class HostState {
       drained,
       state,
       draining,
+      group,
+      labels,
       publicAddress: this.publicAddress,
       createdAtMs,
       certificateNotAfterMs,

@@ -45,6 +45,10 @@ export interface HostView {
   /** State of the host. `pending`: the agent has not joined the fleet yet. */
   readonly state: HostState
   readonly draining: boolean
+  /** Group of the host for placement rules. "": none. */
+  readonly group: string
+  /** Labels of the host for placement rules: words or key=value. */
+  readonly labels: readonly string[]
   /** Result of the last drain that has ended. `undefined`: no drain has ended. */
   readonly drained: DrainResult | undefined
   /** Public address at which the guests of the host are reachable. */

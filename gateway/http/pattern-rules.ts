@@ -2,6 +2,12 @@ import { usernamePattern, usernameRule } from '../accounts/account-record.js'
 import { descriptionPattern, templateIdPattern, timeOfDayPattern, uuidPattern } from '../../shared/guest-rules.js'
 import { imageNamePattern, imageUrlPattern, imageWordPattern, sha256Pattern } from '../../shared/image-rules.js'
 import { notePattern, noteRule, tagPattern, tagRule } from '../../shared/label-rules.js'
+import {
+  hostLabelPattern,
+  hostLabelRule,
+  placementNamePattern,
+  placementNameRule,
+} from '../../shared/placement-rules.js'
 import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 
 /** Pattern of a template's id, or of an empty text. */
@@ -27,6 +33,8 @@ const rules: Readonly<Record<string, string>> = {
   [descriptionPattern]: `${printableLine}, at most 200`,
   [suspensionTextPattern]: `${printableLine}, at most 500`,
   [tagPattern]: tagRule,
+  [placementNamePattern]: placementNameRule,
+  [hostLabelPattern]: hostLabelRule,
   [notePattern]: noteRule,
   [imageNamePattern]: `${printableLine}, 1 to 100`,
   [imageWordPattern]: 'must be 1 to 64 letters, digits, ".", "_", "+" or "-", starting with a letter or digit',

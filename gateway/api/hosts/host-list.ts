@@ -36,6 +36,8 @@ const replacedFields: Record<Exclude<keyof HostView, 'id' | 'metrics' | 'lastSee
   upgrade: true,
   state: true,
   draining: true,
+  group: true,
+  labels: true,
   drained: true,
   publicAddress: true,
   createdAtMs: true,

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { Capabilities, Capacity, HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
-import type { Principal } from '../../access/principal.js'
+import { isBound, type Principal } from '../../access/principal.js'
 import type { HostView } from '../../fleet/contract.js'
 import { upgradeStateOf, upgradeSteps, type HostUpgrade } from '../../join/host-upgrade.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
@@ -67,6 +67,12 @@ export const HostRowSchema = Type.Object(
     ),
     status: StateSchema,
     draining: Type.Boolean({ description: '`true`: the host is draining, and gets no new containers.' }),
+    group: Type.String({
+      description: 'Group of the host, to which `placement.group` of containers refers. Empty: none.',
+    }),
+    labels: Type.Array(Type.String(), {
+      description: 'Labels of the host, to which `placement.labels` of containers refers.',
+    }),
     containers: count,
     created_at: TimeSchema,
     last_seen: TimeSchema,
@@ -117,6 +123,8 @@ export function hostRow(host: HostView, { caller, containers, time }: HostRowPar
     public_address_source: host.publicAddress.source,
     status: host.state,
     draining: host.draining,
+    group: isBound(caller) ? '' : host.group,
+    labels: isBound(caller) ? [] : [...host.labels],
     containers,
     created_at: time.format(host.createdAtMs),
     last_seen: time.format(host.lastSeenMs),

@@ -3,6 +3,12 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { notFound } from '../../../shared/errors.js'
 import { isReachableName, parseHostName } from '../../../shared/host-name.js'
 import { splitHostPort } from '../../../shared/join-token.js'
+import {
+  hostLabelPattern,
+  maxHostLabels,
+  parseHostLabels,
+  placementNamePattern,
+} from '../../../shared/placement-rules.js'
 import type { Principal } from '../../access/principal.js'
 import { parsePublicAddress } from '../../fleet/public-address.js'
 import type { Drains } from '../../drains/drains.js'
@@ -60,11 +66,23 @@ const CreateBodySchema = Type.Object({
   ),
   public_address: Type.Optional(PublicAddressSchema),
 })
+const GroupSchema = Type.String({
+  pattern: placementNamePattern,
+  description:
+    'Group of the host. Containers with this `placement.group` are only placed on hosts of the group. Empty: none.',
+})
+const LabelsSchema = Type.Array(Type.String({ pattern: hostLabelPattern }), {
+  maxItems: maxHostLabels,
+  description:
+    'Words or `key=value`, which `placement.labels` of containers can require. Replaces all labels of the host.',
+})
 const ChangeBodySchema = Type.Object({
   name: Type.Optional(HostNameSchema),
   address: Type.Optional(AddressSchema),
   public_address: Type.Optional(Type.String({ ...PublicAddressSchema, ...restricts })),
   draining: Type.Optional(Type.Boolean()),
+  group: Type.Optional(GroupSchema),
+  labels: Type.Optional(LabelsSchema),
 })
 const RemoveQuerySchema = Type.Object({
   force: Type.Optional(
@@ -178,7 +196,7 @@ function changeRoutes({ fleet, drains, time }: Parts): Route[] {
       audit: 'host.update',
       tag: 'Hosts',
       summary:
-        'Changes the name, the address, the public address or the draining of a host. Fields that are not sent stay unchanged',
+        'Changes the name, the address, the public address, the group, the labels or the draining of a host. Fields that are not sent stay unchanged',
       params: HostPathSchema,
       body: ChangeBodySchema,
       example: { draining: true },
@@ -217,10 +235,7 @@ async function changeHost(
   const { params, body, caller } = context
   const { name } = getRow({ view: fleet.view, time }, caller, params.id)
   const change = pick(body)
-  const detail = Object.entries(change).map(
-    ([field, value]) =>
-      `${field === 'publicAddress' ? 'public_address' : field} ${value === '' ? 'derived automatically' : value}`,
-  )
+  const detail = Object.entries(change).map(describeField)
   context.audit({ target: name, detail: [`id ${params.id}`, ...detail].join(', ') })
   if (change.draining !== undefined) drains.refuseDisturbance(params.id)
   await fleet.hosts.updateHost(params.id, change)
@@ -228,9 +243,17 @@ async function changeHost(
   return { message, data: getRow({ view: fleet.view, time }, caller, params.id) }
 }
 
+function describeField([field, value]: [string, string | boolean | readonly string[]]): string {
+  if (field === 'publicAddress') return `public_address ${String(value) || 'derived automatically'}`
+  return `${field} ${(Array.isArray(value) ? value.join(' ') : String(value)) || 'none'}`
+}
+
 /** Selects the documented fields of a body. */
-function pick({ name, address, draining, public_address: publicAddress }: Static<typeof ChangeBodySchema>): HostChange {
+function pick(body: Static<typeof ChangeBodySchema>): HostChange {
+  const { name, address, draining, group, labels, public_address: publicAddress } = body
   return {
+    ...(group === undefined ? {} : { group }),
+    ...(labels === undefined ? {} : { labels: parseHostLabels(labels) }),
     ...(name === undefined ? {} : { name }),
     ...(address === undefined ? {} : { address }),
     ...(draining === undefined ? {} : { draining }),

@@ -26,6 +26,8 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
     state: 'online',
     draining: false,
     drained: undefined,
+    group: '',
+    labels: [],
     createdAtMs: 0,
     lastSeenMs: 0,
     publicAddress: { host: '', source: 'none' },

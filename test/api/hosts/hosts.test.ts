@@ -143,6 +143,18 @@ describe('the host API', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
+  it('stores group and labels of a host, and keeps them when other fields change', async () => {
+    const set = await call('PATCH', `/hosts/${hostId}`, { group: 'eu', labels: ['ssd', 'disk=nvme', 'ssd'] })
+    expect(set.body.data).to.deep.include({ group: 'eu', labels: ['disk=nvme', 'ssd'] })
+    await call('PATCH', `/hosts/${hostId}`, { draining: false })
+    const listed = (await call('GET', '/hosts')).body.data
+    expect(listed).to.containSubset([{ id: hostId, group: 'eu', labels: ['disk=nvme', 'ssd'] }])
+    for (const bad of [{ group: 'EU' }, { labels: ['a b'] }, { labels: ['a=1', 'a=2'] }, { labels: 7 }])
+      expect((await call('PATCH', `/hosts/${hostId}`, bad)).status, JSON.stringify(bad)).to.equal(400)
+    const removed = await call('PATCH', `/hosts/${hostId}`, { group: '', labels: [] })
+    expect(removed.body.data).to.deep.include({ group: '', labels: [] })
+  })
+
   it('stores the public address of a host, or shows a detected one if none is set', async () => {
     const guess = (await call('GET', `/hosts/${hostId}`)).body.data
     expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])

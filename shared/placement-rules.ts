@@ -1,0 +1,79 @@
+import { invalidField } from './errors.js'
+
+/* Rules for groups and labels of hosts, and for the placement of guests. Checked by the gateway and again by the agent. */
+
+export const maxHostLabels = 16
+/** Name of a group of hosts, or of guests that are spread over hosts or stay together. "": none. */
+export const placementNamePattern = '^(?:[a-z0-9](?:[a-z0-9_.-]{0,61}[a-z0-9])?)?$'
+export const placementNameRule =
+  'must be empty, or 1 to 63 lower-case letters, digits, "-", "_" and ".", beginning and ending with a letter or digit'
+/** A word, or key=value. */
+export const hostLabelPattern = '^[a-z0-9](?:[a-z0-9_./-]{0,62})(?:=[a-z0-9_.-]{1,63})?$'
+export const hostLabelRule =
+  'must be a word or key=value, each part at most 63 lower-case letters, digits, "-", "_" and ".", the first one also with "/"'
+
+/** Rules that decide on which hosts a guest may be. Empty fields allow every host. */
+export interface PlacementRules {
+  /** Group to which the host must belong. */
+  readonly group: string
+  /** Labels that the host must have. A word is also fulfilled by a label with this key. */
+  readonly labels: readonly string[]
+  /** Guests with the same name must be on different hosts. */
+  readonly spread: string
+  /** Guests with the same name must be on the same host. */
+  readonly together: string
+}
+
+export const noPlacement: Readonly<PlacementRules> = { group: '', labels: [], spread: '', together: '' }
+
+const name = new RegExp(placementNamePattern)
+const label = new RegExp(hostLabelPattern)
+
+/** @throws {BerthError} `invalid_field` */
+export function checkPlacementName(field: string, text: string): string {
+  if (!name.test(text)) throw invalidField(field, `${field}: ${placementNameRule}`)
+  return text
+}
+
+/** @returns each label once, in alphabetical order. @throws {BerthError} `invalid_field` */
+export function parseLabels(field: string, texts: readonly string[]): string[] {
+  if (!texts.every((text) => label.test(text))) throw invalidField(field, `${field}: each label ${hostLabelRule}`)
+  const labels = [...new Set(texts)].sort()
+  if (labels.length > maxHostLabels) throw invalidField(field, `${field}: must be at most ${maxHostLabels} labels`)
+  return labels
+}
+
+/** Parses the labels of a host, on which each key has one value. @throws {BerthError} `invalid_field` */
+export function parseHostLabels(texts: readonly string[]): string[] {
+  const labels = parseLabels('labels', texts)
+  const keys = labels.map(keyOf)
+  const twice = keys.find((key, at) => keys.indexOf(key) < at)
+  if (twice !== undefined) throw invalidField('labels', `labels: ${twice} has two values`)
+  return labels
+}
+
+/** @throws {BerthError} `invalid_field` */
+export function parsePlacement({ group, labels, spread, together }: PlacementRules): PlacementRules {
+  if (spread !== '' && spread === together)
+    throw invalidField('placement', 'placement: spread and together must not have the same name')
+  return {
+    group: checkPlacementName('placement.group', group),
+    labels: parseLabels('placement.labels', labels),
+    spread: checkPlacementName('placement.spread', spread),
+    together: checkPlacementName('placement.together', together),
+  }
+}
+
+/** True if the rules restrict the hosts of a guest. */
+export function isPlaced({ group, labels, spread, together }: PlacementRules): boolean {
+  return group !== '' || labels.length > 0 || spread !== '' || together !== ''
+}
+
+/** True if a host has a required label: the same label, or for a word, a label with this key. */
+export function hasLabel(labels: readonly string[], required: string): boolean {
+  return labels.some((own) => own === required || own.startsWith(`${required}=`))
+}
+
+function keyOf(text: string): string {
+  return text.split('=')[0]!
+}
