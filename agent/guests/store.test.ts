@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { smallLimits, stoppedGuest } from '../../test/support/guests/inserted-guest.js'
 import { noLabels } from '../../shared/label-rules.js'
+import { noPlacement } from '../../shared/placement-rules.js'
 import { firstOwnership } from './ownership/plan-ownership.js'
 import { Changes } from '../state/changes.js'
 import { openDatabase } from '../state/database.js'
@@ -54,7 +55,14 @@ describe('the store of an agent’s guests', () => {
       atNextStart: [],
       ownership: firstOwnership,
     }
-    const system = { os: 'linux', boot: { mode: 'disk', image: '' }, devices: [], labels: noLabels, deletion: null }
+    const system = {
+      os: 'linux',
+      boot: { mode: 'disk', image: '' },
+      devices: [],
+      labels: noLabels,
+      placement: noPlacement,
+      deletion: null,
+    }
     const expected = { ...guest, ...system, ...snapshots, ...backups, ...common }
     expect(store.get('u1')).to.deep.equal(expected)
     expect(store.list()).to.deep.equal([expected])

@@ -2,9 +2,11 @@ import type {
   BackupSchedule as WireBackupSchedule,
   GetGuestUsageResponse,
   Guest,
+  GuestPlacement,
   GuestUsage as WireGuestUsage,
   PortMapping as WireMapping,
 } from '../../proto/gen/berth/agent/v1/guest.js'
+import { isPlaced, type PlacementRules } from '../../shared/placement-rules.js'
 import { firstOwnership } from '../guests/ownership/plan-ownership.js'
 import { planRetained, planSpaceLimit } from '../guests/snapshots/plan-snapshot-space.js'
 import { blocksOf, policyReasonOf, isThrottled } from '../guests/policy/policy.js'
@@ -15,6 +17,11 @@ import type { GuestSampler, GuestUsage } from '../metrics/guest-sampler.js'
 
 /** Port of the usual login service of each operating system: SSH or RDP. */
 const loginPorts = { linux: 22, windows: 3389 } as const
+
+/** Returns undefined for guests without rules, which need less memory in the gateway. */
+function encodePlacement(rules: PlacementRules): GuestPlacement | undefined {
+  return isPlaced(rules) ? { ...rules, labels: [...rules.labels] } : undefined
+}
 
 export function encodeGuest(record: GuestRecord): Guest {
   const { spec, portMappings } = record
@@ -36,6 +43,7 @@ export function encodeGuest(record: GuestRecord): Guest {
     snapshotSpaceUsedBytes: planRetained(record),
     snapshotSpaceLimitBytes: planSpaceLimit(record),
     snapshotSchedule: record.snapshotSchedule.intervalHours === 0 ? undefined : record.snapshotSchedule,
+    placement: encodePlacement(record.placement),
     labels: { ...record.labels, tags: [...record.labels.tags] },
     deletion: record.deletion ?? undefined,
     devices: [...record.devices],

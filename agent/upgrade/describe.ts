@@ -5,7 +5,16 @@ import type { AgentPackages } from './contract.js'
 /** Returns the fields of the host's description that depend on the agent's packages. */
 export function describePackages(packages: AgentPackages): Pick<HostDescription, 'features' | 'previousVersion'> {
   const isSupported = packages.isSupported()
-  const features: AgentFeature[] = ['move', 'move-offline', 'fence', 'rotate-ca', 'list-usage', 'labels', 'undelete']
+  const features: AgentFeature[] = [
+    'move',
+    'move-offline',
+    'fence',
+    'rotate-ca',
+    'list-usage',
+    'labels',
+    'undelete',
+    'placement',
+  ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }
 }

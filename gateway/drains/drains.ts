@@ -224,7 +224,9 @@ async function beginMove(
 ): Promise<string> {
   const { bandwidthMbps, startedBy: requestedBy } = drain
   const toHostId = drain.direction === 'back' ? drain.hostId : undefined
-  const choice = { toHostId, refusedBy, bandwidthMbps, offline: false }
+  // Guests that failed to move stay, so that guests that must be on the same host stay with them.
+  const alsoMoving = drain.guests.filter(({ state }) => state !== 'failed').map(({ uuid }) => uuid)
+  const choice = { toHostId, refusedBy, alsoMoving, bandwidthMbps, offline: false }
   return (await fleet.moveGuest({ operationId, guest, ...choice, requestedBy })).toHostId
 }
 

@@ -61,6 +61,10 @@ const textChars: Readonly<Record<string, number>> = {
   devices: 16,
   tags: 32,
   note: 2000,
+  group: 64,
+  labels: 128,
+  spread: 64,
+  together: 64,
 }
 const listItems: Readonly<Record<string, number>> = {
   warnings: 20,
@@ -68,6 +72,7 @@ const listItems: Readonly<Record<string, number>> = {
   ipv6Addresses: 256,
   devices: 16,
   tags: 16,
+  labels: 16,
 }
 
 /** Frequent values of text fields. All guests share one string in memory for each of these values. */

@@ -12,6 +12,7 @@ type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,
   labels: cannotLabel,
+  placement: cannotLabel,
   undelete: (name) =>
     conflict(
       'agent_outdated',

@@ -14,6 +14,7 @@ import type { GuestSpec as WireSpec } from '../../../proto/gen/berth/agent/v1/gu
 import type { DriverKind } from '../../drivers/drivers.js'
 import type { CreateOrder } from '../../../proto/gen/berth/agent/v1/operation.js'
 import { networkLimits } from '../../../shared/network-limits.js'
+import { noPlacement, parsePlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import { checkPortMapping, type CheckedMapping } from '../../../shared/port-mapping-rules.js'
 import { parseLogin, type LoginRequest } from './parse-login.js'
 import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.js'
@@ -43,6 +44,7 @@ export interface CreateRequest {
   userData: string
   start: boolean
   devices: GuestDevice[]
+  placement: PlacementRules
 }
 
 /**
@@ -73,6 +75,7 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     userData: parseUserData(spec),
     start: spec.start,
     devices: parseGuestDevices(spec.devices),
+    placement: parsePlacement(spec.placement ?? noPlacement),
   }
 }
 

@@ -3,6 +3,7 @@ import type { Range } from '../../../shared/field-checks.js'
 import { maxTags, notePattern, tagPattern } from '../../../shared/label-rules.js'
 import { limits, maxUserDataLength, timeOfDayPattern } from '../../../shared/guest-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
+import { hostLabelPattern, maxHostLabels, placementNamePattern } from '../../../shared/placement-rules.js'
 import { suspensionTextPattern } from '../../../shared/suspension-rules.js'
 import { lastTimeMs } from '../parse-settings.js'
 import type { GuestDocument } from '../record/record.js'
@@ -67,6 +68,14 @@ const labels = Type.Object({
   deleteProtected: Type.Boolean(),
 })
 
+const placementName = Type.String({ pattern: placementNamePattern })
+const placement = Type.Object({
+  group: placementName,
+  labels: Type.Array(Type.String({ pattern: hostLabelPattern }), { maxItems: maxHostLabels }),
+  spread: placementName,
+  together: placementName,
+})
+
 const policy = Type.Object({
   expired: Type.Boolean(),
   overQuota: Type.Boolean(),
@@ -104,6 +113,7 @@ const documentFields = {
   suspension: nullable(suspension),
   security: Type.Object({ exempt: Type.Boolean(), smtp: words('default', 'open', 'closed') }),
   labels: Type.Optional(labels),
+  placement: Type.Optional(placement),
   deletion: Type.Optional(nullable(Type.Object({ sinceMs: time, untilMs: time, resumes: Type.Boolean() }))),
   devices: Type.Array(words('tun', 'fuse'), { maxItems: 16 }),
   os: words('linux', 'windows'),

@@ -46,6 +46,7 @@ const manifest: Manifest = {
     policy: { expired: false, overQuota: false, expiredForMs: 7 },
     suspension: { mode: 'stop', reason: 'bill', message: '', sinceMs: 1, untilMs: 0, resumes: true },
     security: usualSecurity,
+    placement: { group: 'eu', labels: ['ssd'], spread: 'web', together: '' },
     labels: { tags: ['db', 'web'], note: 'Paid until May.\nAsk first.', deleteProtected: true },
     deletion: { sinceMs: 1, untilMs: 2, resumes: true },
     devices: ['tun'],
@@ -97,7 +98,7 @@ describe('the check of the description of a moved guest', () => {
   it('accepts a description without any optional field', () => {
     const { ioReadIops: _iops, ...limits } = manifest.limits
     const backupSchedule = { ...noBackupSchedule, ...schedule }
-    const { labels: _labels, deletion: _deletion, ...required } = manifest.document
+    const { labels: _labels, placement: _placement, deletion: _deletion, ...required } = manifest.document
     const document = { ...required, suspension: null, snapshotSchedule: noSchedule, backupSchedule }
     const least = { ...manifest, limits, document, login: null, backupTarget: null, trafficCount: null }
     expect(parseManifest(JSON.stringify(least))).to.deep.equal(least)

@@ -4,6 +4,7 @@ import { defaultSnapshotLimit } from '../../../shared/guest-rules.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import type { Firewall } from '../../../shared/firewall-rules.js'
 import type { Ownership } from '../ownership/plan-ownership.js'
+import { noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import { noLabels, type GuestLabels } from '../../../shared/label-rules.js'
 import type { SuspensionMode } from '../../../shared/suspension-rules.js'
 import {
@@ -158,6 +159,8 @@ export interface GuestDocument {
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
   labels: Readonly<GuestLabels>
+  /** Rules of the gateway for the guest's host. The agent only stores them. */
+  placement: Readonly<PlacementRules>
   /** Null if the guest is not marked as deleted. */
   deletion: Readonly<GuestDeletion> | null
   devices: readonly GuestDevice[]
@@ -196,6 +199,7 @@ export const documentDefaults: Readonly<GuestDocument> = {
   suspension: null,
   security: usualSecurity,
   labels: noLabels,
+  placement: noPlacement,
   deletion: null,
   devices: [],
   os: 'linux',

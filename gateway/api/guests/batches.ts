@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { BerthError, conflict, invalidField } from '../../../shared/errors.js'
 import type { Fleet, HeldRoom } from '../../fleet/contract.js'
+import { placementErrors } from './placement-row.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
 import { batchActionRoute } from './batch-action.js'
 import type { UndoDeleteParts } from './undo-delete.js'
@@ -50,6 +51,7 @@ export function batchRoutes(parts: CreationParts & UndoDeleteParts): Route[] {
         'port_conflict',
         'address_in_use',
         'resource_exhausted',
+        ...placementErrors,
         'unsupported',
         'image_disabled',
         'host_offline',

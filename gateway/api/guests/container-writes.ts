@@ -3,6 +3,7 @@ import { isBound } from '../../access/principal.js'
 import { bootRoute } from './boot.js'
 import { CreateBodySchema, createExample, type CreateBody } from './create/create-body.js'
 import { checkCreation, CreatedSchema, orderCreation, type CreationParts } from './create/creations.js'
+import { placementErrors } from './placement-row.js'
 import { route, type Answer, type RequestContext, type Route, type Subjects } from '../../http/route.js'
 import { QueuedSchema } from '../tasks/task-row.js'
 import { ContainerPathSchema } from './containers.js'
@@ -102,6 +103,7 @@ export function containerWriteRoutes({ fleet, time, settings }: CreationParts & 
         'port_conflict',
         'address_in_use',
         'resource_exhausted',
+        ...placementErrors,
         'unsupported',
         'image_disabled',
         'host_offline',

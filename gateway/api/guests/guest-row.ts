@@ -5,6 +5,7 @@ import { GuestLimits, TrafficLimit, type GuestBoot, type PortMapping } from '../
 import type { GuestView } from '../../fleet/contract.js'
 import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
+import { placementRow, placementRowFields } from './placement-row.js'
 import { labelRowFields, labelsRow } from './label-row.js'
 import { planSshPlace, sshCommand } from './ssh-line.js'
 import { suspensionRow, suspensionRowFields } from './suspension-row.js'
@@ -99,6 +100,7 @@ export const GuestRowSchema = Type.Object(
     }),
     ...suspensionRowFields,
     ...labelRowFields,
+    ...placementRowFields,
     deleted_until: Type.Optional({
       ...TimeSchema,
       description: 'Time when the deleted container will be removed. Absent: the container is not deleted.',
@@ -162,7 +164,7 @@ export type CompactRow = Static<typeof CompactRowSchema>
 
 /** True if customers see a different row than the provider: they see neither the note nor the reason of a suspension. */
 export function differsForCustomer({ guest }: GuestView): boolean {
-  return guest.suspension !== undefined || (guest.labels?.note ?? '') !== ''
+  return guest.suspension !== undefined || guest.placement !== undefined || (guest.labels?.note ?? '') !== ''
 }
 
 /** Converts a guest to a row. @param shown `customer` omits fields that only the provider may see */
@@ -191,6 +193,7 @@ export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'cust
     policy_reason: guest.policyReason,
     ...suspensionRow(guest, time, shown),
     ...labelsRow(guest, shown),
+    ...placementRow(guest, shown),
     ...(guest.deletion && { deleted_until: time.format(guest.deletion.untilMs) }),
     created_at: time.format(guest.createdAtMs),
     expires_at: time.format(guest.expiresAtMs),

@@ -5,6 +5,7 @@ import type { Fleet } from '../../fleet/contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import { ContainerPathSchema } from './containers.js'
+import { describeRules, PlacementSchema, planRules } from './placement-row.js'
 import {
   changeSetting,
   findAudited,
@@ -34,6 +35,7 @@ const BodySchema = Type.Object(
           '`true`: requests to delete or reinstall the container are answered with 409 `delete_protected`, for every caller.',
       }),
     ),
+    placement: Type.Optional(PlacementSchema),
   },
   { title: 'ContainerLabels' },
 )
@@ -48,7 +50,8 @@ export function labelRoute(fleet: Fleet): Route {
     bound: 'refused',
     audit: 'container.label',
     tag: 'Containers',
-    summary: 'Changes the tags, the note and the protection of a container. Omitted fields stay unchanged',
+    summary:
+      'Changes the tags, the note, the protection and the placement rules of a container. Omitted fields stay unchanged',
     params: ContainerPathSchema,
     body: BodySchema,
     example: { tags: ['customer-42', 'web'], note: 'Paid until May.', delete_protected: true },
@@ -68,26 +71,28 @@ async function updateLabels(fleet: Fleet, context: RequestContext<{ id: string }
     return updatedAnswer(nothingToChange, body, BodySchema)
   }
   const host = fleet.view.findHost(guest.hostId)
-  if (host?.state === 'online') requireFeature(host, 'labels')
+  if (host?.state === 'online') requireFeature(host, value.placement ? 'placement' : 'labels')
   const change = { $case: 'labels', value } as const
   await changeSetting(fleet, { ...context, guest }, { change, detail: describe(body) })
   return updatedAnswer('container updated', body, BodySchema)
 }
 
 /** @throws {BerthError} `invalid_field` */
-function planLabels({ tags, note, delete_protected: deleteProtected }: Body): LabelsChange {
+function planLabels({ tags, note, delete_protected: deleteProtected, placement }: Body): LabelsChange {
   return {
     tags: tags && { names: parseTags(tags) },
     note: note === undefined ? undefined : checkNote(note),
     deleteProtected,
+    placement: placement && planRules(placement),
   }
 }
 
 /** Describes the change without the text of the note, because customers may read the audit log of their container. */
-function describe({ tags, note, delete_protected: isProtected }: Body): string {
+function describe({ tags, note, delete_protected: isProtected, placement }: Body): string {
   return [
     ...(tags ? [`tags ${tags.join(' ') || 'none'}`] : []),
     ...(note === undefined ? [] : ['note changed']),
     ...(isProtected === undefined ? [] : [`delete_protected ${isProtected}`]),
+    ...(placement ? [`placement ${describeRules(planRules(placement))}`] : []),
   ].join(', ')
 }

@@ -4,6 +4,7 @@ import { notFound } from '../../../shared/errors.js'
 import type { Fleet, GuestMovePlan, GuestView } from '../../fleet/contract.js'
 import { checkIfMatch } from '../../http/if-match.js'
 import { route, type Answer, type RequestContext, type Route } from '../../http/route.js'
+import { placementErrors } from './placement-row.js'
 import { ContainerPathSchema } from './containers.js'
 
 const MigrateBodySchema = Type.Object(
@@ -99,6 +100,7 @@ export function migrateRoute(fleet: Fleet): Route {
       'invalid_state',
       'unsupported',
       'resource_exhausted',
+      ...placementErrors,
       'name_conflict',
       'precondition_failed',
       'host_offline',

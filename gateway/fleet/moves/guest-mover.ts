@@ -107,12 +107,12 @@ export class GuestMover {
 
   /** Reserves resources on the target and stores the move. The stored move keeps the resources reserved. */
   async #store(request: GuestMoveRequest) {
-    const { operationId: id, guest, toHostId, refusedBy: earlier = [] } = request
+    const { operationId: id, guest, toHostId, refusedBy: earlier = [], alsoMoving } = request
     const { placement, moves } = this.options
     await this.#refuseImpossible(request)
     try {
       const plan = await this.#chooseTarget(guest, (now) =>
-        placement.reserveTarget(id, guest, { toHostId, refusedBy: [...earlier, ...now] }),
+        placement.reserveTarget(id, guest, { toHostId, refusedBy: [...earlier, ...now], alsoMoving }),
       )
       const { uuid } = guest.guest
       const move = { id, uuid, fromHostId: guest.hostId, toHostId: plan.toHostId, beganAtMs: Date.now() }

@@ -4,7 +4,9 @@ import { describeError, toBerthError, type BerthError } from '../../../shared/er
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { GuestCreationRequest, GuestView } from '../contract.js'
 import type { FleetState } from '../view.js'
+import { noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import { planMoveTargets, planPlacement, type Candidate } from './plan-placement.js'
+import { noNeighbors, planNeighbors, type GuestToPlace, type Neighbors, type PlacedGuest } from './plan-rules.js'
 import {
   planRooms,
   roomLifetimeMs,
@@ -12,6 +14,7 @@ import {
   type ReservedRoom,
   type ReservedRooms,
   type RoomChanges,
+  type RoomPlan,
 } from './plan-rooms.js'
 import type { RoomStore } from './room-store.js'
 
@@ -38,6 +41,8 @@ interface TargetRequest {
   readonly toHostId?: string | undefined
   /** Hosts that are chosen only if no other host can take the guest. */
   readonly refusedBy?: readonly string[]
+  /** Uuids of guests that leave the same host. Guests that must stay together can leave only with them. */
+  readonly alsoMoving?: readonly string[] | undefined
 }
 
 /** Chooses hosts for guests. Resources are reserved in the store, so that no other gateway assigns them again. */
@@ -56,12 +61,14 @@ export class Placement {
     rooms: ReservedRooms,
     isExcluded: (hostId: string) => boolean = () => false,
   ): Placed | undefined {
-    const { candidates, changes } = this.#read(rooms, operationId)
-    const hostIds = planPlacement(spec, candidates, this.options.ratios, wanted).filter((id) => !isExcluded(id))
+    const { candidates, counted, changes } = this.#read(rooms, operationId)
+    const neighbors = this.#neighborsOf({ rules: spec.placement ?? noPlacement }, counted)
+    const facts = { ratios: this.options.ratios, hostId: wanted, neighbors }
+    const hostIds = planPlacement(spec, candidates, facts).filter((id) => !isExcluded(id))
     const reserved = rooms.get(operationId)?.hostId
     const hostId = hostIds.find((id) => id === reserved) ?? hostIds[0]
     if (hostId === undefined) return undefined
-    return { hostId, room: reserve(hostId, spec.limits), changes }
+    return { hostId, room: reserve(hostId, spec), changes }
   }
 
   /**
@@ -96,10 +103,8 @@ export class Placement {
 
   /** True if resources of a host are reserved for guests that it does not report yet. */
   async isExpecting(hostId: string): Promise<boolean> {
-    const { view, rooms } = this.options
-    const isShown = (at: string, uuid: string): boolean => view.findState(at)?.guests.has(uuid) ?? false
-    const times = { nowMs: steadyClock.earliest(), latestMs: steadyClock.latest() }
-    return planRooms(await rooms.list(), { ...times, isShown }).counted.some((room) => room.hostId === hostId)
+    const { counted } = this.#planRooms(await this.options.rooms.list())
+    return counted.some((room) => room.hostId === hostId)
   }
 
   /** Chooses the host to which a guest can move, and reserves nothing. @throws {BerthError} as `planMoveTargets` */
@@ -116,7 +121,8 @@ export class Placement {
   }
 
   /**
-   * Chooses a target for each of several guests, as if they moved one after another, and reserves nothing.
+   * Chooses a target for each of several guests, as if they moved one after another, and reserves nothing. Guests that
+   * must stay together may leave their host, because all guests move.
    * @param refuse throws if the guest cannot move at all
    * @returns the id of the target, or the reason why no host can take the guest, in the order of the guests
    */
@@ -125,10 +131,11 @@ export class Placement {
     refuse: (guest: T) => void,
   ): Promise<(string | BerthError)[]> {
     const rooms = new Map(await this.options.rooms.list())
+    const alsoMoving = guests.map(({ guest }) => guest.uuid)
     return guests.map((guest) => {
       try {
         refuse(guest)
-        const { hostId, room } = this.#placeMoved(guest, rooms)
+        const { hostId, room } = this.#placeMoved(guest, rooms, { alsoMoving })
         rooms.set(`planned ${guest.guest.uuid}`, room)
         return hostId
       } catch (error) {
@@ -140,29 +147,41 @@ export class Placement {
   #placeMoved(
     { hostId: from, guest }: MovingGuest,
     rooms: ReservedRooms,
-    { moveId, toHostId, refusedBy = [] }: TargetRequest & { readonly moveId?: string } = {},
+    { moveId, toHostId, refusedBy = [], alsoMoving }: TargetRequest & { readonly moveId?: string } = {},
   ): Placed {
-    const { candidates, changes } = this.#read(rooms, moveId)
+    const { candidates, counted, changes } = this.#read(rooms, moveId)
     const others = candidates.filter(({ host }) => host.id !== from)
-    const hostIds = planMoveTargets(guest, others, this.options.ratios, toHostId)
+    const { uuid, placement: rules = noPlacement } = guest
+    const place = { uuid, rules, fromHostId: from, alsoMoving: alsoMoving && new Set(alsoMoving) }
+    const neighbors = this.#neighborsOf(place, counted)
+    const hostIds = planMoveTargets(guest, others, { ratios: this.options.ratios, hostId: toHostId, neighbors })
     const hostId = hostIds.find((id) => !refusedBy.includes(id)) ?? hostIds[0]!
-    return { hostId, room: { ...reserve(hostId, guest.limits), uuid: guest.uuid }, changes }
+    return { hostId, room: { ...reserve(hostId, guest), uuid }, changes }
   }
 
   /** @param ownId id of an operation whose former reservation must not count, because it will be replaced */
-  #read(rooms: ReservedRooms, ownId?: string): { candidates: Candidate[]; changes: RoomChanges } {
-    const { view } = this.options
-    const isShown = (hostId: string, uuid: string): boolean => view.findState(hostId)?.guests.has(uuid) ?? false
-    const others = new Map([...rooms].filter(([id]) => id !== ownId))
-    const times = { nowMs: steadyClock.earliest(), latestMs: steadyClock.latest() }
-    const { counted, changes } = planRooms(others, { ...times, isShown })
+  #read(rooms: ReservedRooms, ownId?: string): RoomPlan & { candidates: Candidate[] } {
+    const { counted, changes } = this.#planRooms(new Map([...rooms].filter(([id]) => id !== ownId)))
     const reserved = sumRooms(counted)
-    const candidates = [...view.states()].map((host) => ({
+    const candidates = [...this.options.view.states()].map((host) => ({
       host: host.view,
       findTemplate: (id: string) => host.templates.get(id)?.template,
       allocated: addAllocation(host.totals.allocated, reserved.get(host.record.id)),
     }))
-    return { candidates, changes }
+    return { candidates, counted, changes }
+  }
+
+  #planRooms(rooms: ReservedRooms): RoomPlan {
+    const { view } = this.options
+    const isShown = (hostId: string, uuid: string): boolean => view.findState(hostId)?.guests.has(uuid) ?? false
+    return planRooms(rooms, { nowMs: steadyClock.earliest(), latestMs: steadyClock.latest(), isShown })
+  }
+
+  /** Finds the other guests to which the rules of a guest refer, and reservations for such guests. */
+  #neighborsOf(guest: GuestToPlace, rooms: readonly ReservedRoom[]): Neighbors {
+    const { spread, together } = guest.rules
+    if (spread === '' && together === '') return noNeighbors
+    return planNeighbors([...placedGuests(this.options.view), ...rooms.map(placedRoom)], guest)
   }
 
   async #changeQuietly(plan: (rooms: ReservedRooms) => RoomChanges): Promise<void> {
@@ -173,7 +192,26 @@ export class Placement {
   }
 }
 
-function reserve(hostId: string, limits: Allocation | undefined): ReservedRoom {
+/** Guests whose rules concern other guests. */
+function placedGuests(view: FleetState): PlacedGuest[] {
+  const placed = []
+  for (const { hostId, guest } of view.guests())
+    if (guest.placement) placed.push({ hostId, uuid: guest.uuid, rules: guest.placement, limits: guest.limits })
+  return placed
+}
+
+function placedRoom({ hostId, uuid, limits, rules = noPlacement }: ReservedRoom): PlacedGuest {
+  return { hostId, uuid, limits, rules }
+}
+
+interface RoomRequest {
+  readonly limits?: Allocation | undefined
+  readonly placement?: PlacementRules | undefined
+}
+
+function reserve(hostId: string, { limits, placement = noPlacement }: RoomRequest): ReservedRoom {
   const { vcpuMilli = 0, ramMb = 0, diskGb = 0 } = limits ?? {}
-  return { hostId, limits: { vcpuMilli, ramMb, diskGb }, untilMs: steadyClock.now() + roomLifetimeMs }
+  const { spread, together } = placement
+  const rules = (spread !== '' || together !== '') && { rules: { spread, together } }
+  return { hostId, limits: { vcpuMilli, ramMb, diskGb }, ...rules, untilMs: steadyClock.now() + roomLifetimeMs }
 }

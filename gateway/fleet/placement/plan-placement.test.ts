@@ -42,6 +42,7 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
 
 function describe_(capabilities: { kvm?: boolean; lxc?: boolean; kvmAcceleration?: string }): HostDescription {
   return HostDescription.fromPartial({
+    features: ['placement'],
     capabilities: { lxc: true, ...capabilities },
     capacity: { cpuCores: 4, ramTotalMb: 1000, diskTotalGb: 100 },
   })
@@ -176,12 +177,47 @@ describe('the placement of a new guest', () => {
       'host_offline',
     ],
     ['rejects a virtual machine if no host has KVM', spec(kvm), [candidate('a')], undefined, 'unsupported'],
+    [
+      'selects a loaded host of the group instead of an empty host outside',
+      spec({ placement: { group: 'eu' } }),
+      [candidate('a', { group: 'eu' }, { ramMb: 900 }), candidate('b')],
+      undefined,
+      'a',
+    ],
+    [
+      'rejects a requested host outside the group',
+      spec({ placement: { group: 'eu' } }),
+      [candidate('a', { group: 'eu' }), candidate('b')],
+      'b',
+      'placement_group',
+    ],
+    [
+      'rejects a guest if only an offline host has the label',
+      spec({ placement: { labels: ['ssd'] } }),
+      [candidate('a', { labels: ['ssd'], state: 'offline' }), candidate('b')],
+      undefined,
+      'placement_label',
+    ],
+    [
+      'rejects a guest if the only host of the group is full',
+      spec({ placement: { group: 'eu' } }),
+      [candidate('a', { group: 'eu' }, { ramMb: 1901 }), candidate('b')],
+      undefined,
+      'resource_exhausted',
+    ],
+    [
+      'rejects placement rules that no agent knows',
+      spec({ placement: { spread: 'web' } }),
+      [candidate('a', { description: { ...describe_({}), features: [] } })],
+      undefined,
+      'agent_outdated',
+    ],
     ['rejects a template that does not exist', spec({ templateId: 'arch' }), [candidate('a')], undefined, 'not_found'],
   ] as const)
     it(name, () => {
       let placed: string | undefined
       try {
-        placed = planPlacement(wanted, candidates, ratios, hostId)[0]
+        placed = planPlacement(wanted, candidates, { ratios, hostId })[0]
       } catch (error) {
         placed = (error as BerthError).code
       }
@@ -195,8 +231,8 @@ describe('the placement of a new guest', () => {
       candidate('c'),
       candidate('d', {}, { ramMb: 500 }),
     ]
-    expect(planPlacement(spec(), candidates, ratios)).to.deep.equal(['c', 'd', 'a'])
-    expect(planPlacement(spec(), candidates, ratios, 'd')).to.deep.equal(['d'])
+    expect(planPlacement(spec(), candidates, { ratios })).to.deep.equal(['c', 'd', 'a'])
+    expect(planPlacement(spec(), candidates, { ratios, hostId: 'd' })).to.deep.equal(['d'])
   })
 
   it('prefers hosts with KVM acceleration for virtual machines, and others for LXC containers', () => {
@@ -207,9 +243,9 @@ describe('the placement of a new guest', () => {
       candidate('c', can('kvm'), { ramMb: 500 }),
       candidate('d', can('tcg'), { ramMb: 300 }),
     ]
-    expect(planPlacement(spec(kvm), candidates, ratios)).to.deep.equal(['c', 'b', 'a', 'd'])
-    expect(planPlacement(spec(), candidates, ratios)).to.deep.equal(['a', 'd', 'c', 'b'])
+    expect(planPlacement(spec(kvm), candidates, { ratios })).to.deep.equal(['c', 'b', 'a', 'd'])
+    expect(planPlacement(spec(), candidates, { ratios })).to.deep.equal(['a', 'd', 'c', 'b'])
     const full = [candidate('e', can('kvm'), { ramMb: 1901 }), candidate('f', can('tcg'))]
-    expect(planPlacement(spec(kvm), full, ratios)).to.deep.equal(['f'])
+    expect(planPlacement(spec(kvm), full, { ratios })).to.deep.equal(['f'])
   })
 })

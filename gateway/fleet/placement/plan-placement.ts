@@ -1,7 +1,9 @@
 import type { Guest, GuestLimits, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, notFound } from '../../../shared/errors.js'
 import { noLabels } from '../../../shared/label-rules.js'
+import { isPlaced, noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import type { HostView } from '../contract.js'
+import { noNeighbors, ruleChecks, type Neighbors } from './plan-rules.js'
 import { addAllocation, findExceeded, planShares, type Allocation, type Ratios } from '../../../shared/allocation.js'
 
 /** A host that may be chosen, and its resources that are already allocated. */
@@ -18,18 +20,27 @@ export interface Usable {
   readonly unsupported: string
 }
 
+/** Facts about the fleet and the request, besides guest and hosts. */
+export interface PlacementFacts {
+  readonly ratios: Ratios
+  /** Requested host. Absent: every host may be chosen. */
+  readonly hostId?: string | undefined
+  /** Other guests to which the placement rules of the guest refer. Default: there are none. */
+  readonly neighbors?: Neighbors
+}
+
 /**
  * Chooses hosts for a new guest: the requested host, or without one all hosts with enough resources, the least loaded
  * first.
  * @returns ids of at least one host
  * @throws {BerthError} `not_found` (host or template), `host_offline`, `invalid_state` (draining), `unsupported` (no
- * host can run such guests), `image_disabled`, `resource_exhausted`
+ * host can run such guests), `image_disabled`, `agent_outdated`, `placement_group`, `placement_label`,
+ * `placement_spread`, `placement_together`, `resource_exhausted`
  */
 export function planPlacement(
-  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits'>,
+  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'>,
   candidates: readonly Candidate[],
-  ratios: Ratios,
-  hostId?: string,
+  { ratios, hostId, neighbors = noNeighbors }: PlacementFacts,
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
@@ -41,12 +52,22 @@ export function planPlacement(
     [({ findTemplate }) => findTemplate(spec.templateId) !== undefined, () => notFound('template')],
     [({ findTemplate }) => findTemplate(spec.templateId)?.unsupported === '', () => unusable()],
     [({ findTemplate }) => !findTemplate(spec.templateId)?.disabled, () => disabled()],
-    [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
+    ...ruleConditions(spec.placement, neighbors),
+    [(candidate) => fits(candidate, limits, ratios), () => exhausted(spec.placement)],
   ] satisfies Condition[]
   const left = filterAble(named, able)
   const ranked = emptiestFirst(left, limits, ratios)
   const first = spec.virtualization === 'kvm' ? ranked.filter(isAccelerated) : ranked
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
+}
+
+/** Conditions of a guest's placement rules. Agents that do not know the rules would lose them. */
+function ruleConditions(rules: PlacementRules = noPlacement, neighbors: Neighbors): Condition[] {
+  if (!isPlaced(rules)) return []
+  return [
+    [(candidate) => keepsMarks(candidate, { placement: rules }), () => cannotLabel(undefined)],
+    ...ruleChecks(rules, neighbors).map(({ allows, refusal }): Condition => [({ host }) => allows(host), refusal]),
+  ]
 }
 
 type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
@@ -65,13 +86,13 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
  * Returns the hosts to which a guest can move, the least loaded first, at least one. A move needs no template.
  * @param candidates all hosts except the present one
  * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`,
- * `agent_outdated`, `resource_exhausted`
+ * `agent_outdated`, `placement_group`, `placement_label`, `placement_spread`, `placement_together`,
+ * `resource_exhausted`
  */
 export function planMoveTargets(
-  guest: Pick<Guest, 'virtualization' | 'limits' | 'labels' | 'deletion'>,
+  guest: Pick<Guest, 'virtualization' | 'limits' | 'labels' | 'deletion' | 'placement'>,
   candidates: readonly Candidate[],
-  ratios: Ratios,
-  hostId?: string,
+  { ratios, hostId, neighbors = noNeighbors }: PlacementFacts,
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
@@ -82,7 +103,11 @@ export function planMoveTargets(
     [({ host }) => canReceive(host, guest.virtualization), () => cannotMove(named[0]?.host.name)],
     [(candidate) => keepsMarks(candidate, guest), () => cannotLabel(named[0]?.host.name)],
     [(candidate) => canRun(candidate, guest.virtualization), () => unsupported()],
-    [(candidate) => fits(candidate, limits, ratios), () => exhausted()],
+    ...ruleConditions(guest.placement, neighbors),
+    [
+      (candidate) => fits(candidate, addAllocation(limits, neighbors.following), ratios),
+      () => exhausted(guest.placement),
+    ],
   ])
   return emptiestFirst(left, limits, ratios).map(({ host }) => host.id)
 }
@@ -92,7 +117,7 @@ function canReceive({ description }: HostView, virtualization: string): boolean 
 }
 
 function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits, ratios: Ratios): Candidate[] {
-  const ranked = candidates.map((candidate) => ({ candidate, load: spread(candidate, limits, ratios) }))
+  const ranked = candidates.map((candidate) => ({ candidate, load: planLoad(candidate, ratios, limits) }))
   ranked.sort((a, b) => a.load - b.load || (a.candidate.host.id < b.candidate.host.id ? -1 : 1))
   return ranked.map(({ candidate }) => candidate)
 }
@@ -103,12 +128,17 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
   return findExceeded(addAllocation(allocated, wanted), host.description?.capacity, ratios) === undefined
 }
 
+type HostLoad = Pick<Candidate, 'host' | 'allocated'>
+
+const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+
 /**
- * For each resource, divides the host's allocated fraction, with the new guest, by the overcommit ratio (16 if the
- * ratio is unlimited). Returns the highest result.
+ * For each resource, divides the host's allocated fraction by the overcommit ratio (16 if the ratio is unlimited).
+ * Returns the highest result.
+ * @param added resources of a further guest
  */
-function spread({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: Ratios): number {
-  const shares = planShares(addAllocation(allocated, wanted), host.description?.capacity)
+export function planLoad({ host, allocated }: HostLoad, ratios: Ratios, added: Allocation = empty): number {
+  const shares = planShares(addAllocation(allocated, added), host.description?.capacity)
   return Math.max(...shares.map(({ share, kind }) => share / (ratios[kind] || 16)))
 }
 
@@ -133,17 +163,19 @@ export function cannotMove(name: string | undefined): BerthError {
   return new BerthError('conflict', 'move_unsupported', message)
 }
 
-/** False if the host would lose labels or the deletion of the guest, because its agent does not know them. */
-function keepsMarks({ host }: Candidate, { labels, deletion }: Pick<Guest, 'labels' | 'deletion'>): boolean {
+/** False if the host would lose labels, rules or the deletion of the guest, because its agent does not know them. */
+function keepsMarks({ host }: Candidate, { labels, deletion, placement = noPlacement }: GuestMarks): boolean {
   const { tags, note, deleteProtected } = labels ?? noLabels
   const isLabelled = tags.length > 0 || note !== '' || deleteProtected
   const has = (feature: string): boolean => host.description?.features.includes(feature) ?? false
-  return (!isLabelled || has('labels')) && (!deletion || has('undelete'))
+  return (!isLabelled || has('labels')) && (!deletion || has('undelete')) && (!isPlaced(placement) || has('placement'))
 }
+
+type GuestMarks = Partial<Pick<Guest, 'labels' | 'deletion'>> & { readonly placement?: PlacementRules | undefined }
 
 /** Error for a host whose agent is too old for labels of guests. */
 export function cannotLabel(name: string | undefined): BerthError {
-  const message = `the agent of ${name ?? 'the host'} is too old for the labels or the deletion of this container: upgrade it first`
+  const message = `the agent of ${name ?? 'the host'} is too old for the labels, the placement rules or the deletion of this container: upgrade it first`
   return new BerthError('conflict', 'agent_outdated', message)
 }
 
@@ -169,6 +201,7 @@ function disabled(): BerthError {
   })
 }
 
-function exhausted(): BerthError {
-  return new BerthError('exhausted', 'resource_exhausted', 'no host has enough free resources for the container')
+function exhausted(rules: PlacementRules = noPlacement): BerthError {
+  const which = isPlaced(rules) ? 'no host that its placement rules allow has' : 'no host has'
+  return new BerthError('exhausted', 'resource_exhausted', `${which} enough free resources for the container`)
 }

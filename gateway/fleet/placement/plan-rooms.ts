@@ -1,9 +1,12 @@
 import { addAllocation, type Allocation } from '../../../shared/allocation.js'
+import type { PlacementRules } from '../../../shared/placement-rules.js'
 
 /** Resources of a host that are reserved for a guest, until every gateway has the host's report about the guest. */
 export interface ReservedRoom {
   readonly hostId: string
   readonly limits: Allocation
+  /** Rules of the guest that concern other guests. Absent: it has none. */
+  readonly rules?: Pick<PlacementRules, 'spread' | 'together'>
   /** Uuid of the guest. Absent: not chosen yet. */
   readonly uuid?: string
   /** Time in ms since 1970 (steady clock) at which the reservation ends, even if its gateway has died. */

@@ -133,6 +133,7 @@ describe('an upgrade of one host over HTTP', () => {
       'list-usage',
       'labels',
       'undelete',
+      'placement',
     ])
   })
 

@@ -7,6 +7,7 @@ import {
   templateIdPattern,
 } from '../../../../shared/guest-rules.js'
 import { DevicesSchema } from '../device-schema.js'
+import { PlacementSchema } from '../placement-row.js'
 import { VirtualizationSchema } from '../guest-row.js'
 import { trimmed } from '../../../http/normalize.js'
 import { oneOf } from '../../../http/schema.js'
@@ -112,6 +113,7 @@ export const CreateBodySchema = Type.Object(
       `Maximum number of snapshots of the container. Default: ${defaultSnapshotLimit}. 0: no snapshots can be taken.`,
     ),
     devices: optional(DevicesSchema),
+    placement: optional(PlacementSchema),
     user_data: optional(
       Type.String({
         maxLength: maxUserDataLength,

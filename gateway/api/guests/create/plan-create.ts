@@ -5,6 +5,7 @@ import type { GuestSpec, TrafficLimit } from '../../../../proto/gen/berth/agent/
 import { parseGuestDevices } from '../../../../shared/guest-devices.js'
 import { parseUserData } from '../../../../shared/first-boot/user-data.js'
 import type { CreateBody } from './create-body.js'
+import { planRules } from '../placement-row.js'
 import { virtualizationName } from '../guest-row.js'
 import { planLogin, type Os } from './plan-login.js'
 import { planMappings } from './plan-mappings.js'
@@ -40,6 +41,7 @@ export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux')
       snapshotLimit: body.snapshot_limit ?? defaultSnapshotLimit,
       userData: body.user_data ?? '',
       devices: planDevices(body),
+      placement: planRules(body.placement),
     },
   }
 }

@@ -1,4 +1,5 @@
 import type { CreateGuest } from '../../api/types.ts'
+import { hasRules, placementForm, planPlacement, type PlacementForm } from '../../guests/placement.ts'
 
 /** Content of the form for a new guest. `planRequest` converts it to a request. */
 export interface CreateForm {
@@ -19,6 +20,7 @@ export interface CreateForm {
   trafficGb: number
   expiresAt: string
   snapshots: number
+  placement: PlacementForm
 }
 
 export const emptyForm: CreateForm = {
@@ -39,6 +41,7 @@ export const emptyForm: CreateForm = {
   trafficGb: 0,
   expiresAt: '',
   snapshots: 3,
+  placement: placementForm(),
 }
 
 /** Predefined sizes of a guest: number of CPUs, memory in MiB and disk in GiB. */
@@ -71,6 +74,7 @@ export function planRequest(form: CreateForm): CreateGuest {
     ...when(form.trafficGb > 0, { monthly_traffic_gb: form.trafficGb }),
     ...when(form.expiresAt !== '', { expires_at: `${form.expiresAt.replace('T', ' ')}:00` }),
     snapshot_limit: form.snapshots,
+    ...when(hasRules(form.placement), { placement: planPlacement(form.placement) }),
   }
 }
 

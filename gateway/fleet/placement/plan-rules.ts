@@ -1,0 +1,124 @@
+import { addAllocation, type Allocation } from '../../../shared/allocation.js'
+import { conflict, type BerthError } from '../../../shared/errors.js'
+import { hasLabel, noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
+import type { HostView } from '../contract.js'
+
+/** A guest on a host, or a reservation of resources for a guest. */
+export interface PlacedGuest {
+  readonly hostId: string
+  /** Absent: the guest of the reservation has no uuid yet. */
+  readonly uuid?: string | undefined
+  readonly rules: Pick<PlacementRules, 'spread' | 'together'>
+  readonly limits: Allocation | undefined
+}
+
+/** Other guests that decide on which hosts a guest may be. */
+export interface Neighbors {
+  /** Hosts with guests of the same `spread` name. */
+  readonly apart: ReadonlySet<string>
+  /** Hosts with guests of the same `together` name. */
+  readonly together: ReadonlySet<string>
+  /** Resources of guests that will follow the guest to its host. */
+  readonly following: Allocation
+}
+
+const none: ReadonlySet<string> = new Set()
+export const noNeighbors: Neighbors = {
+  apart: none,
+  together: none,
+  following: { vcpuMilli: 0, ramMb: 0, diskGb: 0 },
+}
+
+/** The guest whose host is chosen. */
+export interface GuestToPlace {
+  readonly uuid?: string | undefined
+  /** Present host. Absent: the guest is new. */
+  readonly fromHostId?: string | undefined
+  readonly rules: PlacementRules
+  /** Guests that leave the present host together with this one. */
+  readonly alsoMoving?: ReadonlySet<string> | undefined
+}
+
+/** Finds the guests that the rules of a guest refer to. */
+export function planNeighbors(placed: Iterable<PlacedGuest>, guest: GuestToPlace): Neighbors {
+  const { spread, together } = guest.rules
+  if (spread === '' && together === '') return noNeighbors
+  const others = [...placed].filter(({ uuid }) => uuid === undefined || uuid !== guest.uuid)
+  const partners = together === '' ? [] : others.filter(({ rules }) => rules.together === together)
+  const isFollowing = ({ uuid = '', hostId }: PlacedGuest): boolean =>
+    hostId === guest.fromHostId && guest.alsoMoving?.has(uuid) === true
+  const following = partners.filter(isFollowing)
+  const apart = spread === '' ? [] : others.filter(({ rules }) => rules.spread === spread)
+  return {
+    apart: hostsOf(apart),
+    together: hostsOf(partners.filter((partner) => !isFollowing(partner))),
+    following: following.reduce((sum, { limits }) => addAllocation(sum, limits), noNeighbors.following),
+  }
+}
+
+function hostsOf(guests: readonly PlacedGuest[]): Set<string> {
+  return new Set(guests.map(({ hostId }) => hostId))
+}
+
+type RuleHost = Pick<HostView, 'id' | 'group' | 'labels'>
+
+/** A rule of a guest. */
+export interface RuleCheck {
+  readonly allows: (host: RuleHost) => boolean
+  /** Error if the rule excludes the last host. */
+  readonly refusal: () => BerthError
+}
+
+/** Lists the rules of a guest, in the order in which they are checked. */
+export function ruleChecks(
+  { group, labels, spread, together }: PlacementRules = noPlacement,
+  neighbors: Neighbors = noNeighbors,
+): RuleCheck[] {
+  return [
+    ...(group === '' ? [] : [groupCheck(group)]),
+    ...labels.map(labelCheck),
+    ...(spread === '' ? [] : [spreadCheck(spread, neighbors)]),
+    ...(together === '' ? [] : [togetherCheck(together, neighbors)]),
+  ]
+}
+
+/** Finds the first rule that a host breaks. @returns undefined if the guest may be on the host */
+export function findBroken(host: RuleHost, checks: readonly RuleCheck[]): BerthError | undefined {
+  return checks.find(({ allows }) => !allows(host))?.refusal()
+}
+
+function groupCheck(group: string): RuleCheck {
+  return {
+    allows: (host) => host.group === group,
+    refusal: () => conflict('placement_group', `placement.group: no available host belongs to the group ${group}`),
+  }
+}
+
+function labelCheck(label: string): RuleCheck {
+  return {
+    allows: ({ labels }) => hasLabel(labels, label),
+    refusal: () => conflict('placement_label', `placement.labels: no available host has the label ${label}`),
+  }
+}
+
+function spreadCheck(name: string, { apart }: Neighbors): RuleCheck {
+  return {
+    allows: ({ id }) => !apart.has(id),
+    refusal: () =>
+      conflict(
+        'placement_spread',
+        `placement.spread: each available host already has a container with the spread name ${name}`,
+      ),
+  }
+}
+
+function togetherCheck(name: string, { together }: Neighbors): RuleCheck {
+  return {
+    allows: ({ id }) => together.size === 0 || together.has(id),
+    refusal: () =>
+      conflict(
+        'placement_together',
+        `placement.together: no available host has the other containers with the together name ${name}`,
+      ),
+  }
+}
