@@ -30,7 +30,7 @@ const name = new RegExp(placementNamePattern)
 const label = new RegExp(hostLabelPattern)
 
 /** @throws {BerthError} `invalid_field` */
-export function checkPlacementName(field: string, text: string): string {
+function checkPlacementName(field: string, text: string): string {
   if (!name.test(text)) throw invalidField(field, `${field}: ${placementNameRule}`)
   return text
 }

@@ -34,6 +34,7 @@ const exceptions: Readonly<Record<string, string>> = {
   getFirewall: 'firewall get',
   getDeletionSettings: 'deletion-settings get',
   getFleetUpgrade: 'fleet upgrade-status',
+  getFleetBalance: 'fleet balance',
   getFleetUsage: 'fleet usage',
   getHostHistory: 'host history',
   getHostInfo: 'host info',

@@ -67,6 +67,7 @@ import { timelineRoute } from './guests/timeline.js'
 import { snapshotRoutes } from './guests/snapshots.js'
 import { swapRoutes } from './hosts/swap.js'
 import { versionRoute } from './hosts/version.js'
+import { balanceRoute } from './hosts/balance.js'
 import { fleetUsageRoute } from './usage/fleet-usage.js'
 import { guestUsageRoute } from './usage/guest-usage.js'
 import { taskRoutes } from './tasks/tasks.js'
@@ -190,6 +191,7 @@ function allRoutes(options: ApiOptions): Route[] {
   return [
     ...overviewRoutes({ view, time }),
     fleetUsageRoute(fleet),
+    balanceRoute(fleet),
     guestUsageRoute(fleet),
     versionRoute(more.version),
     ...containerRoutes({ fleet, pages }),

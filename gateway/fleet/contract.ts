@@ -175,6 +175,28 @@ export interface PlannedMove {
   readonly message: string
 }
 
+/** Load of a host before and after a move: its most allocated resource as a fraction of what may be allocated. */
+export interface LoadChange {
+  readonly before: number
+  readonly after: number
+}
+
+/** A suggested move. */
+export interface Suggestion {
+  readonly guest: GuestView
+  /** `rule`: the guest is on a host that its rules forbid. `load`: the move evens out the load of two hosts. */
+  readonly reason: 'rule' | 'load'
+  /** Code of the broken rule. Empty if the reason is `load`. */
+  readonly code: string
+  /** Id of the target. Empty: no host can take the guest. */
+  readonly toHostId: string
+  /** Why no host can take the guest. Empty: a host can. */
+  readonly message: string
+  readonly from: LoadChange
+  /** Absent: no host can take the guest. */
+  readonly to?: LoadChange
+}
+
 /** Resources that `holdRoom` has reserved on hosts for guests whose creation has not begun yet. */
 export interface HeldRoom {
   /** Frees the reserved resources that no creation has used. Never rejects. */
@@ -296,6 +318,8 @@ export interface Fleet {
    * Changes nothing.
    */
   planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]>
+  /** Suggests moves that fulfill broken placement rules or even out the load of the hosts. Changes nothing. */
+  suggestMoves(): Promise<Suggestion[]>
   /**
    * Begins to move a guest to another host. The source's operation shows the progress.
    * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`, `offline_required`,

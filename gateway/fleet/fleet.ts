@@ -20,6 +20,7 @@ import type {
   GuestMovePlan,
   GuestView,
   PlannedMove,
+  Suggestion,
   GuestMoveRequest,
   HeldRoom,
   HostUpgrades,
@@ -306,6 +307,10 @@ export class GatewayFleet implements Fleet {
 
   planMoves(guests: readonly GuestView[]): Promise<PlannedMove[]> {
     return this.#mover.planAll(guests)
+  }
+
+  suggestMoves(): Promise<Suggestion[]> {
+    return this.#mover.suggest()
   }
 
   moveGuest(request: GuestMoveRequest): ReturnType<GuestMover['begin']> {

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import type { Allocation } from '../../../shared/allocation.js'
+import { addAllocation, type Allocation } from '../../../shared/allocation.js'
 import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
@@ -52,9 +52,27 @@ const SizeSchema = Type.Object(
   { title: 'CommonSize' },
 )
 
+const GroupSchema = Type.Object(
+  {
+    group: Type.String({ description: 'Name of the group. Empty: hosts without a group.' }),
+    hosts: count,
+    cpu_cores: count,
+    ram_total_mb: count,
+    disk_total_gb: count,
+    vcpu_allocated: Type.Number({ minimum: 0 }),
+    ram_allocated_mb: count,
+    disk_allocated_gb: count,
+    fits: Type.Union([count, Type.Null()], {
+      description: 'Number of further containers of the most common size. `null`: there are no containers.',
+    }),
+  },
+  { title: 'GroupCapacity' },
+)
+
 const FleetUsageSchema = Type.Object(
   {
     hosts: Type.Array(HostUsageSchema),
+    groups: Type.Array(GroupSchema, { description: 'Capacity of the groups of hosts, ordered by name.' }),
     common_size: Type.Union([SizeSchema, Type.Null()], {
       description: 'The most common size of containers. `null`: there are no containers.',
     }),
@@ -81,6 +99,7 @@ export function fleetUsageRoute(fleet: Fleet): Route {
       return {
         data: {
           hosts: hosts.map((host) => hostUsage(host, fleet.view.allocationOf(host.id), trendOf(host.id))),
+          groups: groupCapacities(fleet, hosts),
           common_size: commonSize(fleet, hosts),
         },
       }
@@ -119,6 +138,32 @@ function presentUsage({ state, metrics }: HostView, { natPortsTotal }: Capacity)
     ports: { used: metrics.natPortsUsed, total: natPortsTotal },
   }
 }
+
+/** Sums the capacity of the hosts of each group. */
+function groupCapacities(fleet: Fleet, hosts: readonly HostView[]): FleetUsage['groups'] {
+  const names = [...new Set(hosts.map(({ group }) => group))].sort()
+  return names.map((group) => {
+    const own = hosts.filter((host) => host.group === group)
+    const sum = (read: (capacity: Capacity) => number): number =>
+      own.reduce((all, { description }) => all + read(description?.capacity ?? noCapacity), 0)
+    const allocated = own
+      .map(({ id }) => fleet.view.allocationOf(id))
+      .reduce((all, one) => addAllocation(all, one), empty)
+    return {
+      group,
+      hosts: own.length,
+      cpu_cores: sum(({ cpuCores }) => cpuCores),
+      ram_total_mb: sum(({ ramTotalMb }) => ramTotalMb),
+      disk_total_gb: sum(({ diskTotalGb }) => diskTotalGb),
+      vcpu_allocated: allocated.vcpuMilli / 1000,
+      ram_allocated_mb: allocated.ramMb,
+      disk_allocated_gb: allocated.diskGb,
+      fits: commonSize(fleet, own)?.fits ?? null,
+    }
+  })
+}
+
+const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
 
 function commonSize({ view, overcommit: ratios }: Fleet, hosts: readonly HostView[]): FleetUsage['common_size'] {
   const common = view.commonSize()

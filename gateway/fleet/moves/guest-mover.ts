@@ -6,7 +6,7 @@ import type { Ratios } from '../../../shared/allocation.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { offlineRequired } from '../../../shared/move-rules.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
-import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView, PlannedMove } from '../contract.js'
+import type { AgentClient, GuestMovePlan, GuestMoveRequest, GuestView, PlannedMove, Suggestion } from '../contract.js'
 import type { Placement } from '../placement/placement.js'
 import { cannotMove } from '../placement/plan-placement.js'
 import type { FleetState } from '../view.js'
@@ -19,7 +19,7 @@ type MoveChoice = Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>
 export interface GuestMoverOptions extends TransferTicketsOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
-  readonly placement: Pick<Placement, 'findTarget' | 'planTargets' | 'reserveTarget' | 'release'>
+  readonly placement: Pick<Placement, 'findTarget' | 'planBalance' | 'planTargets' | 'reserveTarget' | 'release'>
   readonly ratios: Ratios
   readonly moves: MoveStore
   readonly reached: (hostId: string, revision: number) => Promise<void>
@@ -48,6 +48,11 @@ export class GuestMover {
       if (target instanceof BerthError) return { guest, toHostId: '', message: target.message }
       return { guest, toHostId: target, message: '' }
     })
+  }
+
+  /** Suggests moves that fulfill placement rules or even out the load, without changing anything. */
+  suggest(): Promise<Suggestion[]> {
+    return this.options.placement.planBalance((guest) => this.#refuseUnmovable(guest, false))
   }
 
   /** @throws {BerthError} if no host can take the guest at present, or the guest is already on the target */

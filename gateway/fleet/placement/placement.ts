@@ -2,10 +2,11 @@ import type { Logger } from 'pino'
 import { addAllocation, type Allocation, type Ratios } from '../../../shared/allocation.js'
 import { describeError, toBerthError, type BerthError } from '../../../shared/errors.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
-import type { GuestCreationRequest, GuestView } from '../contract.js'
+import type { GuestCreationRequest, GuestView, Suggestion } from '../contract.js'
 import type { FleetState } from '../view.js'
 import { noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import { planMoveTargets, planPlacement, type Candidate } from './plan-placement.js'
+import { planBalance } from './plan-balance.js'
 import { noNeighbors, planNeighbors, type GuestToPlace, type Neighbors, type PlacedGuest } from './plan-rules.js'
 import {
   planRooms,
@@ -142,6 +143,13 @@ export class Placement {
         return toBerthError(error, 'no target was found')
       }
     })
+  }
+
+  /** Suggests moves of guests, and reserves nothing. @param refuse throws if the guest cannot move at present */
+  async planBalance(refuse: (guest: GuestView) => void): Promise<Suggestion[]> {
+    const { view, ratios, rooms } = this.options
+    const { candidates } = this.#read(await rooms.list())
+    return planBalance({ candidates, guests: [...view.guests()], ratios, refuse })
   }
 
   #placeMoved(

@@ -21,7 +21,7 @@ export interface Usable {
 }
 
 /** Facts about the fleet and the request, besides guest and hosts. */
-export interface PlacementFacts {
+interface PlacementFacts {
   readonly ratios: Ratios
   /** Requested host. Absent: every host may be chosen. */
   readonly hostId?: string | undefined
@@ -90,7 +90,9 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
  * `resource_exhausted`
  */
 export function planMoveTargets(
-  guest: Pick<Guest, 'virtualization' | 'limits' | 'labels' | 'deletion' | 'placement'>,
+  guest: Pick<Guest, 'virtualization' | 'limits' | 'labels' | 'deletion'> & {
+    readonly placement?: PlacementRules | undefined
+  },
   candidates: readonly Candidate[],
   { ratios, hostId, neighbors = noNeighbors }: PlacementFacts,
 ): string[] {

@@ -63,7 +63,7 @@ function hostsOf(guests: readonly PlacedGuest[]): Set<string> {
 type RuleHost = Pick<HostView, 'id' | 'group' | 'labels'>
 
 /** A rule of a guest. */
-export interface RuleCheck {
+interface RuleCheck {
   readonly allows: (host: RuleHost) => boolean
   /** Error if the rule excludes the last host. */
   readonly refusal: () => BerthError

@@ -1,5 +1,5 @@
 import type { Guest } from '../api/types.ts'
-import { splitWords } from '../ui/format.ts'
+import { splitWords } from '../ui/words.ts'
 
 /** Content of the fields for placement rules. Labels are separated by spaces. */
 export interface PlacementForm {

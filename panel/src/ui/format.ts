@@ -49,8 +49,3 @@ const numbers = { en: new Intl.NumberFormat('en'), zh: new Intl.NumberFormat('zh
 export function formatNumber(value: number | undefined): string {
   return value === undefined || !Number.isFinite(value) ? unknown : numbers[texts.language].format(value)
 }
-
-/** Splits words that are separated by spaces or commas. */
-export function splitWords(text: string): string[] {
-  return text.split(/[\s,]+/).filter(Boolean)
-}

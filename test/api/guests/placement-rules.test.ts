@@ -84,7 +84,7 @@ describe('the placement rules of containers', () => {
     const rows = await Promise.all(
       answers.filter(({ status }) => status === 202).map(({ body }) => detail(body.data.id)),
     )
-    expect(rows.map(({ host_id }) => host_id)).to.have.members([...hosts])
+    expect(rows.map(({ host_id }): string => String(host_id))).to.have.members([...hosts])
   })
 
   it('can be changed later, which moves nothing', async () => {
@@ -101,6 +101,24 @@ describe('the placement rules of containers', () => {
     expect((await detail(guest.id)).placement.group).to.equal('eu')
     await gateway.request('PATCH', path, { body: { placement: {} } })
     expect(await detail(guest.id)).not.to.have.property('placement')
+  })
+
+  it('are the reason of a suggested move if a host breaks them, and groups have their capacity', async () => {
+    const guest = await add(undefined, { host_id: 'host-c' })
+    await gateway.request('PATCH', `/containers/${guest.id}`, { body: { placement: { labels: ['disk=nvme'] } } })
+    const { body } = await gateway.request('GET', '/fleet/balance')
+    expect(body.data[0]).to.deep.include({
+      container_uuid: guest.uuid,
+      from_host_id: 'host-c',
+      to_host_id: 'host-b',
+      reason: 'rule',
+      code: 'placement_label',
+    })
+    const { groups, hosts: usages } = (await gateway.request('GET', '/fleet-usage')).body.data
+    expect((groups as Body[]).map(({ group, hosts: size }) => `${group} ${size}`)).to.deep.equal([' 1', 'eu 2'])
+    const disk = (usages as Body[]).filter((host) => host.host_id !== 'host-c')
+    expect(groups[1].disk_total_gb).to.equal(disk[0]!.disk_total_gb + disk[1]!.disk_total_gb)
+    expect(groups[0]).to.deep.include({ disk_allocated_gb: 1, ram_allocated_mb: 128, vcpu_allocated: 1 })
   })
 
   it('let containers that stay together leave a host only in a drain, which moves them to the same host', async () => {

@@ -155,6 +155,10 @@ export class LabFleet implements Fleet {
     return this.fleet.planMoves(...given)
   }
 
+  suggestMoves(): ReturnType<Fleet['suggestMoves']> {
+    return this.fleet.suggestMoves()
+  }
+
   moveGuest(...request: Parameters<Fleet['moveGuest']>): ReturnType<Fleet['moveGuest']> {
     return this.fleet.moveGuest(...request)
   }

@@ -1,0 +1,71 @@
+import { Type, type Static } from 'typebox'
+import type { Fleet, LoadChange, Suggestion } from '../../fleet/contract.js'
+import { oneOf } from '../../http/schema.js'
+import { route, type Route } from '../../http/route.js'
+
+const percent = Type.Integer({ minimum: 0 })
+const LoadSchema = Type.Object(
+  { before: percent, after: percent },
+  {
+    title: 'LoadChange',
+    description: 'Allocated share of the scarcest resource of the host, in percent of what may be allocated.',
+  },
+)
+
+const SuggestionSchema = Type.Object(
+  {
+    container_uuid: Type.String(),
+    container_name: Type.String(),
+    from_host_id: Type.String(),
+    to_host_id: Type.String({ description: 'Suggested target. Empty: no host can take the container.' }),
+    reason: oneOf(
+      ['rule', 'load'],
+      '`rule`: the container is on a host that its placement rules forbid. `load`: the move evens out the load of both hosts.',
+    ),
+    code: Type.String({
+      description: 'Code of the broken rule, such as `placement_group`. Empty if `reason` is `load`.',
+    }),
+    message: Type.String({ description: 'Why no host can take the container. Empty: a host can.' }),
+    from_load: LoadSchema,
+    to_load: Type.Union([LoadSchema, Type.Null()], {
+      description: 'The same for the target. `null`: there is no target.',
+    }),
+  },
+  { title: 'BalanceSuggestion' },
+)
+type SuggestionRow = Static<typeof SuggestionSchema>
+
+export function balanceRoute(fleet: Fleet): Route {
+  return route({
+    method: 'GET',
+    path: '/fleet/balance',
+    name: 'getFleetBalance',
+    scope: 'host:read',
+    bound: 'refused',
+    tag: 'Hosts',
+    summary:
+      'Suggests moves of containers that fulfill broken placement rules or even out the load of the hosts. Nothing is moved. Each suggestion assumes that the earlier ones are carried out',
+    data: Type.Array(SuggestionSchema),
+    handle: async () => ({ data: (await fleet.suggestMoves()).map(rowOf) }),
+  })
+}
+
+function rowOf({ guest: { guest, hostId }, toHostId, reason, code, message, from, to }: Suggestion): SuggestionRow {
+  return {
+    container_uuid: guest.uuid,
+    container_name: guest.name,
+    from_host_id: hostId,
+    to_host_id: toHostId,
+    reason,
+    code,
+    message,
+    from_load: loadRow(from),
+    to_load: to ? loadRow(to) : null,
+  }
+}
+
+/** A host whose size is not known has no finite load, and is shown with 0. */
+function loadRow({ before, after }: LoadChange) {
+  const inPercent = (share: number): number => (Number.isFinite(share) ? Math.max(0, Math.round(share * 100)) : 0)
+  return { before: inPercent(before), after: inPercent(after) }
+}

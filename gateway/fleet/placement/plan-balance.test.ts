@@ -1,0 +1,129 @@
+import { expect } from 'chai'
+import { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
+import { conflict } from '../../../shared/errors.js'
+import type { GuestView } from '../contract.js'
+import { HostState } from '../host-state.js'
+import { planBalance } from './plan-balance.js'
+import type { Candidate } from './plan-placement.js'
+
+const ratios = { cpu: 1, ram: 1, disk: 1 }
+const record = { version: 1, address: 'a:1', draining: false, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 }
+
+/** A guest on a host. The number is its memory in percent of the memory of each host. */
+type Placed = readonly [hostId: string, uuid: string, ram: number, placement?: object]
+
+function guestOf([hostId, uuid, ramMb, placement]: Placed): GuestView {
+  const limits = { vcpuMilli: 0, ramMb, diskGb: 0 }
+  const guest = Guest.fromPartial({ uuid, name: uuid, virtualization: 'lxc', limits, ...(placement && { placement }) })
+  return { hostId, guest, online: true, hostAddress: '' }
+}
+
+function hostOf(id: string, guests: readonly Placed[]): Candidate {
+  const state = new HostState({ ...record, id, name: id, ...(id === 'a' && { group: 'eu' }) })
+  state.online = true
+  state.description = HostDescription.fromPartial({
+    features: ['move', 'placement'],
+    capabilities: { lxc: true },
+    capacity: { cpuCores: 100, ramTotalMb: 100, diskTotalGb: 100 },
+  })
+  const ramMb = guests.filter(([hostId]) => hostId === id).reduce((sum, [, , ram]) => sum + ram, 0)
+  return { host: state.view, findTemplate: () => undefined, allocated: { vcpuMilli: 0, ramMb, diskGb: 0 } }
+}
+
+function suggest(guests: readonly Placed[], refused: readonly string[] = []): string[] {
+  const suggestions = planBalance({
+    candidates: ['a', 'b', 'c'].map((id) => hostOf(id, guests)),
+    guests: guests.map(guestOf),
+    ratios,
+    refuse: ({ guest }) => {
+      if (refused.includes(guest.uuid)) throw conflict('invalid_state', 'it is busy')
+    },
+  })
+  return suggestions.map(({ guest, toHostId, reason, code }) =>
+    [guest.guest.uuid, toHostId || '-', code || reason].join(' '),
+  )
+}
+
+describe('the suggestions that balance the fleet', () => {
+  for (const [name, guests, refused, expected] of [
+    [
+      'are empty for equal hosts',
+      [
+        ['a', 'x', 20],
+        ['b', 'y', 20],
+        ['c', 'z', 20],
+      ],
+      [],
+      [],
+    ],
+    [
+      'are empty if a move would gain too little',
+      [
+        ['a', 'x', 3],
+        ['a', 'y', 3],
+      ],
+      [],
+      [],
+    ],
+    ['are empty if the guest would only load another host', [['a', 'x', 80]], [], []],
+    [
+      'relieve the most loaded host',
+      [
+        ['a', 'x', 40],
+        ['a', 'y', 40],
+        ['b', 'z', 30],
+      ],
+      [],
+      ['x c load'],
+    ],
+    [
+      'move a guest that may move',
+      [
+        ['a', 'x', 40],
+        ['a', 'y', 40],
+        ['b', 'z', 30],
+      ],
+      ['x'],
+      ['y c load'],
+    ],
+    [
+      'never break a rule for the load',
+      [
+        ['a', 'x', 40, { group: 'eu' }],
+        ['a', 'y', 40, { group: 'eu' }],
+      ],
+      [],
+      [],
+    ],
+    ['fulfill a broken rule', [['b', 'x', 10, { group: 'eu' }]], [], ['x a placement_group']],
+    [
+      'separate guests that must be on different hosts',
+      [
+        ['a', 'x', 1, { spread: 's' }],
+        ['a', 'y', 1, { spread: 's' }],
+      ],
+      [],
+      ['x b placement_spread'],
+    ],
+    ['name a broken rule that no move can fulfill', [['b', 'x', 1, { group: 'us' }]], [], ['x - placement_group']],
+    [
+      'name a broken rule of a guest that cannot move',
+      [['b', 'x', 1, { group: 'eu' }]],
+      ['x'],
+      ['x - placement_group'],
+    ],
+  ] as readonly (readonly [string, readonly Placed[], readonly string[], readonly string[]])[])
+    it(name, () => expect(suggest(guests, refused)).to.deep.equal(expected))
+
+  it('contain the loads before and after the move', () => {
+    const guests: Placed[] = [
+      ['a', 'x', 40],
+      ['a', 'y', 40],
+      ['b', 'z', 30],
+    ]
+    const candidates = ['a', 'b', 'c'].map((id) => hostOf(id, guests))
+    const [first] = planBalance({ candidates, guests: guests.map(guestOf), ratios, refuse: () => undefined })
+    expect(first).to.deep.include({ from: { before: 0.8, after: 0.4 }, to: { before: 0, after: 0.4 } })
+  })
+})
