@@ -209,10 +209,9 @@ const forms: readonly Form[] = [
     page: '/containers/{guest}/network',
     button: 'Add a port',
     submit: 'Add',
-    values: { 'map-inner': '8080', 'map-outer': '', 'map-note': 'web' },
+    values: { 'map-inner': '8080', 'map-outer': '', 'map-count': '2', 'map-note': 'web' },
     without: {
-      container_port_end: 'ranges are for integrations',
-      host_port_end: 'ranges are for integrations',
+      host_port_end: 'follows from the number of ports, since the gateway chooses the first port',
       host_ip: 'is for integrations',
     },
   },
@@ -222,6 +221,43 @@ const forms: readonly Form[] = [
     page: '/containers/{guest}/settings',
     submit: 'Save',
     values: { 'device-tun': true, 'device-fuse': true },
+  },
+  {
+    name: 'a traffic quota for each direction',
+    operation: 'PUT /containers/{id}/traffic-limit',
+    page: '/containers/{guest}/settings',
+    submit: 'Save',
+    values: { 'traffic-mode': 'split', 'traffic-in': '100', 'traffic-out': '200', 'traffic-day': '15' },
+    without: { monthly_traffic_gb: 'is for both directions together' },
+  },
+  {
+    name: 'the reaction to alerts about a guest',
+    operation: 'PUT /containers/{id}/security',
+    page: '/containers/{guest}/settings',
+    submit: 'Save',
+    values: { 'abuse-smtp': 'open', 'abuse-exempt': true },
+  },
+  {
+    name: 'the reaction to alerts on a host',
+    operation: 'PUT /security/settings',
+    page: '/hosts/host-a',
+    submit: 'Save',
+    values: { 'auto-shutdown': true },
+  },
+  {
+    name: 'limits for snapshots',
+    operation: 'PUT /containers/{id}/snapshots/quota',
+    page: '/containers/{guest}/snapshots',
+    submit: 'Save',
+    values: { 'snapshot-quota': '7', 'snapshot-space': '40' },
+    without: { quota: 'is an alias of snapshot_limit' },
+  },
+  {
+    name: 'a backup schedule',
+    operation: 'POST /containers/{id}/backups/schedule',
+    page: '/containers/{guest}/backups',
+    submit: 'Save',
+    values: { 'schedule-enabled': true, 'schedule-hours': '12', 'schedule-time': '04:30', 'schedule-keep': '5' },
   },
 ]
 
@@ -282,7 +318,7 @@ describe('the forms of the panel', function () {
     await fill(scope, form.values)
     for (const label of form.ticks ?? []) await scope.getByLabel(label, { exact: true }).check()
     const [method = '', path = ''] = form.operation.split(' ')
-    const wanted = new RegExp(`/api/v1${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+    const wanted = new RegExp(`/api/v1${path.replaceAll(/\{\w+\}/g, '[^/]+')}(\\?|$)`)
     const sent = page.waitForRequest((one) => one.method() === method && wanted.test(one.url()))
     // A page may have several forms, so this chooses the form that contains the first control.
     const [first] = Object.keys(form.values)

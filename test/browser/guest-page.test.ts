@@ -55,6 +55,28 @@ describe('the page of a guest in the panel', () => {
     expect(await main.getByLabel('Tags', { exact: true }).inputValue()).to.equal('web')
   })
 
+  it('changes a port mapping to a range', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'mapped' })
+    const body = { container_port: 8000, description: 'web' }
+    const mapped = await lab.gateway.request('POST', `/containers/${guest.id}/port-mappings`, { body })
+    const { host_port: port } = mapped.body.data.at(-1) as { host_port: number }
+    await open(guest, 'network')
+    await page.getByRole('button', { name: `Edit TCP ${port}`, exact: true }).click()
+    const edit = dialog('Edit the port')
+    await edit.locator('#map-count').fill('3')
+    await edit.locator('#map-note').fill('three ports')
+    await edit.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByRole('button', { name: `Edit TCP ${port}–${port + 2}`, exact: true }).waitFor()
+    expect((await rowOf(guest))['port_mappings']).to.deep.include({
+      protocol: 'tcp',
+      container_port: 8000,
+      container_port_end: 8002,
+      host_port: port,
+      host_port_end: port + 2,
+      description: 'three ports',
+    })
+  })
+
   it('explains how to lift the protection instead of deleting a protected guest', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'keeper' })
     await lab.gateway.request('PATCH', `/containers/${guest.id}`, { body: { delete_protected: true } })

@@ -87,6 +87,7 @@ export const fleet = {
   'routing.text': 'Ports and public addresses per host.',
   'routing.nat4': 'Ports',
   'routing.unlimited': '{{used}} used · unlimited',
+  'routing.noIpv6': 'This host cannot assign IPv6 addresses: {{reason}}',
   'routing.pools': 'Port and address pools',
   'routing.from': 'First port',
   'routing.to': 'Last port',

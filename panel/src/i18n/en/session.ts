@@ -45,6 +45,9 @@ export const session = {
   'account.recoveryText':
     'If you lose your device, use one of these codes instead of a code from the app. Each works once.',
   'account.recoveryLeft': 'Recovery codes left: {{count}}',
+  'account.renewRecovery': 'New recovery codes',
+  'account.renewRecoveryAsk': 'Generate new recovery codes?',
+  'account.renewRecoveryText': 'All present recovery codes become invalid.',
   'account.scan': 'Scan this QR code with an authenticator app, then type the code that the app shows.',
   'account.qr': 'QR code for an authenticator app',
   'account.byHand': 'Or type the secret:',

@@ -71,6 +71,7 @@ export const settings = {
   'logs.audit': 'Audit log',
   'logs.logins': 'Logins',
   'logs.user': 'User',
+  'logs.export': 'Export',
   'logs.method': 'Method',
   'logs.browser': 'Browser',
   'logs.none': 'No entries.',

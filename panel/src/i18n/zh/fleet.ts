@@ -85,6 +85,7 @@ export const fleet: Readonly<Record<keyof typeof english, string>> = {
   'routing.text': '主机的端口与公网地址及其分配。',
   'routing.nat4': '端口',
   'routing.unlimited': '已用 {{used}} · 不限',
+  'routing.noIpv6': '此主机无法分配 IPv6 地址：{{reason}}',
   'routing.pools': '端口与地址池',
   'routing.from': '起始端口',
   'routing.to': '结束端口',

@@ -73,6 +73,7 @@ export const settings: Readonly<Record<keyof typeof english, string>> = {
   'logs.audit': '操作日志',
   'logs.logins': '登录日志',
   'logs.user': '用户',
+  'logs.export': '导出',
   'logs.method': '方式',
   'logs.browser': '浏览器',
   'logs.none': '暂无日志。',

@@ -1,13 +1,35 @@
 import { api, ask, send } from '../../api/client.ts'
 import { ApiFailure } from '../../api/failure.ts'
 import type { Guest, PortMapping } from '../../api/types.ts'
+import type { MappingChange } from './mapping-form.ts'
 
 /**
- * Removes a port mapping. The API identifies mappings by position. This function therefore reads the position first,
- * and the gateway refuses the removal if the list changes after that.
+ * Removes a port mapping.
  * @throws {ApiFailure} `not_found` if the mapping no longer exists; `precondition_failed` if the list has changed
  */
-export async function removeMapping({ id }: Pick<Guest, 'id'>, mapping: PortMapping): Promise<void> {
+export async function removeMapping(guest: Pick<Guest, 'id'>, mapping: PortMapping): Promise<void> {
+  const { params, headers } = await locate(guest, mapping)
+  await send(() => api.DELETE('/containers/{id}/port-mappings/{index}', { params, headers }))
+}
+
+/**
+ * Changes the given fields of a port mapping.
+ * @throws {ApiFailure} `not_found` if the mapping no longer exists; `precondition_failed` if the list has changed
+ */
+export async function changeMapping(
+  guest: Pick<Guest, 'id'>,
+  mapping: PortMapping,
+  body: MappingChange,
+): Promise<void> {
+  const { params, headers } = await locate(guest, mapping)
+  await send(() => api.PUT('/containers/{id}/port-mappings/{index}', { params, headers, body }))
+}
+
+/**
+ * Finds the position of a port mapping, by which the API identifies it. With the returned header, the gateway refuses a
+ * change if the list has changed since.
+ */
+async function locate({ id }: Pick<Guest, 'id'>, mapping: PortMapping) {
   const path = { id: String(id) }
   let etag = ''
   const { port_mappings: mappings } = await ask(async () => {
@@ -17,9 +39,7 @@ export async function removeMapping({ id }: Pick<Guest, 'id'>, mapping: PortMapp
   })
   const index = mappings.findIndex((one) => isSame(one, mapping))
   if (index < 0) throw new ApiFailure('not_found', 'the port mapping is gone')
-  const params = { path: { ...path, index } }
-  const headers = etag === '' ? {} : { 'If-Match': etag }
-  await send(() => api.DELETE('/containers/{id}/port-mappings/{index}', { params, headers }))
+  return { params: { path: { ...path, index } }, headers: etag === '' ? {} : { 'If-Match': etag } }
 }
 
 function isSame(a: PortMapping, b: PortMapping): boolean {
