@@ -27,11 +27,46 @@ describe('guests in the panel', () => {
     const secret = await page.locator('[data-secret]').innerText()
     expect(secret).to.match(/^\S{8,}$/)
     await page.getByText('Done', { exact: true }).first().waitFor()
+    await page.getByRole('button', { name: 'Copy the SSH command', exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Map ports', exact: true }).waitFor()
     await lab.picture(page, 'created-wide')
     expect((await names()).filter((name) => name === 'made')).to.have.length(1)
     await page.getByRole('link', { name: 'Open guest' }).click()
     await page.getByRole('heading', { name: 'made', exact: true }).waitFor()
     expect(await page.locator('body').innerText()).not.to.include(secret)
+  })
+
+  it('are created several at once, with an owner, a firewall and daily backups', async () => {
+    const body = { container_name: 'made', username: 'owner-of-several' }
+    const customer = await lab.gateway.request('POST', '/sub-user/create', { body })
+    const target = { name: 'for-several', type: 'local', path: '/srv/several', encryption_password: 'a-long-password' }
+    expect((await lab.gateway.request('POST', '/backup-targets', { body: target })).status).to.equal(201)
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('several')
+    await page.locator('#count').fill('2')
+    await page.locator('#firewall').selectOption({ label: 'SSH, HTTP and HTTPS' })
+    await page.locator('#owner').selectOption({ label: 'owner-of-several' })
+    await page.locator('#backups').selectOption({ label: 'To for-several, keep 7' })
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    await page.getByRole('heading', { name: 'Creating 2 guests', exact: true }).waitFor()
+    const rows = page.locator('#main-content tbody tr')
+    for (const name of ['several-1', 'several-2'])
+      await rows
+        .filter({ has: page.getByRole('link', { name, exact: true }) })
+        .getByText('Done', { exact: true })
+        .waitFor()
+    await page.getByText(/^ssh /).first().waitFor()
+    await lab.picture(page, 'several-created-wide')
+    expect(await page.getByRole('alert').count(), 'failures').to.equal(0)
+    for (const name of ['several-1', 'several-2']) {
+      const { data: guest } = (await lab.gateway.request('GET', `/containers/${name}`)).body
+      expect(guest.owners).to.deep.equal([{ id: customer.body.data.id, username: 'owner-of-several' }])
+      const { data: firewall } = (await lab.gateway.request('GET', `/containers/${name}/firewall`)).body
+      expect(firewall).to.deep.include({ enabled: true, default_action: 'DROP' })
+      expect((firewall.rules as { port: string }[]).map(({ port }) => port)).to.include('22,80,443')
+      const { data: backups } = (await lab.gateway.request('GET', `/containers/${name}/backups`)).body
+      expect(backups.schedule).to.include({ enabled: true, interval_hours: 24, retention: 7 })
+    }
   })
 
   it('keep the form filled, with the reason and the request id, if they cannot be created', async function () {

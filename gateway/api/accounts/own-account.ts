@@ -22,6 +22,7 @@ const SessionSchema = Type.Object(
       description: '`true`: the account must set up a second factor before it can do anything else.',
     }),
     recovery_codes_left: Type.Integer(),
+    time_zone: Type.String({ description: 'IANA name of the time zone of all times in this API.', examples: ['UTC'] }),
     confirmed_at: TimeSchema,
     expires_at: TimeSchema,
   },
@@ -80,6 +81,7 @@ function sessionData({ record, account }: Session, time: TimeFormat) {
     kind: account.kind,
     two_factor: account.totp !== undefined,
     recovery_codes_left: account.totp?.recovery.length ?? 0,
+    time_zone: time.zone,
     confirmed_at: time.format(record.confirmedAtMs),
     expires_at: time.format(record.expiresAtMs),
   }

@@ -1,3 +1,4 @@
+import { serverTime } from '../ui/server-time.svelte.ts'
 import { api, ask, send } from '../api/client.ts'
 import { asFailure } from '../api/failure.ts'
 import type { Guest } from '../api/types.ts'
@@ -59,7 +60,7 @@ export async function bulk(guests: readonly Guest[], action: BatchAction): Promi
 
 /** Moves the expiry of several guests to a later day. */
 export function extendAll(guests: readonly Guest[], days: number): Promise<BulkOutcome> {
-  const { nowText } = timeBounds(Date.now())
+  const { nowText } = timeBounds(serverTime.readMs(), serverTime.format)
   return forEach(guests, async (guest) => {
     const body = { expires_at: extendedExpiry(guest.expires_at, days, nowText) }
     await send(() => api.PUT('/containers/{id}/expiry', { params: pathOf(guest), body }))

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import type { Guest } from '../api/types.ts'
 import { extendedExpiry, filterGuests, matcherOf, noFilter, planBulk, sortGuests, timeBounds } from './filter.ts'
+import { createZonedTime } from '../ui/zoned-time.ts'
 
 const guest = (fields: Partial<Guest>): Guest =>
   ({
@@ -61,7 +62,7 @@ describe('the search for a guest by name, id, address or port', () => {
 })
 
 describe('the guest list', () => {
-  const now = timeBounds(Date.UTC(2026, 10, 23, 12))
+  const now = timeBounds(Date.UTC(2026, 10, 23, 12), createZonedTime('UTC').format)
   const all = [
     guest({ id: 1, name: 'a10', status: 'stopped', expires_at: '2026-11-25 00:00:00' }),
     guest({ id: 2, name: 'a9', host_id: 'b', expires_at: '2026-11-20 00:00:00' }),

@@ -140,10 +140,9 @@ function hasFlag(
   return flag === 'expired' ? expiry <= nowText : expiry > nowText && expiry <= soonText
 }
 
-/** Returns the current time and the time in one week, in the form of the API's times. */
-export function timeBounds(nowMs: number): { nowText: string; soonText: string } {
-  const text = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
-  return { nowText: text(nowMs), soonText: text(nowMs + weekMs) }
+/** Returns the current time and the time in one week. @param format converts ms to the form of the API's times */
+export function timeBounds(nowMs: number, format: (ms: number) => string): { nowText: string; soonText: string } {
+  return { nowText: format(nowMs), soonText: format(nowMs + weekMs) }
 }
 
 /** Compares texts by code points. Times in the form of the API are then in the right order, and `~` follows them. */

@@ -1,6 +1,7 @@
 import { api, ask, send, setCallerHooks } from '../api/client.ts'
 import type { Session } from '../api/types.ts'
 import { asFailure } from '../api/failure.ts'
+import { serverTime } from '../ui/server-time.svelte.ts'
 
 /** A question to the user. The requests that need the answer wait for it. */
 interface Pending {
@@ -38,7 +39,14 @@ class CurrentSession {
   }
 
   async refresh(): Promise<void> {
-    this.data = await ask(() => api.GET('/session'))
+    let date: string | null = null
+    const data = await ask(async () => {
+      const answer = await api.GET('/session')
+      date = answer.response.headers.get('date')
+      return answer
+    })
+    serverTime.set(data.time_zone, date)
+    this.data = data
   }
 
   /** Continues the requests that wait for a login. Call it after the login. */

@@ -32,6 +32,17 @@ describe('the request of the form for a new guest', () => {
     })
   })
 
+  it('contains first-boot data only for virtual machines', () => {
+    const form = { ...emptyForm, name: 'a', image: 'x', userData: '#!/bin/sh' }
+    expect(planRequest(form)).not.to.have.property('user_data')
+    expect(planRequest({ ...form, virtualization: 'kvm' })).to.include({ user_data: '#!/bin/sh' })
+  })
+
+  it('is a batch if several guests are requested', () => {
+    const line = curlLine('https://p.example', planRequest({ ...emptyForm, name: 'a', image: 'x' }), 3)
+    expect(line).to.include('https://p.example/api/v1/batch-create').and.to.include('"count": 3')
+  })
+
   it('is escaped correctly in the shell command that the form shows', () => {
     const line = curlLine('https://p.example', planRequest({ ...emptyForm, name: "a'; rm -rf ~ #", image: 'x' }))
     expect(line).to.include(String.raw`"name": "a'\''; rm -rf ~ #"`)

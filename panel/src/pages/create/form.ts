@@ -1,9 +1,12 @@
 import type { CreateGuest } from '../../api/types.ts'
 import { hasRules, placementForm, planPlacement, type PlacementForm } from '../../guests/placement.ts'
+import type { FirewallPreset } from '../../guests/firewall-presets.ts'
 
 /** Content of the form for a new guest. `planRequest` converts it to a request. */
 export interface CreateForm {
   name: string
+  /** Number of guests. Several guests are named NAME-1, NAME-2 and so on. */
+  count: number
   virtualization: 'lxc' | 'kvm'
   image: string
   vcpu: number
@@ -21,10 +24,19 @@ export interface CreateForm {
   expiresAt: string
   snapshots: number
   placement: PlacementForm
+  /** First-boot data of a virtual machine. */
+  userData: string
+  /** Id of the customer who gets the guests. Empty: nobody. */
+  owner: string
+  /** Empty: all connections are accepted. */
+  firewall: FirewallPreset | ''
+  /** Id of the target of daily backups. Empty: there are no backups. */
+  backupTarget: string
 }
 
 export const emptyForm: CreateForm = {
   name: '',
+  count: 1,
   virtualization: 'lxc',
   image: '',
   vcpu: 1,
@@ -42,6 +54,10 @@ export const emptyForm: CreateForm = {
   expiresAt: '',
   snapshots: 3,
   placement: placementForm(),
+  userData: '',
+  owner: '',
+  firewall: '',
+  backupTarget: '',
 }
 
 /** Predefined sizes of a guest: number of CPUs, memory in MiB and disk in GiB. */
@@ -52,7 +68,7 @@ export const sizes = [
   { id: 'XL', vcpu: 8, ramMb: 8192, diskGb: 80 },
 ] as const
 
-/** Converts the form's content to a request. Fields without a value are omitted. */
+/** Converts the form's content to the request for one guest. Fields without a value are omitted. */
 export function planRequest(form: CreateForm): CreateGuest {
   const when = <T>(given: boolean, fields: T): T | object => (given ? fields : {})
   return {
@@ -75,15 +91,20 @@ export function planRequest(form: CreateForm): CreateGuest {
     ...when(form.expiresAt !== '', { expires_at: `${form.expiresAt.replace('T', ' ')}:00` }),
     snapshot_limit: form.snapshots,
     ...when(hasRules(form.placement), { placement: planPlacement(form.placement) }),
+    ...when(form.virtualization === 'kvm' && form.userData.trim() !== '', { user_data: form.userData }),
   }
 }
 
-/** Returns the request as a shell command. @param origin origin of the gateway, such as `https://panel.example` */
-export function curlLine(origin: string, body: CreateGuest): string {
-  const quoted = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`)
+/**
+ * Returns the request as a shell command.
+ * @param origin origin of the gateway, such as `https://panel.example`
+ * @param count number of guests
+ */
+export function curlLine(origin: string, body: CreateGuest, count = 1): string {
+  const quoted = JSON.stringify(count > 1 ? { ...body, count } : body, null, 2).replaceAll("'", String.raw`'\''`)
   return [
     'curl -X POST',
-    `${origin}/api/v1/containers`,
+    `${origin}/api/v1/${count > 1 ? 'batch-create' : 'containers'}`,
     `-H "X-API-Key: $BERTH_KEY"`,
     `-H 'Content-Type: application/json'`,
     `-d '${quoted}'`,
