@@ -366,6 +366,21 @@ describe('the forms of the panel', function () {
     expect(await page.locator('body').innerText()).not.to.include(generated)
   })
 
+  it('change a backup target without its secrets, and list backups of removed guests', async () => {
+    await lab.show(page, '/backups')
+    const row = page.locator('#main-content tr').filter({ hasText: 'generated' })
+    await row.getByRole('button', { name: 'Edit', exact: true }).click()
+    const edit = page.getByRole('dialog', { name: 'Edit generated', exact: true })
+    await waitFor(async () => (await edit.locator('#edit-path').inputValue()) === '/srv/generated')
+    await edit.locator('#edit-path').fill('/srv/moved')
+    const sent = page.waitForRequest((one) => one.method() === 'PATCH' && /backup-targets\/[^/]+$/.test(one.url()))
+    await edit.getByRole('button', { name: 'Save and check', exact: true }).click()
+    expect((await sent).postDataJSON()).to.deep.equal({ name: 'generated', verify_percent: 100, path: '/srv/moved' })
+    await row.getByText('/srv/moved', { exact: true }).waitFor()
+    await row.getByRole('button', { name: 'Removed guests', exact: true }).click()
+    await page.getByText('This target has no backups of removed guests.', { exact: true }).waitFor()
+  })
+
   it('show devices of the host only for containers, with a hint that a change takes effect at the next start', async () => {
     const body = { devices: ['fuse'] }
     await lab.gateway.request('PUT', `/containers/${guest.id}/devices`, { body })

@@ -67,6 +67,7 @@ describe('guests in the panel', () => {
       const { data: backups } = (await lab.gateway.request('GET', `/containers/${name}/backups`)).body
       expect(backups.schedule).to.include({ enabled: true, interval_hours: 24, retention: 7 })
     }
+    await lab.show(page, '/containers') // the same address would keep the result in place of the form
   })
 
   it('keep the form filled, with the reason and the request id, if they cannot be created', async function () {

@@ -1,6 +1,6 @@
 /** Converts times of the API, which have the form `YYYY-MM-DD HH:MM:SS` in one time zone. */
 export interface ZonedTime {
-  /** Returns ms since 1970. @returns undefined if the text is no time */
+  /** Returns ms since 1970. @returns undefined for any other text */
   parse(text: string): number | undefined
   /** @param ms time since 1970 */
   format(ms: number): string

@@ -98,6 +98,12 @@ export const fleet = {
   'security.check': 'Check now',
   'security.checked': 'The check is complete.',
   'security.none': 'No alerts.',
+  'security.alerts': 'Alerts',
+  'security.connections': 'Connections',
+  'security.connectionsText':
+    'Connections of guests that were recorded to detect abuse. For one guest, the list also contains its present connections.',
+  'security.noConnections': 'No connections are recorded.',
+  'security.from': 'Source',
   'security.active': 'Active alerts',
   'security.containers': 'Guests affected',
   'security.pending_stops': 'Guests that stop soon',

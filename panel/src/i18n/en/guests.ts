@@ -278,6 +278,15 @@ export const guests = {
   'backups.deleteAsk': 'Delete the backup?',
   'backups.deleteText': 'This deletes the backup from the target.',
   'backups.removeTargetAsk': 'Remove {{name}}?',
+  'removed.show': 'Removed guests',
+  'removed.title': 'Backups of removed guests on {{target}}',
+  'removed.none': 'This target has no backups of removed guests.',
+  'removed.restoreAsk': 'Restore this backup onto a guest?',
+  'removed.restoreText':
+    'The disk of the selected guest is replaced. Create a new guest first, if its data must be kept.',
+  'removed.onto': 'Restore onto',
+  'removed.select': 'Select a guest',
+  'removed.queued': 'The task was queued.',
   'backups.removeTargetText':
     'The backups stay on the target. Berth can’t restore them until you add the target again.',
   'usage.cpu': 'CPU',

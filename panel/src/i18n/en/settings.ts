@@ -140,4 +140,7 @@ export const settings = {
   'target.copyPassword': 'Copy the encryption password',
   'target.storedElsewhere': 'I have stored this password outside Berth',
   'target.addAndCheck': 'Add and check',
+  'target.edit': 'Edit {{name}}',
+  'target.saveAndCheck': 'Save and check',
+  'target.unchanged': 'Leave empty to keep the present one.',
 } as const

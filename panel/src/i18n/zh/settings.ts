@@ -141,4 +141,7 @@ export const settings: Readonly<Record<keyof typeof english, string>> = {
   'target.copyPassword': '复制加密密码',
   'target.storedElsewhere': '我已将此密码保存在其他地方',
   'target.addAndCheck': '添加并检查',
+  'target.edit': '编辑 {{name}}',
+  'target.saveAndCheck': '保存并检查',
+  'target.unchanged': '留空则保持不变。',
 }

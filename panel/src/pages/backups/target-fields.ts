@@ -12,7 +12,11 @@ export type TargetField = (typeof fieldsByType)[TargetType][number]
 const optionalFields: readonly TargetField[] = ['port', 'region', 'prefix', 'ca_certificate']
 const longFields: readonly TargetField[] = ['private_key', 'ca_certificate']
 
+const secretFields: readonly TargetField[] = ['private_key', 'secret_access_key']
+
 export const isRequired = (field: TargetField): boolean => !optionalFields.includes(field)
+/** True if the API never returns the field. */
+export const isSecret = (field: TargetField): boolean => secretFields.includes(field)
 export const isLong = (field: TargetField): boolean => longFields.includes(field)
 
 /** Returns those fields of a type of backup target that have a value. The port becomes a number. */
@@ -22,6 +26,19 @@ export function placeOf(
 ): Readonly<Record<string, string | number>> {
   const filled = fieldsByType[type].filter((field) => (form[field] ?? '') !== '')
   return Object.fromEntries(filled.map((field) => [field, field === 'port' ? Number(form.port) : (form[field] ?? '')]))
+}
+
+/**
+ * Returns all fields of a changed target, so that a field can be emptied. Secrets are only included if the user has
+ * typed new ones, and the port only if it has a value.
+ */
+export function changedPlace(
+  type: TargetType,
+  form: Readonly<Partial<Record<TargetField, string>>>,
+): Readonly<Record<string, string | number>> {
+  const kept = (field: TargetField): boolean => isSecret(field) || field === 'port'
+  const emptied = fieldsByType[type].filter((field) => !kept(field)).map((field) => [field, ''])
+  return { ...Object.fromEntries(emptied), ...placeOf(type, form) }
 }
 
 /** Returns 192 random bits as letters and digits, which need no escaping in forms and shells. */
