@@ -1,9 +1,9 @@
 /** Converts times of the API, which have the form `YYYY-MM-DD HH:MM:SS` in one time zone. */
 export interface ZonedTime {
   /** Returns ms since 1970. @returns undefined for any other text */
-  parse(text: string): number | undefined
+  readonly parse: (text: string) => number | undefined
   /** @param ms time since 1970 */
-  format(ms: number): string
+  readonly format: (ms: number) => string
 }
 
 const pattern = /^(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d)(?::(\d\d))?$/

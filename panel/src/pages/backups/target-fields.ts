@@ -37,8 +37,8 @@ export function changedPlace(
   form: Readonly<Partial<Record<TargetField, string>>>,
 ): Readonly<Record<string, string | number>> {
   const kept = (field: TargetField): boolean => isSecret(field) || field === 'port'
-  const emptied = fieldsByType[type].filter((field) => !kept(field)).map((field) => [field, ''])
-  return { ...Object.fromEntries(emptied), ...placeOf(type, form) }
+  const emptied = fieldsByType[type].filter((field) => !kept(field)).map((field) => [field, ''] as const)
+  return { ...Object.fromEntries<string>(emptied), ...placeOf(type, form) }
 }
 
 /** Returns 192 random bits as letters and digits, which need no escaping in forms and shells. */
