@@ -59,7 +59,7 @@ describe('the page of a guest in the panel', () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'mapped' })
     const body = { container_port: 8000, description: 'web' }
     const mapped = await lab.gateway.request('POST', `/containers/${guest.id}/port-mappings`, { body })
-    const { host_port: port } = mapped.body.data.at(-1) as { host_port: number }
+    const port = (mapped.body.data as { host_port: number }[]).at(-1)!.host_port
     await open(guest, 'network')
     await page.getByRole('button', { name: `Edit TCP ${port}`, exact: true }).click()
     const edit = dialog('Edit the port')

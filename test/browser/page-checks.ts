@@ -61,7 +61,10 @@ export function latinSentences(text: string): string[] {
   return text
     .split('\n')
     .filter((line) => /[A-Za-z]{2,} [a-z]{2,} [a-z]{2,}/.test(line))
-    .filter((line) => !/curl|ssh|csrf_refused:|cannot run kvm guests|no IPv6 default route|does not exist in this version/.test(line))
+    .filter(
+      (line) =>
+        !/curl|ssh|csrf_refused:|cannot run kvm guests|no IPv6 default route|does not exist in this version/.test(line),
+    )
 }
 
 /** True if the page scrolls sideways. */
