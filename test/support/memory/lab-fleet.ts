@@ -203,7 +203,7 @@ export class LabFleet implements Fleet {
     const agent = this.agentOf(hostId)
     const { uuid } = agent.addGuest({ limits, createdAtMs: Date.UTC(2026, 10, 21, 10), ...fields, id: this.#freeId() })
     await this.caughtUp(hostId)
-    return (await waitFor(() => this.view.findGuest(uuid), { what: `guest ${uuid}` })).guest
+    return this.view.findGuest(uuid)!.guest
   }
 
   /** Lets hosts run virtual machines. Resolves when the gateway knows this. */
