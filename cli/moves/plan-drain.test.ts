@@ -20,7 +20,7 @@ const nameOf = (id: string): string => `host-${id}`
 const mixed = [guest('w1', 'done'), guest('w2', 'failed', 'no space'), guest('w3', 'active'), guest('w4', 'waiting')]
 
 describe('the drain of a host', () => {
-  it('is planned with a row for each guest', () => {
+  it('shows its plan as a table with a row for each guest', () => {
     const rows = planRows(drain([guest('w1', 'waiting'), guest('w2', 'failed', 'no host fits')]), nameOf)
     expect(rows.map(({ guest: name, will, note }) => [name, will, note])).to.deep.equal([
       ['w1', 'move to host-b', ''],

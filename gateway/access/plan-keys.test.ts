@@ -149,49 +149,14 @@ describe('the limit on the number of keys that a caller may create', () => {
 
   const full = 'key_limit_reached'
   for (const [what, callerId, created, expected] of [
-    [
-      'is reached for a key bound to containers if it and its keys have created too many keys',
-      3,
-      createdBy(4, 9),
-      full,
-    ],
-    [
-      'is reached for a key created by a key bound to containers if both have created too many keys',
-      4,
-      createdBy(3, 9),
-      full,
-    ],
-    [
-      'is not reached for a key bound to containers because of many keys of its creator, if that is not bound',
-      3,
-      createdBy(2, 98),
-      '',
-    ],
+    ['counts the keys of a key bound to containers and of the keys that it has created', 3, createdBy(4, 9), full],
+    ['is shared by a key bound to containers and the keys that it has created', 4, createdBy(3, 9), full],
+    ['does not count the keys of an unbound creator for a key bound to containers', 3, createdBy(2, 98), ''],
     ['is higher for a key not bound to containers than for a key bound to containers', 2, createdBy(2, 98), ''],
-    [
-      'is reached for a key with restricted rights, not bound to containers, if it has created too many keys',
-      2,
-      createdBy(2, 99),
-      full,
-    ],
-    [
-      'is reached for a key with all rights if all such keys together have created too many keys',
-      1,
-      createdBy(1, 99),
-      full,
-    ],
-    [
-      'is not reached for a key with all rights because of many keys of a key with restricted rights',
-      1,
-      createdBy(2, 99),
-      '',
-    ],
-    [
-      'is not reached for an administrator because of many keys of a key with restricted rights',
-      0,
-      createdBy(2, 99),
-      '',
-    ],
+    ['counts the keys that an unbound key with restricted rights has created', 2, createdBy(2, 99), full],
+    ['counts the keys of all keys with all rights together', 1, createdBy(1, 99), full],
+    ['does not count the keys of a key with restricted rights for a key with all rights', 1, createdBy(2, 99), ''],
+    ['does not count the keys of a key with restricted rights for an administrator', 0, createdBy(2, 99), ''],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))
 })

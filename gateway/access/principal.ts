@@ -31,7 +31,7 @@ export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
   /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
-  /** `ref` of the oldest key restricted to containers, among this key and its creators. Absent: none is restricted. */
+  /** `ref` of the oldest key among this key and its creators that is restricted to containers. Absent: none is. */
   readonly boundRoot?: string
   /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */
   readonly unlimited: boolean

@@ -48,7 +48,7 @@ export class OwnAccount {
     return this.#restart(session, place, (now) => ({ ...now, passwordHash }))
   }
 
-  /** Records that the user has confirmed the password or a code. @throws {BerthError} `login_failed`, `rate_limited` */
+  /** Checks the password or a code that the user has entered again, and records in the session that it was right. @throws {BerthError} `login_failed`, `rate_limited` */
   async confirm(session: Session, proof: Proof, place: LoginPlace): Promise<void> {
     await this.#prove(session, proof, place)
     await this.parts.sessions.confirm(session)

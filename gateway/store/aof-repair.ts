@@ -24,7 +24,7 @@ export interface AofRepairParts {
 const manifestName = 'appendonly.aof.manifest'
 /** Maximum number of stored copies of damaged files. A file is copied before it is repaired. */
 const keptCopies = 4
-/** Maximum number of bytes that a power cut can leave incomplete. More damaged bytes are not cut off. */
+/** Maximum size in bytes of a damaged end that a power failure explains. A longer damaged end is not repaired. */
 const maxTailBytes = 64 * 1024 * 1024
 
 export class AofRepair {

@@ -52,7 +52,7 @@ describe('the CAs that an agent trusts', () => {
     expect(readFileSync(identityPaths(directory).pendingKey, 'utf8')).to.equal(before)
   })
 
-  it('are selected by the fingerprint in a token, or else are the CA of the own certificate', async () => {
+  it('are searched for the fingerprint in a token; without a match, the CA of the agent’s certificate is used', async () => {
     const found = await install(pki.authority, next)
     expect(findAuthority(found, next.fingerprint)).to.equal(next.caPem)
     expect(findAuthority(found, 'unknown')).to.equal(pki.authority.caPem)

@@ -78,7 +78,7 @@ describe('the installation of hosts', () => {
     execFileSync('sh', ['-n'], { input: text })
   })
 
-  it('lets a host download packages only with a token, which may already be used', async () => {
+  it('requires a token for downloads of packages, and also accepts a token that was already used', async () => {
     const path = '/packages/berth-agent_1.2.3+4.gabc~rc1_amd64.deb'
     const bearer = { authorization: `Bearer ${token}` }
     expect(await send('GET', path, bearer)).to.include({ status: 200, text: 'package' })

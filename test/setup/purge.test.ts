@@ -284,7 +284,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])
     })
 
-    it('does not restore the settings of a network namespace from another one', () => {
+    it('restores no network settings if it runs in another network namespace than the agent did', () => {
       write(boot, { '/gone': netns })
       const there = restoreKernelSettings(record, `cat /proc/sys/${queue}`, ['unshare', '-n'])
       expect(now()).to.deep.equal([lowered[0], ...unchanged.slice(1)])

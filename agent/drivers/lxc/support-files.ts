@@ -121,8 +121,8 @@ export function confinementFor(allowed: readonly OpenCalls[]): string {
 
 /**
  * Writes the directories, hooks and seccomp profile, and replaces those of older versions. lxc requires that a guest's
- * root can traverse, but not list, all directories above the guest's directory. Everyone may therefore traverse the
- * state directory. Secrets in it are protected by their own modes.
+ * root can traverse all directories above the guest's directory; it need not list them. Everyone may therefore traverse
+ * the state directory. Secrets in it are protected by their own modes.
  */
 export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly OpenCalls[]): Promise<void> {
   await mkdir(paths.lxcPath, { recursive: true, mode: 0o711 })

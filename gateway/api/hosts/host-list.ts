@@ -70,7 +70,7 @@ export class HostList {
     return this.#whole.answer
   }
 
-  /** Renders the hosts for a caller who sees and counts only some guests. */
+  /** Renders the hosts for a caller who may see only some guests. Other guests are not counted. */
   #renderOwn(caller: Principal): RenderedHost[] {
     const { view, time } = this.parts
     const own = boundGuests(view, caller)

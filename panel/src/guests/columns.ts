@@ -10,7 +10,7 @@ interface Column {
   readonly isUsage?: boolean
 }
 
-/** Columns of the guest list that users select, in their order. The name and the buttons are always shown. */
+/** Columns of the guest list that a user can show or hide, in the order of display. The name and the buttons are always shown. */
 export const columns = {
   status: { label: 'guest.status', width: '104px', sort: 'status' },
   cpu: { label: 'usage.cpu', width: 'minmax(54px, 0.5fr)', isUsage: true },

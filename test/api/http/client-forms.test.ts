@@ -19,7 +19,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
 /** Tests every field of every request body with the forms that clients send for the type in its schema. */
-describe('field values of another type or notation than the schema’s', () => {
+describe('field values in another type or notation than the schema requires', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -36,7 +36,7 @@ describe('field values of another type or notation than the schema’s', () => {
     expect(bodies().flatMap(({ schema }) => fieldsOf(schema))).to.have.length.greaterThan(100)
   })
 
-  it('have the same effect as the schema’s value if their meaning is clear', () => {
+  it('have the same effect as the value in the required form if their meaning is clear', () => {
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {
         const right = rightValue(field.schema)

@@ -91,7 +91,7 @@ describe('the address and port pools of a host', () => {
     expect(shown.nat4).to.deep.equal({ used: 16, remaining: '0', total: '16' })
   })
 
-  it('cannot get a range of ports that lacks a mapped port', async () => {
+  it('refuse a port range that does not contain all mapped ports', async () => {
     const { id } = await gateway.fleet.addGuest({ portMappings: [] })
     const map = (host_port: number, protocol = 'tcp') =>
       gateway.request('POST', `/containers/${id}/port-mappings`, {
@@ -173,7 +173,7 @@ describe('the address and port pools of a host', () => {
     }
   })
 
-  it('show a key bound to containers only the addresses and ports of these containers', async () => {
+  it('contain only the addresses and ports of its containers if a bound key reads them', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })

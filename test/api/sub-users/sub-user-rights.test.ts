@@ -111,7 +111,7 @@ describe('the rights of a sub-user', function () {
       ])
     })
 
-    it('include removals and changes of the container port', async () => {
+    it('allow to remove a mapping and to change its container port, but not its host port', async () => {
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
       expect(await put({ ...before, container_port: 2222, description: 'mine' })).to.equal(200)

@@ -110,7 +110,7 @@ describe('TLS of the API', () => {
       expect(await shown()).to.equal(before)
     })
 
-    it('is available only to administrators, and its changes are in the audit log without private keys', async () => {
+    it('has settings that only administrators can use; their changes appear in the audit log without private keys', async () => {
       const key = await gateway.makeKey({ scopes: ['host:*'] })
       expect((await gateway.request('GET', '/ssl', { key })).status).to.equal(403)
       expect((await put({ mode: 'disabled' }, { key })).status).to.equal(403)
