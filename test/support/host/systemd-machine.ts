@@ -13,6 +13,7 @@ export const checkout = '/srv/berth'
 /** The parts of a checkout that scripts/up reads. node_modules is mounted instead of copied. */
 const checkoutParts = [
   'agent',
+  'cli',
   'gateway',
   'panel',
   'shared',

@@ -178,7 +178,7 @@ export const guests = {
   'create.noBackups': 'None',
   'create.backupsTo': 'To {{target}}, keep 7',
   'create.userData': 'User data (cloud-init)',
-  'create.userDataHint': 'Runs at the first boot. It begins with #cloud-config, #! or #include, for example.',
+  'create.userDataHint': 'Runs at the first boot. It begins with #!/bin/sh, #cloud-config or #include, for example.',
   'create.several': 'Creating {{count}} guests',
   'create.copyLogins': 'Copy all logins',
   'create.connect': 'Connect with',

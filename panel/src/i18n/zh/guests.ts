@@ -178,7 +178,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'create.noBackups': '无',
   'create.backupsTo': '备份到 {{target}}，保留 7 份',
   'create.userData': '用户数据（cloud-init）',
-  'create.userDataHint': '首次启动时运行，例如以 #cloud-config、#! 或 #include 开头。',
+  'create.userDataHint': '首次启动时运行，例如以 #!/bin/sh、#cloud-config 或 #include 开头。',
   'create.several': '正在创建 {{count}} 个实例',
   'create.copyLogins': '复制全部登录信息',
   'create.connect': '连接命令',
