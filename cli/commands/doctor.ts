@@ -11,16 +11,18 @@ export interface DoctorRun {
   readonly surroundings: Surroundings
 }
 
-/** Prints the problems of the fleet. @throws {CliError} failed if there are any */
+/** Prints the problems of the fleet. @throws {CliError} failed if there are any, not allowed if nothing was checked */
 export async function runDoctor({ options, surroundings }: DoctorRun): Promise<void> {
   const output = outputOptions(options, 'doctor', surroundings.width)
   const { client } = await openSession(surroundings, options)
-  const { facts, unchecked } = await readFacts(client, surroundings.nowMs())
+  const { facts, unchecked, isAllUnchecked } = await readFacts(client, surroundings.nowMs())
   const problems = planProblems(facts)
   const isText = output.form === 'table' && output.columns === undefined && !output.isQuiet
   const value = output.form === 'json' || output.form === 'yaml' ? { problems, unchecked } : problems
   surroundings.writeOut(isText ? textOf(problems) : await formatResult(value, '', output))
   for (const { part, reason } of unchecked) surroundings.writeError(`Not checked: ${part} (${printable(reason)})\n`)
+  if (isAllUnchecked)
+    throw new CliError(exitCodes.notAllowed, 'nothing could be checked', 'use a key with the scope host:read')
   if (problems.length > 0) throw new CliError(exitCodes.failed, countOf(problems.length, 'problem'))
   if (isText) surroundings.writeOut(`No problems found. Checked: ${checkedText(facts)}.\n`)
 }

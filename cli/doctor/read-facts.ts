@@ -1,11 +1,15 @@
 import type { Client } from '../client/client.js'
 import { RefusedError } from '../errors.js'
-import type { FleetFacts, HostFact } from './facts.js'
+import type { FleetFacts } from './facts.js'
+
+type Sender = Pick<Client, 'send'>
 
 export interface ReadFacts {
   readonly facts: FleetFacts
   /** Parts that the key must not read, with the reason. */
   readonly unchecked: readonly { readonly part: string; readonly reason: string }[]
+  /** True if the key must not read any part. */
+  readonly isAllUnchecked: boolean
 }
 
 interface Part {
@@ -29,18 +33,19 @@ const parts: readonly Part[] = [
 ]
 
 /** Reads everything that the key may read. @throws {CliError} if the gateway cannot be reached, or refuses the key */
-export async function readFacts(client: Client, nowMs: number): Promise<ReadFacts> {
+export async function readFacts(client: Sender, nowMs: number): Promise<ReadFacts> {
   const answers = await Promise.all(parts.map(async (part) => ({ part, answer: await readPart(client, part) })))
   const unchecked = answers.flatMap(({ part, answer }) =>
     answer instanceof RefusedError ? [{ part: part.name, reason: answer.refusal.message }] : [],
   )
   const read = answers.filter(({ answer }) => !(answer instanceof RefusedError))
   const found = Object.fromEntries(read.map(({ part, answer }) => [part.field, answer])) as Omit<FleetFacts, 'now'>
-  return { facts: { ...found, now: await readNow(client, found.hosts, nowMs) }, unchecked }
+  const now = await readNow(client, nowMs)
+  return { facts: { ...found, now }, unchecked, isAllUnchecked: read.length === 0 }
 }
 
 /** Returns the data of a part, or the error if the key lacks the right or an older gateway does not know the part. */
-async function readPart(client: Client, { path, query }: Part): Promise<unknown> {
+async function readPart(client: Sender, { path, query }: Part): Promise<unknown> {
   try {
     const { body } = await client.send({ method: 'GET', path, ...(query && { query }) })
     return body.data
@@ -50,10 +55,16 @@ async function readPart(client: Client, { path, query }: Part): Promise<unknown>
   }
 }
 
-/** Returns the time in the time zone of the gateway, which only the report of a host contains. */
-async function readNow(client: Client, hosts: readonly HostFact[] = [], nowMs: number): Promise<string> {
-  const [host] = hosts
-  if (host === undefined) return new Date(nowMs).toISOString().slice(0, 19).replace('T', ' ')
-  const { body } = await client.send({ method: 'GET', path: '/host-report', query: { host_id: host.id } })
-  return (body.data as { generated_at: string }).generated_at
+/**
+ * Returns the time in the time zone of the gateway, which only the report of a host contains. Without a host id, the
+ * gateway prefers a host that is online. If no host has a report, the clock of this machine must do.
+ */
+async function readNow(client: Sender, nowMs: number): Promise<string> {
+  try {
+    const { body } = await client.send({ method: 'GET', path: '/host-report' })
+    return (body.data as { generated_at: string }).generated_at
+  } catch (cause) {
+    if (!(cause instanceof RefusedError)) throw cause
+    return new Date(nowMs).toISOString().slice(0, 19).replace('T', ' ')
+  }
 }
