@@ -1,5 +1,5 @@
 import type { Client } from '../client/client.js'
-import { CliError, exitCodes } from '../errors.js'
+import { CliError, exitCodes, usageError } from '../errors.js'
 import { confirm } from '../input/confirm.js'
 import { parseTime } from '../input/times.js'
 import { hostNames } from '../moves/host-names.js'
@@ -7,10 +7,13 @@ import {
   drainFailure,
   drainNews,
   drainProgress,
+  drainReplacement,
+  flagsOfNewDrain,
   isDraining,
   planColumns,
   planRows,
   type Drain,
+  type DrainSettings,
 } from '../moves/plan-drain.js'
 import { formatTable } from '../output/table.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
@@ -18,12 +21,6 @@ import type { Surroundings } from '../surroundings.js'
 import { endOf, type FollowOptions } from '../tasks/follow.js'
 import { pollUntilEnd } from '../tasks/poll.js'
 import { waitWithProgress } from '../tasks/wait.js'
-
-export interface DrainSettings {
-  readonly mode?: string
-  readonly parallel?: string
-  readonly deadline?: string
-}
 
 export interface DrainRun {
   readonly host: string
@@ -33,7 +30,10 @@ export interface DrainRun {
   readonly surroundings: Surroundings
 }
 
-/** Shows what a drain would do, begins it after a confirmation, and follows it. A drain in progress is only followed. */
+/**
+ * Shows what a drain would do, begins it after a confirmation, and follows it. A drain in progress is only followed.
+ * @throws {CliError} usage if there are settings for a drain in progress, failed if it is paused, and as `follow`
+ */
 export async function runDrain({ host, settings, isConfirmed, options, surroundings }: DrainRun): Promise<void> {
   const { isQuiet } = outputOptions(options, 'drain', surroundings.width)
   const timeoutMs = timeoutOf(options)
@@ -42,12 +42,14 @@ export async function runDrain({ host, settings, isConfirmed, options, surroundi
   const nameOf = await hostNames(names)
   const drain: NamedDrain = { client, path: `/hosts/${encodeURIComponent(id)}/drain`, name: nameOf(id), nameOf }
   const present = await readDrain(drain)
-  if (isDraining(present) && present.direction === 'away')
-    surroundings.writeError(`Host ${drain.name} is already being drained.\n`)
-  else await begin(drain, bodyOf(settings, surroundings.nowMs()), { isConfirmed, surroundings })
+  const isPresent = isDraining(present) && present.direction === 'away'
+  if (isPresent) checkFollowable(drain.name, present, { settings, surroundings })
+  const started = isPresent
+    ? present
+    : await begin(drain, bodyOf(settings, surroundings.nowMs()), { isConfirmed, surroundings })
   if (!options.wait) return surroundings.writeError(`${followHint(drain.name)}\n`)
   const waiting = { timeoutMs, surroundings, isQuiet }
-  await waitWithProgress(waiting, followHint(drain.name), (following) => follow(drain, following))
+  await waitWithProgress(waiting, followHint(drain.name), (following) => follow(drain, started, following))
 }
 
 interface NamedDrain {
@@ -70,38 +72,72 @@ function bodyOf({ mode, parallel, deadline }: DrainSettings, nowMs: number): obj
   }
 }
 
+/** Checks that a drain in progress can be followed. @throws {CliError} usage, or failed if it is paused */
+function checkFollowable(
+  name: string,
+  present: Drain,
+  { settings, surroundings }: Pick<DrainRun, 'settings' | 'surroundings'>,
+): void {
+  const flags = flagsOfNewDrain(settings)
+  if (flags.length > 0)
+    throw usageError(
+      `${flags.join(', ')}: host ${name} is already being drained, with the settings of that drain`,
+      `follow it with: berth drain ${name}; cancel it with: berth host cancel-drain ${name}`,
+    )
+  const failure = present.state === 'paused' ? failureOf(present, name) : undefined
+  if (failure !== undefined) throw failure
+  surroundings.writeError(`Host ${name} is already being drained.\n`)
+}
+
+/** Shows the plan of a drain and begins it after a confirmation. @returns the drain in progress */
 async function begin(
   { client, path, name, nameOf }: NamedDrain,
   body: object,
   { isConfirmed, surroundings }: Pick<DrainRun, 'isConfirmed' | 'surroundings'>,
-): Promise<void> {
+): Promise<Drain> {
   const plan = (await client.send({ method: 'POST', path, body: { ...body, dry_run: true } })).body.data as Drain
   const rows = planRows(plan, nameOf)
   const text = rows.length > 0 ? formatTable(rows, planColumns, surroundings.width) : `Host ${name} has no guests.\n`
   surroundings.writeError(text)
   if (!isConfirmed) await confirm(`Drain host ${name} now? It gets no new guests until it is opened again.`)
-  await client.send({ method: 'POST', path, body })
+  return (await client.send({ method: 'POST', path, body })).body.data as Drain
 }
 
-/** @throws {CliError} failed if guests stay on the host */
-async function follow({ client, path, name, nameOf }: NamedDrain, options: FollowOptions): Promise<void> {
+/** @throws {CliError} failed if guests stay on the host, or the drain is paused, canceled or replaced */
+async function follow(
+  { client, path, name, nameOf }: NamedDrain,
+  started: Drain,
+  options: FollowOptions,
+): Promise<void> {
   let before: Drain | undefined
   const show = (drain: Drain): void => {
     for (const line of drainNews(before, drain, nameOf)) options.report(line)
     before = drain
     options.showProgress(`drain ${name}: ${drainProgress(drain)}`)
   }
+  const replacementOf = (drain: Drain): string | undefined => drainReplacement(started, drain)
   const timedOut = (): CliError =>
     new CliError(exitCodes.unreachable, `the drain of host ${name} did not end in time`, followHint(name))
   const nowMs = (): number => options.nowMs()
-  const isEnded = (drain: Drain): boolean => !isDraining(drain)
+  const isEnded = (drain: Drain): boolean => drain.state !== 'running' || replacementOf(drain) !== undefined
   const ended = await pollUntilEnd<Drain>(client, { path, isEnded, show, endMs: endOf(options), nowMs, timedOut })
+  const replacement = replacementOf(ended)
+  if (replacement !== undefined) throw new CliError(exitCodes.failed, replacement, statusHint(name))
   show(ended)
-  const failure = drainFailure(ended)
-  if (failure === undefined)
-    return options.report(`drain ${name}: done; open it again with: berth host undrain ${name}`)
-  throw new CliError(exitCodes.failed, failure, `see the reasons: berth host drain-status ${name}`)
+  const failure = failureOf(ended, name)
+  if (failure !== undefined) throw failure
+  options.report(`drain ${name}: done; open it again with: berth host undrain ${name}`)
 }
+
+/** Returns the error for a drain that failed or is paused; undefined: it succeeded. */
+function failureOf(drain: Drain, name: string): CliError | undefined {
+  const failure = drainFailure(drain)
+  if (failure === undefined) return undefined
+  const resumeHint = `resume it with: berth host resume-drain ${name}; cancel it with: berth host cancel-drain ${name}`
+  return new CliError(exitCodes.failed, failure, drain.state === 'paused' ? resumeHint : statusHint(name))
+}
+
+const statusHint = (name: string): string => `see the result of each guest: berth host drain-status ${name}`
 
 const followHint = (name: string): string =>
   `the drain continues; follow it with: berth drain ${name}; cancel it with: berth host cancel-drain ${name}`

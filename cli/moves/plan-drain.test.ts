@@ -1,5 +1,13 @@
 import { expect } from 'chai'
-import { drainFailure, drainNews, drainProgress, planRows, type Drain } from './plan-drain.js'
+import {
+  drainFailure,
+  drainNews,
+  drainProgress,
+  drainReplacement,
+  flagsOfNewDrain,
+  planRows,
+  type Drain,
+} from './plan-drain.js'
 
 const guest = (name: string, state: string, message = '') => ({
   container_uuid: name,
@@ -13,6 +21,7 @@ const drain = (containers: Drain['containers'], fields: Partial<Drain> = {}): Dr
   state: 'running',
   mode: 'move',
   direction: 'away',
+  started_at: '2026-11-27 12:00:00',
   containers,
   ...fields,
 })
@@ -49,8 +58,26 @@ describe('the drain of a host', () => {
   for (const [name, containers, state, failure] of [
     ['all guests were moved', [guest('w1', 'done'), guest('w2', 'skipped')], 'done', undefined],
     ['a guest stays', mixed.slice(0, 2), 'done', '1 of 2 guests stay on the host'],
+    ['it is paused', mixed, 'paused', 'the drain is paused'],
     ['it was canceled', [guest('w1', 'waiting')], 'canceled', 'the drain was canceled'],
   ] as const)
     it(`${failure === undefined ? 'succeeds' : 'fails'} if ${name}`, () =>
       expect(drainFailure(drain(containers, { state }))).to.equal(failure))
+
+  for (const [name, fields, text] of [
+    ['is paused', { state: 'paused' }, undefined],
+    ['begins again', { started_at: '2026-11-27 13:00:00' }, 'another drain of the host has begun'],
+    ['is turned around', { direction: 'back' }, 'the drain was turned around: its guests return to the host'],
+    ['is removed', { state: 'none', started_at: '' }, 'the drain is no longer stored'],
+  ] as const)
+    it(`${text === undefined ? 'is still the same' : 'counts as replaced'} if it ${name}`, () =>
+      expect(drainReplacement(drain(mixed), drain(mixed, fields))).to.equal(text))
+
+  for (const [settings, flags] of [
+    [{}, []],
+    [{ parallel: '3' }, ['--parallel']],
+    [{ mode: 'stop', deadline: '+2h' }, ['--mode', '--deadline']],
+  ] as const)
+    it(`names ${flags.join(' and ') || 'no flag'} as a flag of a new drain`, () =>
+      expect(flagsOfNewDrain(settings)).to.deep.equal(flags))
 })

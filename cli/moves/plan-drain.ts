@@ -15,7 +15,22 @@ export interface Drain {
   readonly state: string
   readonly mode: string
   readonly direction: string
+  /** Empty: the host was never drained. */
+  readonly started_at: string
   readonly containers: readonly DrainedGuest[]
+}
+
+/** Settings of a new drain, as their flags contain them. */
+export interface DrainSettings {
+  readonly mode?: string
+  readonly parallel?: string
+  readonly deadline?: string
+}
+
+/** Returns the flags that have no effect on a drain in progress. */
+export function flagsOfNewDrain({ mode, parallel, deadline }: DrainSettings): string[] {
+  const flags = { '--mode': mode, '--parallel': parallel, '--deadline': deadline }
+  return Object.entries(flags).flatMap(([flag, value]) => (value === undefined ? [] : [flag]))
 }
 
 export const isDraining = ({ state }: Drain): boolean => state === 'running' || state === 'paused'
@@ -67,8 +82,17 @@ function resultOf({ state, to_host_id: to, message }: DrainedGuest, mode: string
   return mode === 'stop' ? 'stopped' : to === '' ? 'moved' : `moved to ${nameOf(to)}`
 }
 
-/** Returns the reason why a drain failed; undefined: it succeeded. */
+/** Returns how the drain of a host was replaced while it was followed; undefined: it was not. */
+export function drainReplacement(followed: Drain, now: Drain): string | undefined {
+  if (now.state === 'none') return 'the drain is no longer stored'
+  if (now.started_at !== followed.started_at) return 'another drain of the host has begun'
+  if (now.direction !== followed.direction) return 'the drain was turned around: its guests return to the host'
+  return undefined
+}
+
+/** Returns the reason why a drain failed or does not continue; undefined: it succeeded. */
 export function drainFailure({ state, containers }: Drain): string | undefined {
+  if (state === 'paused') return 'the drain is paused'
   if (state === 'canceled') return 'the drain was canceled'
   const failed = containers.filter((guest) => guest.state === 'failed').length
   return failed === 0 ? undefined : `${failed} of ${containers.length} guests stay on the host`
