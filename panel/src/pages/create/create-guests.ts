@@ -1,6 +1,8 @@
 import { api, ask, send } from '../../api/client.ts'
 import { ApiFailure, asFailure } from '../../api/failure.ts'
 import type { CreatedGuest } from '../../api/types.ts'
+import { power } from '../../guests/actions.ts'
+import { assignGuests } from '../../guests/assign.ts'
 import { presetFirewall } from '../../guests/firewall-presets.ts'
 import type { Key } from '../../i18n/text.svelte.ts'
 import { planRequest, type CreateForm } from './form.ts'
@@ -24,15 +26,21 @@ interface Refused {
 }
 
 /**
- * Submits the creation of one or several guests, and then the settings that are not part of a creation.
+ * Submits the creation of one or several guests. `completeGuests` then changes the settings that are not part of it.
  * @param key idempotency key: a repeated request with the same key creates nothing
  * @throws {ApiFailure} if no guest is created
  */
 export async function createGuests(form: CreateForm, key: string): Promise<Creation> {
   const { guests, refused } = await order(form, key)
+  return { guests, leftovers: refused.map(asLeftover) }
+}
+
+/** Changes the settings of new guests that are not part of a creation. @returns those that could not be changed */
+export async function completeGuests(form: CreateForm, guests: readonly CreatedGuest[]): Promise<Leftover[]> {
   const leftovers = await Promise.all(guests.map((guest) => changeSettings(form, guest)))
-  const notAssigned = await attempt('guest.owner', '', () => assign(form.owner, guests))
-  return { guests, leftovers: [...refused.map(asLeftover), ...leftovers.flat(), ...notAssigned] }
+  const uuids = guests.map(({ uuid }) => uuid)
+  const notAssigned = form.owner === '' ? [] : await attempt('guest.owner', '', () => assignGuests(form.owner, uuids))
+  return [...leftovers.flat(), ...notAssigned]
 }
 
 async function order(form: CreateForm, key: string): Promise<{ guests: CreatedGuest[]; refused: readonly Refused[] }> {
@@ -48,28 +56,29 @@ function asLeftover({ name, code, message }: Refused): Leftover {
   return { guest: name, label: 'create.failed', failure: new ApiFailure(code, message) }
 }
 
-async function changeSettings({ firewall, backupTarget }: CreateForm, { id, name }: CreatedGuest): Promise<Leftover[]> {
-  const params = { path: { id: String(id) } }
-  const protect = async (): Promise<void> => {
-    if (firewall === '') return
-    await send(() => api.PUT('/containers/{id}/firewall', { params, body: presetFirewall(firewall) }))
-  }
-  const backUp = async (): Promise<void> => {
-    if (backupTarget === '') return
-    const body = { enabled: true, interval_hours: 24, time: '03:00', retention: 7, target_id: backupTarget }
-    await send(() => api.POST('/containers/{id}/backups/schedule', { params, body }))
-  }
-  return [...(await attempt('firewall.title', name, protect)), ...(await attempt('backups.title', name, backUp))]
+async function changeSettings(form: CreateForm, guest: CreatedGuest): Promise<Leftover[]> {
+  const notProtected = await protectAndStart(form.firewall, guest)
+  return [...notProtected, ...(await attempt('backups.title', guest.name, () => scheduleBackups(form, guest)))]
 }
 
-/** Gives a customer the new guests in addition to those that the customer has. */
-async function assign(owner: string, guests: readonly CreatedGuest[]): Promise<void> {
-  if (owner === '') return
-  const customers = await ask(() => api.GET('/sub-users', { cache: 'no-store' }))
-  const uuids = customers.find(({ id }) => id === owner)?.container_uuids ?? []
-  const body = { container_names: [...uuids, ...guests.map(({ uuid }) => uuid)] }
-  await send(() => api.PATCH('/sub-users/{id}', { params: { path: { id: Number(owner) } }, body }))
+/** Sets the firewall, and starts the guest, which was created without a start. If the first fails, it stays stopped. */
+async function protectAndStart(firewall: CreateForm['firewall'], guest: CreatedGuest): Promise<Leftover[]> {
+  if (firewall === '') return []
+  const params = paramsOf(guest)
+  const body = presetFirewall(firewall)
+  const failed = await attempt('create.notProtected', guest.name, async () => {
+    await send(() => api.PUT('/containers/{id}/firewall', { params, body }))
+  })
+  return failed.length > 0 ? failed : attempt('create.notStarted', guest.name, () => power(guest, 'start'))
 }
+
+async function scheduleBackups({ backupTarget }: CreateForm, guest: CreatedGuest): Promise<void> {
+  if (backupTarget === '') return
+  const body = { enabled: true, interval_hours: 24, time: '03:00', retention: 7, target_id: backupTarget }
+  await send(() => api.POST('/containers/{id}/backups/schedule', { params: paramsOf(guest), body }))
+}
+
+const paramsOf = ({ id }: CreatedGuest) => ({ path: { id: String(id) } })
 
 async function attempt(label: Key, guest: string, change: () => Promise<void>): Promise<Leftover[]> {
   try {

@@ -32,6 +32,11 @@ describe('the request of the form for a new guest', () => {
     })
   })
 
+  it('does not start a guest whose firewall must be set first', () => {
+    expect(planRequest(emptyForm)).not.to.have.property('start')
+    expect(planRequest({ ...emptyForm, firewall: 'closed' })).to.include({ start: false })
+  })
+
   it('contains first-boot data only for virtual machines', () => {
     const form = { ...emptyForm, name: 'a', image: 'x', userData: '#!/bin/sh' }
     expect(planRequest(form)).not.to.have.property('user_data')

@@ -78,6 +78,8 @@ export function planRequest(form: CreateForm): CreateGuest {
     vcpu: form.vcpu,
     ram_mb: form.ramMb,
     disk_gb: form.diskGb,
+    // The panel starts the guest after it has set the firewall.
+    ...when(form.firewall !== '', { start: false }),
     ...when(form.host !== '', { host_id: form.host }),
     assign_nat: form.ports > 0,
     ...when(form.ports > 0, { port_mapping_count: form.ports }),

@@ -1,0 +1,28 @@
+import { expect } from 'chai'
+import { addGuests } from './plan-assignment.ts'
+
+/** Runs an assignment. After each of the first writes, another client replaces the guests with those in `others`. */
+async function assign(others: readonly (readonly string[])[]) {
+  let stored: readonly string[] = ['old']
+  const writes: (readonly string[])[] = []
+  const write = (uuids: readonly string[]): Promise<void> => {
+    stored = others[writes.length] ?? uuids
+    writes.push(uuids)
+    return Promise.resolve()
+  }
+  const isAssigned = await addGuests({ read: () => Promise.resolve(stored), write }, ['old', 'new'])
+  return { isAssigned, stored, writes: writes.length }
+}
+
+describe('the assignment of guests to a customer', () => {
+  for (const [name, others, expected] of [
+    ['adds them once', [], { isAssigned: true, stored: ['old', 'new'], writes: 1 }],
+    [
+      'is repeated with the guests that another client has assigned',
+      [['old', 'other']],
+      { isAssigned: true, stored: ['old', 'other', 'new'], writes: 2 },
+    ],
+    ['fails if it is undone twice', [['a'], ['b']], { isAssigned: false, stored: ['b'], writes: 2 }],
+  ] as const)
+    it(name, async () => expect(await assign(others)).to.deep.equal(expected))
+})
