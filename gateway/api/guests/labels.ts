@@ -5,7 +5,7 @@ import type { Fleet } from '../../fleet/contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import { ContainerPathSchema } from './containers.js'
-import { describeRules, PlacementSchema, planRules } from './placement-row.js'
+import { PlacementSchema, planRules } from './placement-row.js'
 import {
   changeSetting,
   findAudited,
@@ -73,7 +73,7 @@ async function updateLabels(fleet: Fleet, context: RequestContext<{ id: string }
   const host = fleet.view.findHost(guest.hostId)
   if (host?.state === 'online') requireFeature(host, value.placement ? 'placement' : 'labels')
   const change = { $case: 'labels', value } as const
-  await changeSetting(fleet, { ...context, guest }, { change, detail: describe(body) })
+  await changeSetting(fleet, { ...context, guest }, { change, detail: describeLabels(body) })
   return updatedAnswer('container updated', body, BodySchema)
 }
 
@@ -87,12 +87,12 @@ function planLabels({ tags, note, delete_protected: deleteProtected, placement }
   }
 }
 
-/** Describes the change without the text of the note, because customers may read the audit log of their container. */
-function describe({ tags, note, delete_protected: isProtected, placement }: Body): string {
+/** Describes the change without the note and the placement rules, because customers may read the audit log of their container. */
+export function describeLabels({ tags, note, delete_protected: isProtected, placement }: Body): string {
   return [
     ...(tags ? [`tags ${tags.join(' ') || 'none'}`] : []),
     ...(note === undefined ? [] : ['note changed']),
     ...(isProtected === undefined ? [] : [`delete_protected ${isProtected}`]),
-    ...(placement ? [`placement ${describeRules(planRules(placement))}`] : []),
+    ...(placement ? ['placement changed'] : []),
   ].join(', ')
 }

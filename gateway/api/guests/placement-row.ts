@@ -62,11 +62,3 @@ export function planRules(body: Static<typeof PlacementSchema> | undefined): Gue
   const rules = parsePlacement({ ...noPlacement, ...body })
   return { ...rules, labels: [...rules.labels] }
 }
-
-/** Describes rules for the audit log. */
-export function describeRules(rules: PlacementRules): string {
-  const { group, labels, spread, together } = rules
-  const parts = { group, labels: labels.join(' '), spread, together }
-  const named = Object.entries(parts).filter(([, value]) => value !== '')
-  return named.map(([field, value]) => `${field} ${value}`).join(', ') || 'none'
-}

@@ -6,16 +6,38 @@ import { GuestMover, type GuestMoverOptions } from './guest-mover.js'
 import type { StoredMove } from './move-store.js'
 
 const uuid = '00000000-0000-4000-8000-000000000001'
+const other = '00000000-0000-4000-8000-000000000002'
 const guest = Guest.fromPartial({ uuid, id: 1, name: 'web', virtualization: 'lxc', status: 'running' })
 
-/** A mover that knows one move, and a host whose agent cannot be called. */
-function moverOf(move: StoredMove): GuestMover {
+function viewOf(): FleetState {
   const view = new FleetState()
   const times = { createdAtMs: 0, certificateNotAfterMs: 0 }
   const host = view.setHost({ id: 'a', version: 1, name: 'a', address: 'a:1', draining: false, serials: [], ...times })
-  host.description = HostDescription.fromPartial({ features: ['move'] })
-  const options = { view, moves: { find: async () => move }, watched: { agent: () => ({}) } }
+  host.description = HostDescription.fromPartial({ features: ['move', 'move-offline'] })
+  return view
+}
+
+/** A mover that knows one move, and a host whose agent cannot be called. */
+function moverOf(move: StoredMove): GuestMover {
+  const options = { view: viewOf(), moves: { find: async () => move }, watched: { agent: () => ({}) } }
   return new GuestMover(options as unknown as GuestMoverOptions)
+}
+
+/** A mover of the guest and a partner on one host, and the uuids of guests that count as also moving. */
+function recordingMover(partner: Guest): [GuestMover, unknown[]] {
+  const requests: unknown[] = []
+  const view = viewOf()
+  for (const value of [guest, partner]) view.apply(view.findState('a')!, { $case: 'guest', value })
+  const placement = {
+    reserveTarget: async (_id: string, _guest: unknown, { alsoMoving }: { alsoMoving?: readonly string[] }) => {
+      requests.push(alsoMoving)
+      throw new Error('no host is left')
+    },
+    release: async () => undefined,
+  }
+  const watched = { agent: () => ({}), expectedConnections: async () => undefined }
+  const options = { view, placement, moves: { find: async () => undefined }, watched }
+  return [new GuestMover(options as unknown as GuestMoverOptions), requests]
 }
 
 describe('the start of a move by the gateway', function () {
@@ -32,5 +54,29 @@ describe('the start of a move by the gateway', function () {
     }
     const refused = await mover.begin(repeated as Parameters<GuestMover['begin']>[0]).catch((error: unknown) => error)
     expect(refused).to.include({ code: 'guest_moving' })
+  })
+
+  for (const [name, partner, moves] of [
+    ['counts a partner that can move as also moving', {}, true],
+    ['does not count a running virtual machine as also moving', { virtualization: 'kvm' }, false],
+    ['does not count a guest in rescue mode as also moving', { boot: { mode: 'rescue' } }, false],
+  ] as const)
+    it(name, async () => {
+      const [mover, requests] = recordingMover(
+        Guest.fromPartial({ ...guest, ...partner, uuid: other, id: 2, name: 'db' }),
+      )
+      const request = { operationId: 'm', guest: { hostId: 'a', guest }, alsoMoving: [uuid, other], offline: false }
+      await mover.begin(request as unknown as Parameters<GuestMover['begin']>[0]).catch(() => undefined)
+      expect(requests).to.deep.equal([moves ? [uuid, other] : [uuid]])
+    })
+})
+
+describe('the suggested moves', () => {
+  it('are planned once for all callers at the same time', async () => {
+    let plans = 0
+    const placement = { planBalance: async () => void plans++ }
+    const mover = new GuestMover({ placement } as unknown as GuestMoverOptions)
+    await Promise.all([mover.suggest(), mover.suggest()])
+    expect(plans).to.equal(1)
   })
 })

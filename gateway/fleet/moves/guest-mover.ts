@@ -3,6 +3,7 @@ import type { SubmitOperationResponse } from '../../../proto/gen/berth/agent/v1/
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { AgentFeature } from '../../../shared/agent-features.js'
 import type { Ratios } from '../../../shared/allocation.js'
+import { SingleFlight } from '../../../shared/async/single-flight.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { offlineRequired } from '../../../shared/move-rules.js'
 import { UnansweredError } from '../../../shared/grpc-errors.js'
@@ -28,6 +29,7 @@ export interface GuestMoverOptions extends TransferTicketsOptions {
 /** Plans moves of guests to other hosts, and begins them. `MoveDecider` continues them. */
 export class GuestMover {
   readonly #tickets: TransferTickets
+  readonly #suggesting = new SingleFlight<Suggestion[]>()
 
   constructor(private readonly options: GuestMoverOptions) {
     this.#tickets = new TransferTickets(options)
@@ -52,7 +54,8 @@ export class GuestMover {
 
   /** Suggests moves that fulfill placement rules or even out the load, without changing anything. */
   suggest(): Promise<Suggestion[]> {
-    return this.options.placement.planBalance((guest) => this.#refuseUnmovable(guest, false))
+    const { placement } = this.options
+    return this.#suggesting.run(() => placement.planBalance((guest) => this.#refuseUnmovable(guest, false)))
   }
 
   /** @throws {BerthError} if no host can take the guest at present, or the guest is already on the target */
@@ -72,6 +75,16 @@ export class GuestMover {
     const source = view.findHost(guest.hostId)
     const feature = featureOf(guest.guest, offline)
     if (!source?.description?.features.includes(feature)) throw cannotMove(source?.name)
+  }
+
+  #canMove(uuid: string, offline: boolean): boolean {
+    const guest = this.options.view.findGuest(uuid)
+    try {
+      if (guest) this.#refuseUnmovable(guest, offline)
+      return guest !== undefined
+    } catch {
+      return false
+    }
   }
 
   /**
@@ -112,9 +125,11 @@ export class GuestMover {
 
   /** Reserves resources on the target and stores the move. The stored move keeps the resources reserved. */
   async #store(request: GuestMoveRequest) {
-    const { operationId: id, guest, toHostId, refusedBy: earlier = [], alsoMoving } = request
+    const { operationId: id, guest, toHostId, refusedBy: earlier = [], offline } = request
     const { placement, moves } = this.options
     await this.#refuseImpossible(request)
+    // Guests that cannot move stay, so that guests that must be on the same host stay with them.
+    const alsoMoving = request.alsoMoving?.filter((uuid) => this.#canMove(uuid, offline))
     try {
       const plan = await this.#chooseTarget(guest, (now) =>
         placement.reserveTarget(id, guest, { toHostId, refusedBy: [...earlier, ...now], alsoMoving }),

@@ -3,14 +3,15 @@ import { pino } from 'pino'
 import { Guest, GuestSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { Template } from '../../../proto/gen/berth/agent/v1/image.js'
-import { BerthError } from '../../../shared/errors.js'
+import { BerthError, conflict } from '../../../shared/errors.js'
 import { FleetState } from '../view.js'
 import { Placement } from './placement.js'
 import type { ReservedRoom, ReservedRooms, RoomChanges } from './plan-rooms.js'
 import type { RoomStore } from './room-store.js'
 
 const limits = { vcpuMilli: 1000, ramMb: 512, diskGb: 10 }
-const guest = Guest.fromPartial({ uuid: 'u', virtualization: 'lxc', limits })
+const [u, x, y] = [1, 2, 3].map((n) => `00000000-0000-4000-8000-00000000000${n}`) as [string, string, string]
+const guest = Guest.fromPartial({ uuid: u, virtualization: 'lxc', limits })
 const spec = GuestSpec.fromPartial({ virtualization: 'lxc', templateId: 'debian-12', limits })
 const on = (hostId: string, uuid?: string): ReservedRoom => ({
   hostId,
@@ -47,7 +48,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     const host = view.setHost({ id, version: 1, name: id, address: `${id}:1`, draining: false, serials: [], ...times })
     view.setOnline(host, true)
     host.description = HostDescription.fromPartial({
-      features: ['move'],
+      features: ['move', 'placement', 'undelete'],
       capabilities: { lxc: true },
       capacity: { cpuCores: 2, ramTotalMb: 1024, diskTotalGb: 20 },
     })
@@ -55,8 +56,9 @@ describe('the placement of guests on hosts with reserved resources', () => {
     host.templates.set(template.id, { hostId: id, template })
   }
 
-  const show = (hostId: string, uuid: string): void => {
-    const value = Guest.fromPartial({ ...guest, uuid, id: view.countGuests().total + 1, name: uuid })
+  const show = (hostId: string, uuid: string, more: Partial<Guest> = {}): void => {
+    const id = view.countGuests().total + 1
+    const value = Guest.fromPartial({ ...guest, ...more, uuid, id, name: `guest${id}` })
     view.apply(view.findState(hostId)!, { $case: 'guest', value })
   }
   const placeNew = (operationId = 'new', hostId?: string): string | undefined =>
@@ -82,8 +84,8 @@ describe('the placement of guests on hosts with reserved resources', () => {
   })
 
   it('counts a guest only once when its host has reported it, without its reservation', () => {
-    stored.set('o', on('a', 'u'))
-    show('a', 'u')
+    stored.set('o', on('a', u))
+    show('a', u)
     expect(placeNew('new', 'a')).to.equal('a')
   })
 
@@ -116,7 +118,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
   it('accepts a host as the target of a move if it has enough unreserved resources', async () => {
     stored.set('o', on('b'))
     expect(await moveTo('b')).to.equal('b')
-    expect(stored.get('m')).to.include({ hostId: 'b', uuid: 'u' })
+    expect(stored.get('m')).to.include({ hostId: 'b', uuid: u })
   })
 
   it('refuses to move a guest to a host without unreserved resources', async () => {
@@ -128,6 +130,44 @@ describe('the placement of guests on hosts with reserved resources', () => {
   it('plans a move without a reservation', async () => {
     expect(await placement.findTarget({ hostId: 'a', guest })).to.equal('b')
     expect(stored.size).to.equal(0)
+  })
+
+  describe('with rules', () => {
+    const rules = { group: '', labels: [], spread: '', together: 'app' }
+    const partner = Guest.fromPartial({ ...guest, placement: rules })
+    const named = (uuid: string) => ({ hostId: 'a', guest: { ...partner, uuid } })
+
+    it('ignores deleted guests', async () => {
+      const deletion = { sinceMs: 1, untilMs: 2 }
+      const spread = { ...rules, spread: 'web', together: '' }
+      show('b', x, { placement: spread, deletion })
+      await placement.reserveTarget('m', { hostId: 'a', guest: { ...guest, placement: spread, deletion } })
+      expect(stored.get('m')).not.to.have.property('rules')
+      show('a', y, { placement: spread })
+      expect(
+        placement.placeNew({ operationId: 'new', spec: { ...spec, placement: spread } }, new Map())?.hostId,
+      ).to.equal('b')
+    })
+
+    it('lets a guest follow a partner that is moving already', async () => {
+      show('a', x, { placement: rules })
+      show('a', y, { placement: rules })
+      for (const uuid of [x, y])
+        expect(await placement.reserveTarget(uuid, named(uuid), { alsoMoving: [x, y] })).to.equal('b')
+    })
+
+    it('plans no move of a guest if a partner cannot move', async () => {
+      show('a', x, { placement: rules })
+      show('a', y, { placement: rules })
+      const refuse = ({ guest: { uuid } }: { guest: Guest }): void => {
+        if (uuid === y) throw conflict('offline_required', 'it runs')
+      }
+      const targets = await placement.planTargets([named(x), named(y)], refuse)
+      expect(targets.map((target) => (target as BerthError).code)).to.deep.equal([
+        'placement_together',
+        'offline_required',
+      ])
+    })
   })
 
   it('removes expired reservations', async () => {

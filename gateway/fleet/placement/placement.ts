@@ -1,8 +1,10 @@
 import type { Logger } from 'pino'
+import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { addAllocation, type Allocation, type Ratios } from '../../../shared/allocation.js'
 import { describeError, toBerthError, type BerthError } from '../../../shared/errors.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { GuestCreationRequest, GuestView, Suggestion } from '../contract.js'
+import { isDeleted } from '../guest-status.js'
 import type { FleetState } from '../view.js'
 import { noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import { planMoveTargets, planPlacement, type Candidate } from './plan-placement.js'
@@ -123,7 +125,7 @@ export class Placement {
 
   /**
    * Chooses a target for each of several guests, as if they moved one after another, and reserves nothing. Guests that
-   * must stay together may leave their host, because all guests move.
+   * must stay together may leave their host if all of them can move.
    * @param refuse throws if the guest cannot move at all
    * @returns the id of the target, or the reason why no host can take the guest, in the order of the guests
    */
@@ -132,15 +134,17 @@ export class Placement {
     refuse: (guest: T) => void,
   ): Promise<(string | BerthError)[]> {
     const rooms = new Map(await this.options.rooms.list())
-    const alsoMoving = guests.map(({ guest }) => guest.uuid)
+    const refusals = new Map(guests.map((guest) => [guest, findRefusal(() => refuse(guest))]))
+    const alsoMoving = guests.filter((guest) => !refusals.get(guest)).map(({ guest }) => guest.uuid)
     return guests.map((guest) => {
+      const refusal = refusals.get(guest)
+      if (refusal) return refusal
       try {
-        refuse(guest)
         const { hostId, room } = this.#placeMoved(guest, rooms, { alsoMoving })
         rooms.set(`planned ${guest.guest.uuid}`, room)
         return hostId
       } catch (error) {
-        return toBerthError(error, 'no target was found')
+        return toBerthError(error, noTarget)
       }
     })
   }
@@ -148,8 +152,8 @@ export class Placement {
   /** Suggests moves of guests, and reserves nothing. @param refuse throws if the guest cannot move at present */
   async planBalance(refuse: (guest: GuestView) => void): Promise<Suggestion[]> {
     const { view, ratios, rooms } = this.options
-    const { candidates } = this.#read(await rooms.list())
-    return planBalance({ candidates, guests: [...view.guests()], ratios, refuse })
+    const { candidates, counted } = this.#read(await rooms.list())
+    return planBalance({ candidates, guests: [...view.guests()], reserved: counted.map(placedRoom), ratios, refuse })
   }
 
   #placeMoved(
@@ -200,11 +204,24 @@ export class Placement {
   }
 }
 
+/** Reason if no other one is known. */
+const noTarget = 'no target was found'
+
+function findRefusal(refuse: () => void): BerthError | undefined {
+  try {
+    refuse()
+    return undefined
+  } catch (error) {
+    return toBerthError(error, noTarget)
+  }
+}
+
 /** Guests whose rules concern other guests. */
 function placedGuests(view: FleetState): PlacedGuest[] {
   const placed = []
   for (const { hostId, guest } of view.guests())
-    if (guest.placement) placed.push({ hostId, uuid: guest.uuid, rules: guest.placement, limits: guest.limits })
+    if (guest.placement && !isDeleted(guest))
+      placed.push({ hostId, uuid: guest.uuid, rules: guest.placement, limits: guest.limits })
   return placed
 }
 
@@ -213,13 +230,14 @@ function placedRoom({ hostId, uuid, limits, rules = noPlacement }: ReservedRoom)
 }
 
 interface RoomRequest {
+  readonly deletion?: Guest['deletion']
   readonly limits?: Allocation | undefined
   readonly placement?: PlacementRules | undefined
 }
 
-function reserve(hostId: string, { limits, placement = noPlacement }: RoomRequest): ReservedRoom {
+function reserve(hostId: string, { limits, deletion, placement = noPlacement }: RoomRequest): ReservedRoom {
   const { vcpuMilli = 0, ramMb = 0, diskGb = 0 } = limits ?? {}
   const { spread, together } = placement
-  const rules = (spread !== '' || together !== '') && { rules: { spread, together } }
+  const rules = !isDeleted({ deletion }) && (spread !== '' || together !== '') && { rules: { spread, together } }
   return { hostId, limits: { vcpuMilli, ramMb, diskGb }, ...rules, untilMs: steadyClock.now() + roomLifetimeMs }
 }

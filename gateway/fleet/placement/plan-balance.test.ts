@@ -6,16 +6,19 @@ import type { GuestView } from '../contract.js'
 import { HostState } from '../host-state.js'
 import { planBalance } from './plan-balance.js'
 import type { Candidate } from './plan-placement.js'
+import type { PlacedGuest } from './plan-rules.js'
+import { noPlacement } from '../../../shared/placement-rules.js'
 
 const ratios = { cpu: 1, ram: 1, disk: 1 }
 const record = { version: 1, address: 'a:1', draining: false, createdAtMs: 0, serials: [], certificateNotAfterMs: 0 }
 
 /** A guest on a host. The number is its memory in percent of the memory of each host. */
-type Placed = readonly [hostId: string, uuid: string, ram: number, placement?: object]
+type Placed = readonly [hostId: string, uuid: string, ram: number, placement?: object, more?: Partial<Guest>]
 
-function guestOf([hostId, uuid, ramMb, placement]: Placed): GuestView {
+function guestOf([hostId, uuid, ramMb, placement, more]: Placed): GuestView {
   const limits = { vcpuMilli: 0, ramMb, diskGb: 0 }
-  const guest = Guest.fromPartial({ uuid, name: uuid, virtualization: 'lxc', limits, ...(placement && { placement }) })
+  const rules = placement && { placement }
+  const guest = Guest.fromPartial({ uuid, name: uuid, virtualization: 'lxc', limits, ...rules, ...more })
   return { hostId, guest, online: true, hostAddress: '' }
 }
 
@@ -31,10 +34,15 @@ function hostOf(id: string, guests: readonly Placed[]): Candidate {
   return { host: state.view, findTemplate: () => undefined, allocated: { vcpuMilli: 0, ramMb, diskGb: 0 } }
 }
 
-function suggest(guests: readonly Placed[], refused: readonly string[] = []): string[] {
+function suggest(
+  guests: readonly Placed[],
+  refused: readonly string[] = [],
+  reserved: readonly PlacedGuest[] = [],
+): string[] {
   const suggestions = planBalance({
     candidates: ['a', 'b', 'c'].map((id) => hostOf(id, guests)),
     guests: guests.map(guestOf),
+    reserved,
     ratios,
     refuse: ({ guest }) => {
       if (refused.includes(guest.uuid)) throw conflict('invalid_state', 'it is busy')
@@ -113,8 +121,85 @@ describe('the suggestions that balance the fleet', () => {
       ['x'],
       ['x - placement_group'],
     ],
+    [
+      'relieve the next host if no guest of the most loaded one can move',
+      [
+        ['a', 'x', 45],
+        ['a', 'y', 45],
+        ['b', 'z', 30],
+        ['b', 'w', 30],
+      ],
+      ['x', 'y'],
+      ['z c load'],
+    ],
+    [
+      'bring guests that must stay together to the host with most of them',
+      [
+        ['a', 'x', 1, { together: 't' }],
+        ['b', 'y', 1, { together: 't' }],
+        ['b', 'z', 1, { together: 't' }],
+      ],
+      [],
+      ['x b placement_together'],
+    ],
+    [
+      'bring guests that must stay together to one host if two hosts have equally many',
+      [
+        ['a', 'w', 1, { together: 't' }],
+        ['a', 'x', 1, { together: 't' }],
+        ['b', 'y', 1, { together: 't' }],
+        ['b', 'z', 1, { together: 't' }],
+      ],
+      [],
+      ['w b placement_together', 'x b placement_together'],
+    ],
+    [
+      'never tear apart guests that must stay together for the load',
+      [
+        ['a', 'x', 40, { together: 't' }],
+        ['a', 'y', 40, { together: 't' }],
+      ],
+      [],
+      [],
+    ],
+    [
+      'omit a guest that cannot move if the move of another one fulfills its rule',
+      [
+        ['a', 'x', 1, { spread: 's' }],
+        ['a', 'y', 1, { spread: 's' }],
+      ],
+      ['x'],
+      ['y b placement_spread'],
+    ],
+    [
+      'name guests that can move first',
+      [...Array.from({ length: 20 }, (_, n) => ['b', `x${n}`, 0, { group: 'us' }]), ['b', 'y', 1, { group: 'eu' }]],
+      [],
+      ['y a placement_group', ...Array.from({ length: 19 }, (_, n) => `x${n} - placement_group`)],
+    ],
+    [
+      'ignore the rules of deleted guests',
+      [
+        ['a', 'x', 1, { spread: 's' }, { deletion: { sinceMs: 1, untilMs: 2 } }],
+        ['a', 'y', 1, { spread: 's' }],
+      ],
+      [],
+      [],
+    ],
   ] as readonly (readonly [string, readonly Placed[], readonly string[], readonly string[]])[])
     it(name, () => expect(suggest(guests, refused)).to.deep.equal(expected))
+
+  it('omit guests that are moving already, and count them on their targets', () => {
+    const web = { ...noPlacement, spread: 's' }
+    const guests: Placed[] = [
+      ['a', 'x', 1, web],
+      ['a', 'y', 1, web],
+      ['b', 'z', 1, web],
+    ]
+    const target = { uuid: 'x', rules: web, limits: undefined }
+    expect(suggest(guests, [], [{ ...target, hostId: 'c' }])).to.deep.equal([])
+    expect(suggest(guests, [], [{ ...target, hostId: 'b' }])).to.deep.equal(['z c placement_spread'])
+  })
 
   it('contain the loads before and after the move', () => {
     const guests: Placed[] = [
@@ -123,7 +208,8 @@ describe('the suggestions that balance the fleet', () => {
       ['b', 'z', 30],
     ]
     const candidates = ['a', 'b', 'c'].map((id) => hostOf(id, guests))
-    const [first] = planBalance({ candidates, guests: guests.map(guestOf), ratios, refuse: () => undefined })
+    const facts = { guests: guests.map(guestOf), reserved: [], ratios, refuse: () => undefined }
+    const [first] = planBalance({ candidates, ...facts })
     expect(first).to.deep.include({ from: { before: 0.8, after: 0.4 }, to: { before: 0, after: 0.4 } })
   })
 })

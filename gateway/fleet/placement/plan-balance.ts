@@ -1,13 +1,17 @@
 import { addAllocation, type Allocation, type Ratios } from '../../../shared/allocation.js'
 import { toBerthError, type BerthError } from '../../../shared/errors.js'
-import { isPlaced, noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
+import { isPlaced, noPlacement } from '../../../shared/placement-rules.js'
 import type { GuestView, Suggestion } from '../contract.js'
+import { isDeleted } from '../guest-status.js'
+import { NeighborIndex } from './neighbor-index.js'
 import { planLoad, planMoveTargets, type Candidate } from './plan-placement.js'
-import { findBroken, noNeighbors, planNeighbors, ruleChecks, type Neighbors } from './plan-rules.js'
+import { findBroken, ruleChecks, type Neighbors, type PlacedGuest } from './plan-rules.js'
 
 interface BalanceFacts {
   readonly candidates: readonly Candidate[]
   readonly guests: readonly GuestView[]
+  /** Reservations for new and moving guests. */
+  readonly reserved: readonly PlacedGuest[]
   readonly ratios: Ratios
   /** Throws if the guest cannot move at present. */
   readonly refuse: (guest: GuestView) => void
@@ -15,18 +19,15 @@ interface BalanceFacts {
 
 /** Greatest number of suggestions of each kind. */
 const mostSuggestions = 20
+/** Greatest number of guests for which a target is sought in vain, because each search takes time. */
+const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05
 
 /** Plans moves that fulfill broken rules, and then moves that even out the load, as if they happened one after another. */
 export function planBalance(facts: BalanceFacts): Suggestion[] {
   const fleet = new BalancedFleet(facts)
-  const suggestions: Suggestion[] = []
-  for (const guest of facts.guests) {
-    // An earlier suggestion may have separated the guest from the one that broke its rule.
-    if (suggestions.length === mostSuggestions) break
-    if (fleet.findBrokenRule(guest)) suggestions.push(fleet.repair(guest))
-  }
+  const suggestions = planRepairs(fleet)
   for (let count = 0; count < mostSuggestions; count++) {
     const next = fleet.relieve()
     if (!next) break
@@ -35,21 +36,49 @@ export function planBalance(facts: BalanceFacts): Suggestion[] {
   return suggestions
 }
 
+/** Suggests moves that fulfill rules, and then lists guests whose rules no move can fulfill. */
+function planRepairs(fleet: BalancedFleet): Suggestion[] {
+  const suggestions: Suggestion[] = []
+  const failed: GuestView[] = []
+  for (const guest of fleet.guests) {
+    if (suggestions.length === mostSuggestions || failed.length === mostFailures) break
+    // An earlier suggestion may have separated the guest from the one that broke its rule.
+    if (!fleet.findBrokenRule(guest)) continue
+    const suggestion = fleet.repair(guest)
+    if (suggestion.to) suggestions.push(suggestion)
+    else failed.push(guest)
+  }
+  for (const guest of failed) {
+    if (suggestions.length === mostSuggestions) break
+    if (fleet.findBrokenRule(guest)) suggestions.push(fleet.repair(guest))
+  }
+  return suggestions
+}
+
 /** The hosts and guests after the suggested moves. */
 class BalancedFleet {
-  readonly #allocated: Map<string, Allocation>
+  /** Guests that may be suggested. */
+  readonly guests: readonly GuestView[]
+  readonly #candidates: Map<string, Candidate>
+  readonly #guestsOn = new Map<string, Set<GuestView>>()
   readonly #hostOf = new Map<GuestView, string>()
+  readonly #index = new NeighborIndex()
   readonly #suggested = new Set<GuestView>()
+  /** Hosts that no move has relieved. */
+  readonly #hopeless = new Set<string>()
 
   constructor(private readonly facts: BalanceFacts) {
-    this.#allocated = new Map(facts.candidates.map(({ host, allocated }) => [host.id, allocated]))
-    for (const guest of facts.guests) this.#hostOf.set(guest, guest.hostId)
+    this.#candidates = new Map(facts.candidates.map((candidate) => [candidate.host.id, candidate]))
+    const moving = new Set(facts.reserved.map(({ uuid }) => uuid))
+    this.guests = facts.guests.filter(({ guest }) => !moving.has(guest.uuid) && !isDeleted(guest))
+    for (const placed of facts.reserved) this.#index.add(placed)
+    for (const guest of this.guests) this.#put(guest, guest.hostId)
   }
 
   findBrokenRule(view: GuestView): BerthError | undefined {
     const { placement } = view.guest
     if (!placement || !isPlaced(placement)) return undefined
-    const at = this.facts.candidates.find(({ host }) => host.id === this.#hostOf.get(view))
+    const at = this.#candidates.get(this.#hostOf.get(view)!)
     return at && findBroken(at.host, ruleChecks(placement, this.#neighborsOf(view)))
   }
 
@@ -66,20 +95,34 @@ class BalancedFleet {
     }
   }
 
-  /** Suggests the move that relieves the most loaded host best. @returns undefined if no move gains enough */
+  /** Suggests the best move that relieves the most loaded host for which one exists. */
   relieve(): Suggestion | undefined {
-    const loads = [...this.#allocated.keys()].map((id) => ({ id, load: this.#loadOf(id) }))
-    const [highest] = loads.filter(({ load }) => Number.isFinite(load)).sort((a, b) => b.load - a.load)
-    if (!highest) return undefined
+    const loads = [...this.#candidates.keys()].map((id) => ({ id, load: this.#loadOf(id) }))
+    const ranked = loads.filter(({ load }) => Number.isFinite(load)).sort((a, b) => b.load - a.load)
+    for (const { id, load } of ranked) {
+      if (this.#hopeless.has(id)) continue
+      // No move can gain enough if even the least loaded host has nearly the same load.
+      if (ranked.at(-1)!.load > load - leastGain) return undefined
+      const best = this.#findRelief(id, load)
+      if (best) return this.#move({ guest: best.guest, reason: 'load', code: '' }, best.toHostId)
+      this.#hopeless.add(id)
+    }
+    return undefined
+  }
+
+  /** Finds the move that relieves a host best. @returns undefined if no move gains enough */
+  #findRelief(hostId: string, load: number): { guest: GuestView; toHostId: string } | undefined {
     let best: { readonly guest: GuestView; readonly toHostId: string; readonly worst: number } | undefined
-    for (const guest of this.facts.guests) {
-      if (this.#hostOf.get(guest) !== highest.id || this.#suggested.has(guest)) continue
+    const isBetter = (worst: number): boolean => worst <= load - leastGain && worst < (best?.worst ?? Infinity)
+    for (const guest of this.#guestsOn.get(hostId) ?? []) {
+      const left = this.#loadOf(hostId, guest, -1)
+      if (this.#suggested.has(guest) || !isBetter(left)) continue
       const toHostId = this.#findTarget(guest)
       if (toHostId === undefined) continue
-      const worst = Math.max(this.#loadOf(highest.id, guest, -1), this.#loadOf(toHostId, guest, 1))
-      if (worst <= highest.load - leastGain && worst < (best?.worst ?? Infinity)) best = { guest, toHostId, worst }
+      const worst = Math.max(left, this.#loadOf(toHostId, guest, 1))
+      if (isBetter(worst)) best = { guest, toHostId, worst }
     }
-    return best && this.#move({ guest: best.guest, reason: 'load', code: '' }, best.toHostId)
+    return best
   }
 
   #findTarget(guest: GuestView): string | undefined {
@@ -92,47 +135,55 @@ class BalancedFleet {
 
   /** @throws {BerthError} if no host can take the guest */
   #targetsOf(view: GuestView): string[] {
-    const { candidates, ratios, refuse } = this.facts
+    const { ratios, refuse } = this.facts
     refuse(view)
-    const others = candidates
-      .filter(({ host }) => host.id !== this.#hostOf.get(view))
-      .map((candidate) => ({ ...candidate, allocated: this.#allocated.get(candidate.host.id)! }))
+    const others = [...this.#candidates.values()].filter(({ host }) => host.id !== this.#hostOf.get(view))
     return planMoveTargets(view.guest, others, { ratios, neighbors: this.#neighborsOf(view) })
   }
 
-  #neighborsOf({ guest: { uuid, placement } }: GuestView): Neighbors {
-    const rules: PlacementRules = placement ?? noPlacement
-    if (rules.spread === '' && rules.together === '') return noNeighbors
-    const placed = this.facts.guests.flatMap((view) => {
-      const { placement, limits } = view.guest
-      const hostId = this.#hostOf.get(view)!
-      return placement ? [{ hostId, uuid: view.guest.uuid, rules: placement, limits }] : []
-    })
-    return planNeighbors(placed, { uuid, rules })
+  #neighborsOf(view: GuestView): Neighbors {
+    return this.#index.neighborsOf({ hostId: this.#hostOf.get(view)!, rules: view.guest.placement ?? noPlacement })
   }
 
   #move(kind: Pick<Suggestion, 'guest' | 'reason' | 'code'>, toHostId: string): Suggestion {
     const { guest } = kind
     const fromHostId = this.#hostOf.get(guest)!
     const before = { from: this.#loadOf(fromHostId), to: this.#loadOf(toHostId) }
-    this.#allocated.set(fromHostId, this.#allocationOf(fromHostId, guest, -1))
-    this.#allocated.set(toHostId, this.#allocationOf(toHostId, guest, 1))
-    this.#hostOf.set(guest, toHostId)
+    this.#allocate(fromHostId, guest, -1)
+    this.#allocate(toHostId, guest, 1)
+    this.#remove(guest, fromHostId)
+    this.#put(guest, toHostId)
     this.#suggested.add(guest)
     const from = { before: before.from, after: this.#loadOf(fromHostId) }
     return { ...kind, toHostId, message: '', from, to: { before: before.to, after: this.#loadOf(toHostId) } }
   }
 
+  #put(view: GuestView, hostId: string): void {
+    this.#hostOf.set(view, hostId)
+    const guests = this.#guestsOn.get(hostId) ?? new Set()
+    this.#guestsOn.set(hostId, guests.add(view))
+    if (view.guest.placement) this.#index.add({ hostId, rules: view.guest.placement })
+  }
+
+  #remove(view: GuestView, hostId: string): void {
+    this.#guestsOn.get(hostId)?.delete(view)
+    if (view.guest.placement) this.#index.remove({ hostId, rules: view.guest.placement })
+  }
+
+  #allocate(hostId: string, guest: GuestView, sign: 1 | -1): void {
+    const allocated = this.#allocationOf(hostId, guest, sign)
+    this.#candidates.set(hostId, { ...this.#candidates.get(hostId)!, allocated })
+  }
+
   #loadOf(hostId: string, guest?: GuestView, sign: 1 | -1 = 1): number {
-    const { host } = this.facts.candidates.find((one) => one.host.id === hostId)!
-    const allocated = guest ? this.#allocationOf(hostId, guest, sign) : this.#allocated.get(hostId)!
-    return planLoad({ host, allocated }, this.facts.ratios)
+    const { host, allocated } = this.#candidates.get(hostId)!
+    return planLoad({ host, allocated: guest ? this.#allocationOf(hostId, guest, sign) : allocated }, this.facts.ratios)
   }
 
   /** Resources of a host that are allocated with (`1`) or without (`-1`) the guest. */
   #allocationOf(hostId: string, { guest: { limits } }: GuestView, sign: 1 | -1): Allocation {
     const { vcpuMilli = 0, ramMb = 0, diskGb = 0 } = limits ?? {}
     const change = { vcpuMilli: sign * vcpuMilli, ramMb: sign * ramMb, diskGb: sign * diskGb }
-    return addAllocation(this.#allocated.get(hostId)!, change)
+    return addAllocation(this.#candidates.get(hostId)!.allocated, change)
   }
 }

@@ -4,6 +4,7 @@ import { HostDescription } from '../../../proto/gen/berth/agent/v1/host.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { HostView } from '../contract.js'
 import { planPlacement, type Candidate } from './plan-placement.js'
+import { noNeighbors } from './plan-rules.js'
 import type { Allocation } from '../../../shared/allocation.js'
 
 const ratios = { cpu: 0, ram: 2, disk: 1 }
@@ -223,6 +224,17 @@ describe('the placement of a new guest', () => {
       }
       expect(placed).to.equal(result)
     })
+
+  it('prefers the host with most guests that must stay together', () => {
+    const together = new Map([
+      ['b', 1],
+      ['c', 2],
+    ])
+    const placement = { group: '', labels: [], spread: '', together: 'app' }
+    const candidates = [candidate('a'), candidate('b'), candidate('c', {}, { ramMb: 500 })]
+    const facts = { ratios, neighbors: { ...noNeighbors, together } }
+    expect(planPlacement(spec({ placement }), candidates, facts)).to.deep.equal(['c', 'b'])
+  })
 
   it('lists all suitable hosts, the least loaded first', () => {
     const candidates = [

@@ -30,8 +30,8 @@ interface PlacementFacts {
 }
 
 /**
- * Chooses hosts for a new guest: the requested host, or without one all hosts with enough resources, the least loaded
- * first.
+ * Chooses hosts for a new guest: the requested host, or without one all hosts with enough resources, those with most
+ * guests that must stay together first, then the least loaded.
  * @returns ids of at least one host
  * @throws {BerthError} `not_found` (host or template), `host_offline`, `invalid_state` (draining), `unsupported` (no
  * host can run such guests), `image_disabled`, `agent_outdated`, `placement_group`, `placement_label`,
@@ -56,7 +56,7 @@ export function planPlacement(
     [(candidate) => fits(candidate, limits, ratios), () => exhausted(spec.placement)],
   ] satisfies Condition[]
   const left = filterAble(named, able)
-  const ranked = emptiestFirst(left, limits, ratios)
+  const ranked = bestFirst(left, limits, { ratios, neighbors })
   const first = spec.virtualization === 'kvm' ? ranked.filter(isAccelerated) : ranked
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
 }
@@ -83,7 +83,7 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
 }
 
 /**
- * Returns the hosts to which a guest can move, the least loaded first, at least one. A move needs no template.
+ * Returns the hosts to which a guest can move, in the same order, at least one. A move needs no template.
  * @param candidates all hosts except the present one
  * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`,
  * `agent_outdated`, `placement_group`, `placement_label`, `placement_spread`, `placement_together`,
@@ -111,16 +111,24 @@ export function planMoveTargets(
       () => exhausted(guest.placement),
     ],
   ])
-  return emptiestFirst(left, limits, ratios).map(({ host }) => host.id)
+  return bestFirst(left, limits, { ratios, neighbors }).map(({ host }) => host.id)
 }
 
 function canReceive({ description }: HostView, virtualization: string): boolean {
   return description?.features.includes(virtualization === 'kvm' ? 'move-offline' : 'move') ?? false
 }
 
-function emptiestFirst(candidates: readonly Candidate[], limits: RequestedLimits, ratios: Ratios): Candidate[] {
-  const ranked = candidates.map((candidate) => ({ candidate, load: planLoad(candidate, ratios, limits) }))
-  ranked.sort((a, b) => a.load - b.load || (a.candidate.host.id < b.candidate.host.id ? -1 : 1))
+/** Sorts hosts by the number of guests that must stay together with the guest, and then by load. */
+function bestFirst(
+  candidates: readonly Candidate[],
+  limits: RequestedLimits,
+  { ratios, neighbors: { together } }: Required<Pick<PlacementFacts, 'ratios' | 'neighbors'>>,
+): Candidate[] {
+  const ranked = candidates.map((candidate) => {
+    const { id } = candidate.host
+    return { candidate, id, partners: together.get(id) ?? 0, load: planLoad(candidate, ratios, limits) }
+  })
+  ranked.sort((a, b) => b.partners - a.partners || a.load - b.load || (a.id < b.id ? -1 : 1))
   return ranked.map(({ candidate }) => candidate)
 }
 

@@ -84,4 +84,11 @@ describe('the placement rules of a guest', () => {
     expect(following).to.deep.equal({ vcpuMilli: 2000, ramMb: 1024, diskGb: 20 })
     expect(planNeighbors([on('a', 'x', app)], { rules: noPlacement })).to.equal(noNeighbors)
   })
+
+  it('do not count a guest again that has a reservation on its target', () => {
+    const guest = { uuid: 'own', fromHostId: 'a', rules: { ...noPlacement, ...app }, alsoMoving: new Set(['x', 'y']) }
+    const { following, together } = planNeighbors([on('a', 'x', app), on('a', 'y', app), on('b', 'x', app)], guest)
+    expect(following).to.deep.equal(limits)
+    expect([...together]).to.deep.equal([['b', 1]])
+  })
 })

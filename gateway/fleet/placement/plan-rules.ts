@@ -14,18 +14,17 @@ export interface PlacedGuest {
 
 /** Other guests that decide on which hosts a guest may be. */
 export interface Neighbors {
-  /** Hosts with guests of the same `spread` name. */
-  readonly apart: ReadonlySet<string>
-  /** Hosts with guests of the same `together` name. */
-  readonly together: ReadonlySet<string>
+  /** True if a host has another guest of the same `spread` name. */
+  readonly isApartFrom: (hostId: string) => boolean
+  /** Number of guests of the same `together` name on each host that has any. Of these hosts, fuller ones are preferred. */
+  readonly together: ReadonlyMap<string, number>
   /** Resources of guests that will follow the guest to its host. */
   readonly following: Allocation
 }
 
-const none: ReadonlySet<string> = new Set()
 export const noNeighbors: Neighbors = {
-  apart: none,
-  together: none,
+  isApartFrom: () => false,
+  together: new Map(),
   following: { vcpuMilli: 0, ramMb: 0, diskGb: 0 },
 }
 
@@ -47,17 +46,22 @@ export function planNeighbors(placed: Iterable<PlacedGuest>, guest: GuestToPlace
   const partners = together === '' ? [] : others.filter(({ rules }) => rules.together === together)
   const isFollowing = ({ uuid = '', hostId }: PlacedGuest): boolean =>
     hostId === guest.fromHostId && guest.alsoMoving?.has(uuid) === true
-  const following = partners.filter(isFollowing)
-  const apart = spread === '' ? [] : others.filter(({ rules }) => rules.spread === spread)
+  // A guest that is moving is shown on the present host, and has a reservation on its target.
+  const arriving = new Set(partners.filter(({ hostId }) => hostId !== guest.fromHostId).map(({ uuid }) => uuid))
+  const following = partners.filter((partner) => isFollowing(partner) && !arriving.has(partner.uuid))
+  const rivals = spread === '' ? [] : others.filter(({ rules }) => rules.spread === spread)
+  const apart = new Set(rivals.map(({ hostId }) => hostId))
   return {
-    apart: hostsOf(apart),
-    together: hostsOf(partners.filter((partner) => !isFollowing(partner))),
+    isApartFrom: (hostId) => apart.has(hostId),
+    together: countByHost(partners.filter((partner) => !isFollowing(partner))),
     following: following.reduce((sum, { limits }) => addAllocation(sum, limits), noNeighbors.following),
   }
 }
 
-function hostsOf(guests: readonly PlacedGuest[]): Set<string> {
-  return new Set(guests.map(({ hostId }) => hostId))
+function countByHost(guests: readonly PlacedGuest[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { hostId } of guests) counts.set(hostId, (counts.get(hostId) ?? 0) + 1)
+  return counts
 }
 
 type RuleHost = Pick<HostView, 'id' | 'group' | 'labels'>
@@ -101,9 +105,9 @@ function labelCheck(label: string): RuleCheck {
   }
 }
 
-function spreadCheck(name: string, { apart }: Neighbors): RuleCheck {
+function spreadCheck(name: string, { isApartFrom }: Neighbors): RuleCheck {
   return {
-    allows: ({ id }) => !apart.has(id),
+    allows: ({ id }) => !isApartFrom(id),
     refusal: () =>
       conflict(
         'placement_spread',

@@ -1,0 +1,65 @@
+import { noNeighbors, type Neighbors, type PlacedGuest } from './plan-rules.js'
+
+type Located = Pick<PlacedGuest, 'hostId' | 'rules'>
+
+/** Counts guests by name and host, so that a plan of many guests finds the neighbors of each without a search. */
+export class NeighborIndex {
+  readonly #spread = new NameCounts()
+  readonly #together = new NameCounts()
+
+  add(guest: Located): void {
+    this.#count(guest, 1)
+  }
+
+  remove(guest: Located): void {
+    this.#count(guest, -1)
+  }
+
+  #count({ hostId, rules }: Located, by: 1 | -1): void {
+    this.#spread.count(rules.spread, hostId, by)
+    this.#together.count(rules.together, hostId, by)
+  }
+
+  /**
+   * Finds the neighbors of a guest that was added. Of the hosts with guests that must stay together, only those with
+   * most of them remain. If the present host is one of these, only the present host remains.
+   */
+  neighborsOf({ hostId, rules }: Located): Neighbors {
+    const rivals = this.#spread.of(rules.spread)
+    return {
+      ...noNeighbors,
+      isApartFrom: (id) => (rivals.get(id) ?? 0) > (id === hostId ? 1 : 0),
+      together: fullest(this.#together.of(rules.together), hostId),
+    }
+  }
+}
+
+type Counts = ReadonlyMap<string, number>
+
+/** Returns the hosts with most guests. Does not count one guest on the present host. */
+function fullest(counts: Counts, presentId: string): Counts {
+  const present = (counts.get(presentId) ?? 1) - 1
+  let most = present
+  for (const [id, count] of counts) if (id !== presentId && count > most) most = count
+  if (most === 0) return noNeighbors.together
+  if (present === most) return new Map([[presentId, most]])
+  return new Map([...counts].filter(([id, count]) => id !== presentId && count === most))
+}
+
+class NameCounts {
+  /** Number of guests on each host, by name. */
+  readonly #byName = new Map<string, Map<string, number>>()
+
+  of(name: string): Counts {
+    return this.#byName.get(name) ?? noNeighbors.together
+  }
+
+  count(name: string, hostId: string, by: 1 | -1): void {
+    if (name === '') return
+    const counts = this.#byName.get(name) ?? new Map<string, number>()
+    this.#byName.set(name, counts)
+    const count = (counts.get(hostId) ?? 0) + by
+    if (count === 0) counts.delete(hostId)
+    else counts.set(hostId, count)
+  }
+}
