@@ -21,8 +21,8 @@ export class NeighborIndex {
   }
 
   /**
-   * Finds the neighbors of a guest that was added. Of the hosts with guests that must stay together, only those with
-   * most of them remain. If the present host is one of these, only the present host remains.
+   * Finds the neighbors of a guest that was added. `together` contains only the hosts with most guests of the name, or
+   * only the present host if it is one of them.
    */
   neighborsOf({ hostId, rules }: Located): Neighbors {
     const rivals = this.#spread.of(rules.spread)

@@ -16,7 +16,7 @@ export interface PlacedGuest {
 export interface Neighbors {
   /** True if a host has another guest of the same `spread` name. */
   readonly isApartFrom: (hostId: string) => boolean
-  /** Number of guests of the same `together` name on each host that has any. Of these hosts, fuller ones are preferred. */
+  /** Number of guests of the same `together` name on each host that has any. The hosts with most are preferred. */
   readonly together: ReadonlyMap<string, number>
   /** Resources of guests that will follow the guest to its host. */
   readonly following: Allocation
