@@ -47,6 +47,17 @@ describe('the overview of a fleet', function () {
       ports: { used: at === 5 ? 9900 : 2000, total: 10_000 },
       public_ipv4: { used: at === 1 ? 14 : 3, total: 14 },
     }))
+    const groups = [
+      { group: 'frankfurt', hosts: count, cpu_cores: 64 * count, ram_total_mb: 131_072 * count },
+      { group: '', hosts: 0, cpu_cores: 0, ram_total_mb: 0 },
+    ].map((one) => {
+      const allocated = {
+        vcpu_allocated: 150 * count,
+        ram_allocated_mb: 98_304 * count,
+        disk_allocated_gb: 1400 * count,
+      }
+      return { ...one, ...allocated, disk_total_gb: 2000 * count, fits: count * 14 }
+    })
     const size = { vcpu: 2, ram_mb: 2048, disk_gb: 20, containers: count * 120, fits: count * 14 }
     const guests = Array.from({ length: count * 20 }, (_, at) => ({
       ...guest,
@@ -74,7 +85,7 @@ describe('the overview of a fleet', function () {
     for (const [path, data] of [
       ['hosts', hosts],
       ['containers', guests],
-      ['fleet-usage', { hosts: usages, common_size: count === 0 ? null : size }],
+      ['fleet-usage', { hosts: usages, groups, common_size: count === 0 ? null : size }],
       ['container-usage?*', count === 0 ? [] : busiest],
     ] as const) {
       await page.unroute(`**/api/v1/${path}`)
