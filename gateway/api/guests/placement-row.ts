@@ -7,7 +7,6 @@ import {
   noPlacement,
   parsePlacement,
   placementNamePattern,
-  type PlacementRules,
 } from '../../../shared/placement-rules.js'
 
 const name = (description: string) =>
