@@ -57,8 +57,8 @@ describe('guests in the panel', () => {
         .waitFor()
     await page.getByText(/^ssh /).first().waitFor()
     await lab.picture(page, 'several-created-wide')
-    expect(await page.getByRole('alert').count(), 'failures').to.equal(0)
-    for (const name of ['several-1', 'several-2']) {
+    // The page shows the guests at once, and then sets their owner, firewall and backups.
+    const expectSettings = async (name: string): Promise<void> => {
       const { data: guest } = (await lab.gateway.request('GET', `/containers/${name}`)).body
       expect(guest.owners).to.deep.equal([{ id: customer.body.data.id, username: 'owner-of-several' }])
       const { data: firewall } = (await lab.gateway.request('GET', `/containers/${name}/firewall`)).body
@@ -66,7 +66,10 @@ describe('guests in the panel', () => {
       expect((firewall.rules as { port: string }[]).map(({ port }) => port)).to.include('22,80,443')
       const { data: backups } = (await lab.gateway.request('GET', `/containers/${name}/backups`)).body
       expect(backups.schedule).to.include({ enabled: true, interval_hours: 24, retention: 7 })
+      expect(guest.status).to.equal('running')
     }
+    for (const name of ['several-1', 'several-2']) await eventually(() => expectSettings(name))
+    expect(await page.getByRole('alert').count(), 'failures').to.equal(0)
     await lab.show(page, '/containers') // the same address would keep the result in place of the form
   })
 
