@@ -17,15 +17,12 @@ import type {
   Fleet,
   GuestCreation,
   GuestCreationRequest,
-  GuestMovePlan,
   GuestView,
-  PlannedMove,
-  Suggestion,
-  GuestMoveRequest,
   HeldRoom,
   HostUpgrades,
   OperationView,
 } from './contract.js'
+import type { GuestMovePlan, PlannedMove, Suggestion, GuestMoveRequest } from './move-contract.js'
 import { GuestCache } from './guest-cache.js'
 import { GuestMover } from './moves/guest-mover.js'
 import { MoveDecider } from './moves/move-decider.js'

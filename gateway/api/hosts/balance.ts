@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
-import type { Fleet, LoadChange, Suggestion } from '../../fleet/contract.js'
+import type { Fleet } from '../../fleet/contract.js'
+import type { LoadChange, Suggestion } from '../../fleet/move-contract.js'
 import { oneOf } from '../../http/schema.js'
 import { route, type Route } from '../../http/route.js'
 

@@ -1,7 +1,8 @@
 import { addAllocation, type Allocation, type Ratios } from '../../../shared/allocation.js'
 import { toBerthError, type BerthError } from '../../../shared/errors.js'
 import { isPlaced, noPlacement } from '../../../shared/placement-rules.js'
-import type { GuestView, Suggestion } from '../contract.js'
+import type { GuestView } from '../contract.js'
+import type { Suggestion } from '../move-contract.js'
 import { isDeleted } from '../guest-status.js'
 import { NeighborIndex } from './neighbor-index.js'
 import { planLoad, planMoveTargets, type Candidate } from './plan-placement.js'
@@ -43,14 +44,16 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
   for (const guest of fleet.guests) {
     if (suggestions.length === mostSuggestions || failed.length === mostFailures) break
     // An earlier suggestion may have separated the guest from the one that broke its rule.
-    if (!fleet.findBrokenRule(guest)) continue
-    const suggestion = fleet.repair(guest)
+    const broken = fleet.findBrokenRule(guest)
+    if (!broken) continue
+    const suggestion = fleet.repair(guest, broken)
     if (suggestion.to) suggestions.push(suggestion)
     else failed.push(guest)
   }
   for (const guest of failed) {
     if (suggestions.length === mostSuggestions) break
-    if (fleet.findBrokenRule(guest)) suggestions.push(fleet.repair(guest))
+    const broken = fleet.findBrokenRule(guest)
+    if (broken) suggestions.push(fleet.repair(guest, broken))
   }
   return suggestions
 }
@@ -83,8 +86,7 @@ class BalancedFleet {
   }
 
   /** Suggests a move of a guest whose rules forbid its host. */
-  repair(guest: GuestView): Suggestion {
-    const code = this.findBrokenRule(guest)?.code ?? ''
+  repair(guest: GuestView, { code }: BerthError): Suggestion {
     const kind = { guest, reason: 'rule', code } as const
     try {
       return this.#move(kind, this.#targetsOf(guest)[0]!)

@@ -1,0 +1,56 @@
+import type { ExpectGuestResponse } from '../../proto/gen/berth/agent/v1/move.js'
+import type { GuestView } from './reported.js'
+
+export interface GuestMoveRequest {
+  /** Id of the move. A repeated request with this id gets the same operation. */
+  readonly operationId: string
+  readonly guest: GuestView
+  /** Target of the move. Default: the host with the most free resources. */
+  readonly toHostId?: string | undefined
+  /** Hosts that are chosen only if no other host can take the guest. */
+  readonly refusedBy?: readonly string[]
+  /** Uuids of guests that leave the same host. Guests that must stay together can leave only with them. */
+  readonly alsoMoving?: readonly string[]
+  /** Limit of the transfer in Mbit/s. 0: unlimited. */
+  readonly bandwidthMbps: number
+  /** True if the guest is shut down before its disk is copied. */
+  readonly offline: boolean
+  readonly requestedBy: string
+}
+
+/** Target of a move, and the guest's addresses and ports there. */
+export interface GuestMovePlan {
+  readonly toHostId: string
+  readonly network: ExpectGuestResponse
+}
+
+/** Planned target of a guest, or the reason why the guest cannot move. */
+export interface PlannedMove {
+  readonly guest: GuestView
+  /** Id of the target host. Empty if the guest cannot move. */
+  readonly toHostId: string
+  /** Reason why the guest cannot move. Empty if the guest can move. */
+  readonly message: string
+}
+
+/** Load of a host before and after a move: its most allocated resource as a fraction of what may be allocated. */
+export interface LoadChange {
+  readonly before: number
+  readonly after: number
+}
+
+/** A suggested move. */
+export interface Suggestion {
+  readonly guest: GuestView
+  /** `rule`: the guest is on a host that its rules forbid. `load`: the move evens out the load of two hosts. */
+  readonly reason: 'rule' | 'load'
+  /** Code of the broken rule. Empty if the reason is `load`. */
+  readonly code: string
+  /** Id of the target. Empty: no host can take the guest. */
+  readonly toHostId: string
+  /** Why no host can take the guest. Empty: a host can. */
+  readonly message: string
+  readonly from: LoadChange
+  /** Absent: no host can take the guest. */
+  readonly to?: LoadChange
+}
