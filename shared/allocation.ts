@@ -4,6 +4,8 @@ export interface Allocation {
   readonly diskGb: number
 }
 
+export const noAllocation: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+
 /** For each resource: how many times the host's capacity may be allocated to guests. 0: without limit. */
 export interface Ratios {
   readonly cpu: number

@@ -1,5 +1,5 @@
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
-import { countedDiskGb, type Allocation } from '../../shared/allocation.js'
+import { countedDiskGb, noAllocation, type Allocation } from '../../shared/allocation.js'
 import { reportedStatus, type GuestCounts, type GuestStatusName } from './guest-status.js'
 
 /** Limits of guests, and the number of guests that have exactly these limits. */
@@ -24,7 +24,7 @@ export class HostTotals {
   readonly #byStatus = new Map<GuestStatusName, number>()
   readonly #sizes = new Map<string, GuestSize>()
   #total = 0
-  readonly #allocated = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  readonly #allocated = { ...noAllocation }
 
   get allocated(): Allocation {
     return this.#allocated
@@ -61,7 +61,7 @@ export class HostTotals {
     this.#allocated.diskGb += by * countedDiskGb(limits?.diskGb ?? 0, snapshotSpaceUsedBytes)
   }
 
-  #countSize({ vcpuMilli, ramMb, diskGb }: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }, by: 1 | -1): void {
+  #countSize({ vcpuMilli, ramMb, diskGb }: Allocation = noAllocation, by: 1 | -1): void {
     const key = `${vcpuMilli}/${ramMb}/${diskGb}`
     const guests = (this.#sizes.get(key)?.guests ?? 0) + by
     if (guests === 0) this.#sizes.delete(key)

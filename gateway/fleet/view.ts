@@ -10,7 +10,7 @@ import type { HostRecord } from './host-record.js'
 import { addCounts, type GuestCounts } from './guest-status.js'
 import { HostState } from './host-state.js'
 import { planCommonSize, type GuestSize } from './host-totals.js'
-import type { Allocation } from '../../shared/allocation.js'
+import { noAllocation, type Allocation } from '../../shared/allocation.js'
 import type { GuestBlock } from './lists/guest-blocks.js'
 import type { OperationTable } from './lists/operation-table.js'
 import { ReportedGuests } from './reported-guests.js'
@@ -76,7 +76,7 @@ export class FleetState implements FleetView {
   }
 
   allocationOf(hostId: string): Allocation {
-    return this.#hosts.get(hostId)?.totals.allocated ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+    return this.#hosts.get(hostId)?.totals.allocated ?? noAllocation
   }
 
   commonSize(): GuestSize | undefined {

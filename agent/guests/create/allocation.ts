@@ -1,4 +1,11 @@
-import { addAllocation, countedDiskGb, findExceeded, type Allocation, type Ratios } from '../../../shared/allocation.js'
+import {
+  addAllocation,
+  countedDiskGb,
+  findExceeded,
+  noAllocation,
+  type Allocation,
+  type Ratios,
+} from '../../../shared/allocation.js'
 import { BerthError } from '../../../shared/errors.js'
 import type { PoolCapacity } from '../../storage/pool.js'
 import type { GuestRecord } from '../record/record.js'
@@ -6,7 +13,6 @@ import { planRetained } from '../snapshots/plan-snapshot-space.js'
 import type { ProcessorsAndMemory } from '../resources/capacity.js'
 
 const gib = 1024 ** 3
-const nothing: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
 
 type AllocatedGuest = Pick<GuestRecord, 'spec' | 'snapshotSpace' | 'snapshots' | 'ownership'>
 
@@ -44,7 +50,7 @@ const resources = {
 
 /** Sums the limits of this host's guests, including arriving ones, but not old copies of other hosts' guests. */
 function planAllocated(guests: readonly AllocatedGuest[]): Allocation {
-  return guests.filter(({ ownership }) => ownership.role !== 'fenced').reduce(addGuest, nothing)
+  return guests.filter(({ ownership }) => ownership.role !== 'fenced').reduce(addGuest, noAllocation)
 }
 
 function addGuest(sum: Allocation, guest: AllocatedGuest): Allocation {

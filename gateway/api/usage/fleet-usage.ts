@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { addAllocation, type Allocation } from '../../../shared/allocation.js'
+import { addAllocation, noAllocation, type Allocation } from '../../../shared/allocation.js'
 import { Capacity } from '../../../proto/gen/berth/agent/v1/host.js'
 import type { Fleet, HostView } from '../../fleet/contract.js'
 import { route, type Route } from '../../http/route.js'
@@ -148,7 +148,7 @@ function groupCapacities(fleet: Fleet, hosts: readonly HostView[]): FleetUsage['
       own.reduce((all, { description }) => all + read(description?.capacity ?? noCapacity), 0)
     const allocated = own
       .map(({ id }) => fleet.view.allocationOf(id))
-      .reduce((all, one) => addAllocation(all, one), empty)
+      .reduce((all, one) => addAllocation(all, one), noAllocation)
     return {
       group,
       hosts: own.length,
@@ -162,8 +162,6 @@ function groupCapacities(fleet: Fleet, hosts: readonly HostView[]): FleetUsage['
     }
   })
 }
-
-const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
 
 function commonSize({ view, overcommit: ratios }: Fleet, hosts: readonly HostView[]): FleetUsage['common_size'] {
   const common = view.commonSize()

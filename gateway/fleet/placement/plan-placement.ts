@@ -4,7 +4,14 @@ import { noLabels } from '../../../shared/label-rules.js'
 import { isPlaced, noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import type { HostView } from '../contract.js'
 import { noNeighbors, ruleChecks, type Neighbors } from './plan-rules.js'
-import { addAllocation, findExceeded, planShares, type Allocation, type Ratios } from '../../../shared/allocation.js'
+import {
+  addAllocation,
+  findExceeded,
+  noAllocation,
+  planShares,
+  type Allocation,
+  type Ratios,
+} from '../../../shared/allocation.js'
 
 /** A host that may be chosen, and its resources that are already allocated. */
 export interface Candidate {
@@ -44,7 +51,7 @@ export function planPlacement(
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
-  const limits = spec.limits ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  const limits = spec.limits ?? noAllocation
   const able = [
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
@@ -72,7 +79,7 @@ function ruleConditions(rules: PlacementRules = noPlacement, neighbors: Neighbor
 
 type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
 
-/** Returns the candidates that fulfil all conditions. @throws the error of the condition that excludes the last one */
+/** Returns the candidates that fulfill all conditions. @throws the error of the condition that excludes the last one */
 function filterAble(candidates: readonly Candidate[], conditions: readonly Condition[]): readonly Candidate[] {
   let left = candidates
   for (const [may, problem] of conditions) {
@@ -98,7 +105,7 @@ export function planMoveTargets(
 ): string[] {
   const named = hostId === undefined ? candidates : candidates.filter(({ host }) => host.id === hostId)
   if (hostId !== undefined && named.length === 0) throw notFound('host')
-  const limits = guest.limits ?? { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
+  const limits = guest.limits ?? noAllocation
   const left = filterAble(named, [
     [({ host }) => host.state === 'online', () => offline(hostId)],
     [({ host }) => !host.draining, () => draining()],
@@ -140,14 +147,12 @@ function fits({ host, allocated }: Candidate, wanted: RequestedLimits, ratios: R
 
 type HostLoad = Pick<Candidate, 'host' | 'allocated'>
 
-const empty: Allocation = { vcpuMilli: 0, ramMb: 0, diskGb: 0 }
-
 /**
  * For each resource, divides the host's allocated fraction by the overcommit ratio (16 if the ratio is unlimited).
  * Returns the highest result.
  * @param added resources of a further guest
  */
-export function planLoad({ host, allocated }: HostLoad, ratios: Ratios, added: Allocation = empty): number {
+export function planLoad({ host, allocated }: HostLoad, ratios: Ratios, added: Allocation = noAllocation): number {
   const shares = planShares(addAllocation(allocated, added), host.description?.capacity)
   return Math.max(...shares.map(({ share, kind }) => share / (ratios[kind] || 16)))
 }

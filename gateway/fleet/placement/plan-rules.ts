@@ -1,4 +1,4 @@
-import { addAllocation, type Allocation } from '../../../shared/allocation.js'
+import { addAllocation, noAllocation, type Allocation } from '../../../shared/allocation.js'
 import { conflict, type BerthError } from '../../../shared/errors.js'
 import { hasLabel, noPlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import type { HostView } from '../contract.js'
@@ -25,7 +25,7 @@ export interface Neighbors {
 export const noNeighbors: Neighbors = {
   isApartFrom: () => false,
   together: new Map(),
-  following: { vcpuMilli: 0, ramMb: 0, diskGb: 0 },
+  following: noAllocation,
 }
 
 /** The guest whose host is chosen. */
@@ -54,7 +54,7 @@ export function planNeighbors(placed: Iterable<PlacedGuest>, guest: GuestToPlace
   return {
     isApartFrom: (hostId) => apart.has(hostId),
     together: countByHost(partners.filter((partner) => !isFollowing(partner))),
-    following: following.reduce((sum, { limits }) => addAllocation(sum, limits), noNeighbors.following),
+    following: following.reduce((sum, { limits }) => addAllocation(sum, limits), noAllocation),
   }
 }
 
