@@ -23,7 +23,7 @@ describe('the host name and the FQDN of a guest name', () => {
 
 describe('passwords of guests', () => {
   for (const password of ['letters1', 'x1'.repeat(32), '!"#$%&/()=a1'])
-    it(`are accepted if they fulfil all rules, for example ${password}`, () => checkSshPassword(password))
+    it(`are accepted if they fulfill all rules, for example ${password}`, () => checkSshPassword(password))
 
   for (const password of [
     'short1',

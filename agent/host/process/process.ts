@@ -4,8 +4,8 @@ import { perlProgram } from './perl-program.js'
 
 /*
  * This module and launcher.ts are the only ones that start processes. Arguments are arrays that no shell parses. A
- * child is killed with its agent (PR_SET_PDEATHSIG), so that it cannot disturb commands of the next agent. Processes
- * that must outlive the agent are started with `survives`.
+ * child is killed with its agent (PR_SET_PDEATHSIG), so that it cannot disturb commands of the next agent. With
+ * the option `survives`, a process continues when its agent ends.
  */
 
 export interface RunOptions {
