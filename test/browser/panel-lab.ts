@@ -80,7 +80,7 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
       locale: language === 'zh' ? 'zh-CN' : 'en-US',
       reducedMotion: 'reduce',
     })
-    context.setDefaultTimeout(30_000)
+    context.setDefaultTimeout(180_000)
     await context.exposeBinding('reportViolation', (_source, text: string) => this.complaints.violations.push(text))
     await context.addInitScript({ content: reportViolations })
     context.on('request', (request) => {

@@ -31,7 +31,7 @@ describe('the panel over TLS', function () {
   beforeEach(async () => {
     // Chromium does not trust the certificate authority of the test.
     context = await lab.browser.newContext({ ignoreHTTPSErrors: true, locale: 'en-US' })
-    context.setDefaultTimeout(30_000)
+    context.setDefaultTimeout(180_000)
   })
   afterEach(() => context.close())
 

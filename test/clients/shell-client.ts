@@ -12,7 +12,7 @@ export function describeShellScript(host: ClientsHost): void {
   it('creates, changes, uses and deletes a container', async () => {
     const transcript = join(host.directory, 'shell')
     const env = { ...process.env, URL: host.url, KEY: host.key, TRANSCRIPT: transcript }
-    const { stdout } = await promisify(execFile)(script, { env, timeout: 100_000 })
+    const { stdout } = await promisify(execFile)(script, { env, timeout: 600_000 })
     const ends = ['create', 'reinstall', 'stop', 'start', 'delete'].map((action) => `${action} done`)
     const said = stdout.trim().split('\n')
     expect(said.filter((line) => line.endsWith(' done'))).to.deep.equal(ends)

@@ -48,7 +48,7 @@ export function describeTypedClient(host: ClientsHost): void {
     const transcript = file('transcript')
     const env = { ...process.env, URL: host.url, KEY: host.key, TRANSCRIPT: transcript }
     const args = ['--import', 'tsx', file('program.ts')]
-    const { stdout } = await promisify(execFile)(process.execPath, args, { env, timeout: 100_000 })
+    const { stdout } = await promisify(execFile)(process.execPath, args, { env, timeout: 600_000 })
     const said = [
       'create done',
       'ports 1',

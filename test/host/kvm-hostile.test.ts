@@ -242,7 +242,7 @@ describe('hostile virtual machines', function () {
       await real.done({ $case: 'snapshotRestore', value: { uuid, snapshotId } })
       const monitor = await QmpConnection.open({
         path: join(real.config.run_dir, 'kvm', nameOf(uuid), 'qmp2'),
-        timeoutMs: 10_000,
+        timeoutMs: 120_000,
         greets: true,
       })
       const nodes = (await monitor.execute('query-named-block-nodes', { flat: true })) as BlockNode[]

@@ -30,7 +30,7 @@ describe('the connection to a Sentinel', () => {
         expect(await sentinel.ask()).to.equal(undefined)
         await waitFor(() => accepted === attempt, { what: `connection ${attempt}` })
       }
-      await waitFor(() => open.size === 0, { what: 'all connections are closed', timeoutMs: 30_000 })
+      await waitFor(() => open.size === 0, { what: 'all connections are closed' })
     } finally {
       sentinel.close()
       for (const socket of open) socket.destroy()

@@ -228,7 +228,7 @@ describe('the store after a power cut', function () {
       expect(connected.ready()).to.equal(false)
       expect(connected.reason()).to.match(/redis-server cannot be started: .*no space left/i)
       await rm(ballast)
-      await waitFor(() => connected.ready(), { timeoutMs: 20_000, what: 'connected once there is space' })
+      await waitFor(() => connected.ready(), { what: 'connected once there is space' })
       await connected.run('set', (client) => client.set('btest:a', 'written'))
       expect(connected.reason()).to.equal('')
     } finally {
