@@ -6,15 +6,16 @@ import type { Store } from './store.js'
 /** A store with one document. A test makes it report changes of the document and new connections. */
 class FakeStore {
   text: string | null = null
-  reportChange = (): void => undefined
-  reportUp = (): void => undefined
+  reads = 0
+  reportChange = (_: string | null): unknown => undefined
+  reportUp = (_: string): unknown => undefined
 
   key = (name: string): string => name
   ready = (): boolean => true
-  onInvalidate = (_: string, listener: () => void): unknown => (this.reportChange = listener)
-  on = (_: string, listener: () => void): unknown => (this.reportUp = listener)
+  onInvalidate = (_: string, listener: (key: string | null) => unknown): unknown => (this.reportChange = listener)
+  on = (_: string, listener: () => unknown): unknown => (this.reportUp = listener)
   run = (_: string, commands: (client: object) => Promise<unknown>): Promise<unknown> =>
-    commands({ get: () => Promise.resolve(this.text) })
+    commands({ get: () => Promise.resolve((this.reads++, this.text)) })
 }
 
 describe('the gateway’s copy of a document in the store', () => {
@@ -26,12 +27,12 @@ describe('the gateway’s copy of a document in the store', () => {
     document.onChange((value) => heard.push(value))
     const change = async (version: number, value: string, report: 'reportChange' | 'reportUp'): Promise<string> => {
       store.text = JSON.stringify({ version, value })
-      store[report]()
+      store[report]('d')
       await new Promise(setImmediate)
       return document.current
     }
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
-    return { change, heard }
+    return { change, heard, store, document }
   }
 
   it('is replaced by a newer version', async () => {
@@ -62,5 +63,19 @@ describe('the gateway’s copy of a document in the store', () => {
     const { change, heard } = await begin()
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
     expect(heard).to.deep.equal(['five'])
+  })
+  it('is not read again if the changed key only begins with its name', async () => {
+    const { store } = await begin()
+    const before = store.reads
+    await store.reportChange('d-worker')
+    expect(store.reads).to.equal(before)
+  })
+
+  it('does not notify listeners if the document is still missing in the store', async () => {
+    const { store, document, heard } = await begin()
+    store.text = null
+    for (const _ of [1, 2]) await store.reportChange('d')
+    expect(document.current).to.equal('none')
+    expect(heard).to.deep.equal(['five', 'none'])
   })
 })

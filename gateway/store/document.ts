@@ -29,7 +29,10 @@ export class StoredDocument<T> {
   constructor(private readonly options: DocumentOptions<T>) {
     const { store, name } = options
     this.#key = store.key(name)
-    store.onInvalidate(this.#key, () => this.#reload())
+    store.onInvalidate(this.#key, (key) => {
+      if (key === null || key === this.#key) return this.#reload() // other keys may begin with the name of this one
+      return undefined
+    })
     store.on('up', () => this.#reload(true))
   }
 
@@ -104,7 +107,8 @@ export class StoredDocument<T> {
 
   /** Applies a value that was read. Ignores older versions, because answers may arrive out of order. */
   #learn(read: Version<T>): void {
-    if (this.#known && read.version !== 0 && read.version <= this.#known.version) return
+    if (this.#known?.version === read.version) return
+    if (this.#known && read.version !== 0 && read.version < this.#known.version) return
     this.#known = read
     for (const listener of this.#listeners) listener(read.value)
   }

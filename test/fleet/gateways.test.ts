@@ -3,6 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { createClient } from 'redis'
 import { joinGateway } from '../../agent/enrollment/join.js'
 import { parseJoinToken } from '../../shared/join-token.js'
 import { endLeftGateway, GatewayProcess } from '../support/gateway/gateway-process.js'
@@ -179,6 +181,19 @@ describe('several gateways', function () {
     const own = (await rows()).find(({ answers }) => answers)!
     expect(own.name).to.equal('second')
     expect((await rowsOf(first)).flatMap(({ leases }) => leases)).to.include('webhook-lease')
+  })
+
+  it('together write less than 20 times per second to Redis while they are idle', async () => {
+    const client = createClient({ url: redis.url })
+    await client.connect()
+    const writes = async (): Promise<number> => {
+      const calls = (await client.info('commandstats')).matchAll(/^cmdstat_set:calls=(\d+)/gm)
+      return [...calls].reduce((sum, [, count]) => sum + Number(count), 0)
+    }
+    const [before, begunMs] = [await writes(), performance.now()]
+    await delay(5000)
+    expect((await writes()) - before).to.be.below((20 * (performance.now() - begunMs)) / 1000)
+    client.destroy()
   })
 
   it('let only root read the secrets that they received, and delete temporary files', () => {

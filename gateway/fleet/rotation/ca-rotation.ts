@@ -160,8 +160,8 @@ export class CaRotation implements FleetRotation {
       // A gateway without the new CA must not hold the lease: it could not encrypt the CA for gateways that lack it.
       if (rotation && !(await this.#follow(rotation))) return
       // Before all hosts are known, missing hosts would count as removed.
-      if (!this.options.watched.isComplete || !(await this.lease.take())) return
-      if (!rotation || !this.#hasWork(rotation)) return
+      if (!this.options.watched.isComplete || !rotation || !this.#hasWork(rotation)) return
+      if (!(await this.lease.take())) return
       await this.options.checkHosts()
       if (isActive(rotation)) await this.#advance()
       this.#problem = ''
