@@ -33,7 +33,7 @@ describe('the exit code of the command line', () => {
 })
 
 describe('an error message of the command line', () => {
-  it('contains the command that shows the task if the task continues', () => {
+  it('names the command that shows the task if the task may still be running', () => {
     const text = '{"message": "the host did not answer", "code": "agent_timeout", "details": {"task_id": "t1"}}'
     const { message, hint } = new RefusedError(504, parseRefusal(504, text))
     expect(message).to.equal('the host did not answer (agent_timeout)')

@@ -1,15 +1,16 @@
 import { expect } from 'chai'
 import { parseSshCommand, sshArguments } from './ssh.js'
 
-describe('the ssh command of the command line', () => {
+describe('the address for berth ssh', () => {
   for (const [line, place] of [
     ['ssh -p 20001 root@192.0.2.1', { host: '192.0.2.1', port: '20001' }],
     ['ssh root@2001:db8::7', { host: '2001:db8::7', port: '22' }],
     ['', undefined],
   ] as const)
-    it(`is derived from "${line}"`, () => expect(parseSshCommand(line)).to.deep.equal(place))
+    it(`is ${place ? `${place.host}, port ${place.port},` : 'unknown'} for the SSH command "${line}" of the guest`, () =>
+      expect(parseSshCommand(line)).to.deep.equal(place))
 
-  it('treats a leading dash in the address as part of the address', () =>
+  it('is never an option of ssh, even with a leading dash', () =>
     expect(sshArguments({ host: '-oProxyCommand=x', port: '22', user: 'root' }, ['id'])).to.deep.equal([
       '-p',
       '22',

@@ -25,6 +25,6 @@ describe('the URL of a gateway', () => {
     ['listen: "[::]:9000"', 'http://[::1]:9000'],
     ['listen: 192.0.2.1:80', 'http://192.0.2.1:80'],
   ] as const)
-    it(`is ${url} for the gateway of this machine with ${config ?? 'no configuration'}`, async () =>
+    it(`is ${url} for the gateway of this machine with ${config === undefined ? 'no configuration' : `the configuration “${config}”`}`, async () =>
       expect(await localUrl(config)).to.equal(url))
 })

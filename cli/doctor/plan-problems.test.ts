@@ -121,13 +121,13 @@ describe('berth doctor', () => {
     ['a host of unknown disk usage', usage({ disk_used_gb: null })],
     ['an invited gateway', { gateways: [gateway('invited', '')] }],
     ['a TLS certificate that is renewed in time', tls('2026-12-01 00:00:00', '2026-11-28 00:00:00')],
-    ['a rotation that waits for nobody', authority('2026-12-27 00:00:00', 'ready')],
+    ['a rotation of the certificate authority that waits for no host', authority('2026-12-27 00:00:00', 'ready')],
     ['a task that failed earlier', { failedTasks: [task('2026-11-26 11:59:59')] }],
   ] as const)
     it(`does not report ${name}`, () =>
       expect(planProblems({ now, ...(facts as Partial<FleetFacts>) })).to.deep.equal([]))
 
-  it('summarizes many failed tasks', () => {
+  it('summarizes failed tasks from the eleventh on in one line', () => {
     const problems = planProblems({ now, failedTasks: Array.from({ length: 12 }, () => task(now)) })
     expect(problems).to.have.length(11)
     expect(problems.at(-1)!.message).to.equal('2 further tasks of the last day failed.')

@@ -23,13 +23,13 @@ function clientOf(answers: Answers, refusal: Refusal, requests: ClientRequest[] 
 const parts = ['/hosts', '/fleet-usage', '/gateways', '/tasks', '/ssl', '/fleet/ca', '/fleet/upgrade']
 const all: Answers = Object.fromEntries(parts.map((path) => [path, []]))
 
-describe('the facts of berth doctor', () => {
+describe('berth doctor', () => {
   for (const [name, answers, refusal, now] of [
     ['the report of a host', { ...all, '/host-report': { generated_at: '2026-11-27 13:00:00' } }, offline, '13:00:00'],
     ['this machine if no host has a report', all, offline, '05:00:00'],
-    ['this machine if the key must not read the report', all, forbidden, '05:00:00'],
+    ['this machine if the API key must not read the report', all, forbidden, '05:00:00'],
   ] as const)
-    it(`have the time of ${name}`, async () => {
+    it(`uses the time of ${name}`, async () => {
       const requests: ClientRequest[] = []
       const { facts, isAllUnchecked } = await readFacts(clientOf(answers, refusal, requests), nowMs)
       expect([facts.now, isAllUnchecked]).to.deep.equal([`2026-11-27 ${now}`, false])
@@ -38,7 +38,7 @@ describe('the facts of berth doctor', () => {
       ])
     })
 
-  it('name the parts that the key must not read', async () => {
+  it('counts the parts that the API key must not read', async () => {
     const { unchecked, isAllUnchecked } = await readFacts(clientOf({ '/hosts': [] }, forbidden), nowMs)
     expect([unchecked.length, isAllUnchecked]).to.deep.equal([parts.length - 1, false])
     expect((await readFacts(clientOf({}, forbidden), nowMs)).isAllUnchecked).to.equal(true)

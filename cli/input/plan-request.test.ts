@@ -47,7 +47,7 @@ const plan = (flags: Record<string, string[] | boolean>, input: Partial<Input> =
   planRequest(operation, { arguments: ['a/b', 'web1'], flags: new Map(Object.entries(flags)), ...input }, context)
 
 describe('the request of a command', () => {
-  it('contains the arguments in path and body, and the flags in query and body', () => {
+  it('has the arguments in its path and body, and the flags in its query and body', () => {
     expect(plan({ force: true, start: false })).to.deep.equal({
       method: 'POST',
       path: '/containers/a%2Fb/test',
@@ -70,15 +70,15 @@ describe('the request of a command', () => {
     ],
     ['words in any case', { mode: ['KVM'] }, { mode: 'kvm' }],
     ['relative times', { 'expires-at': ['+2d'] }, { expires_at: '2030-01-03T00:00:00Z' }],
-    ['other times as they are', { 'expires-at': ['2031-01-01'] }, { expires_at: '2031-01-01' }],
+    ['absolute times', { 'expires-at': ['2031-01-01'] }, { expires_at: '2031-01-01' }],
     ['files', { 'user-data': ['@key'] }, { user_data: 'text' }],
-    ['texts that begin with @', { 'user-data': ['@@key'] }, { user_data: '@key' }],
-    ['only the last of repeated values', { mode: ['lxc', 'kvm'] }, { mode: 'kvm' }],
+    ['texts that begin with @, written with @@', { 'user-data': ['@@key'] }, { user_data: '@key' }],
+    ['repeated flags, of which only the last one counts', { mode: ['lxc', 'kvm'] }, { mode: 'kvm' }],
   ] as const)
-    it(`accepts ${name}`, () =>
+    it(`can be built from ${name}`, () =>
       expect(plan(flags as never).body).to.deep.equal({ name: 'web1', ...(fields as object) }))
 
-  it('contains the body from a file, with fields replaced by flags and arguments', () => {
+  it('has the body from a file, in which flags and arguments replace fields', () => {
     expect(plan({ vcpu: ['2'] }, { arguments: ['a'], body: '@body.json' }).body).to.deep.equal({
       name: 'file',
       vcpu: 2,
@@ -97,5 +97,6 @@ describe('the request of a command', () => {
     [{}, { arguments: ['..', 'x'] }, 'missing argument GUEST'],
     [{}, { body: '[]' }, '--data: must be a JSON object'],
   ] as const)
-    it(`rejects: ${message}`, () => expect(() => plan(flags as never, input)).to.throw(message))
+    it(`is not sent if an input is wrong: ${message}`, () =>
+      expect(() => plan(flags as never, input)).to.throw(message))
 })

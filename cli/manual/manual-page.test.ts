@@ -17,7 +17,7 @@ const operation: Operation = {
 }
 
 describe('the manual page of the command line', () => {
-  it('contains each command with its arguments and flags, in the language of man', () => {
+  it('contains each command with its arguments and flags, in the format of man pages', () => {
     expect(manualPage([operation])).to.contain(
       [
         '.TP',
@@ -31,7 +31,7 @@ describe('the manual page of the command line', () => {
     )
   })
 
-  it('does not contain commands for the completion of shells', () =>
+  it('does not contain the command that shells call to complete words', () =>
     expect(manualPage([operation])).not.to.contain('berth complete\\fP'))
 
   for (const [text, roff] of [

@@ -28,7 +28,7 @@ const drain = (containers: Drain['containers'], fields: Partial<Drain> = {}): Dr
 const nameOf = (id: string): string => `host-${id}`
 const mixed = [guest('w1', 'done'), guest('w2', 'failed', 'no space'), guest('w3', 'active'), guest('w4', 'waiting')]
 
-describe('the drain of a host', () => {
+describe('a drain on the command line', () => {
   it('shows its plan as a table with a row for each guest', () => {
     const rows = planRows(drain([guest('w1', 'waiting'), guest('w2', 'failed', 'no host fits')]), nameOf)
     expect(rows.map(({ guest: name, will, note }) => [name, will, note])).to.deep.equal([
@@ -46,7 +46,7 @@ describe('the drain of a host', () => {
     it(`has a line of progress while it is ${state}`, () =>
       expect(drainProgress(drain(mixed, { state }))).to.equal(text))
 
-  it('reports the result of each guest once', () => {
+  it('reports the result of each guest only once', () => {
     const first = drain(mixed)
     expect(drainNews(undefined, first, nameOf)).to.deep.equal(['w1: moved to host-b', 'w2: failed: no space'])
     expect(drainNews(first, first, nameOf)).to.deep.equal([])
@@ -61,7 +61,7 @@ describe('the drain of a host', () => {
     ['it is paused', mixed, 'paused', 'the drain is paused'],
     ['it was canceled', [guest('w1', 'waiting')], 'canceled', 'the drain was canceled'],
   ] as const)
-    it(`${failure === undefined ? 'succeeds' : 'fails'} if ${name}`, () =>
+    it(`counts as ${failure === undefined ? 'successful' : 'failed'} if ${name}`, () =>
       expect(drainFailure(drain(containers, { state }))).to.equal(failure))
 
   for (const [name, fields, text] of [
@@ -70,7 +70,7 @@ describe('the drain of a host', () => {
     ['is turned around', { direction: 'back' }, 'the drain was turned around: its guests return to the host'],
     ['is removed', { state: 'none', started_at: '' }, 'the drain is no longer stored'],
   ] as const)
-    it(`${text === undefined ? 'is still the same' : 'counts as replaced'} if it ${name}`, () =>
+    it(`counts as ${text === undefined ? 'the same drain' : 'another drain'} if it ${name}`, () =>
       expect(drainReplacement(drain(mixed), drain(mixed, fields))).to.equal(text))
 
   for (const [settings, flags] of [
@@ -78,6 +78,6 @@ describe('the drain of a host', () => {
     [{ parallel: '3' }, ['--parallel']],
     [{ mode: 'stop', deadline: '+2h' }, ['--mode', '--deadline']],
   ] as const)
-    it(`names ${flags.join(' and ') || 'no flag'} as a flag of a new drain`, () =>
+    it(`rejects ${flags.join(' and ') || 'no flag'} while it is in progress`, () =>
       expect(flagsOfNewDrain(settings)).to.deep.equal(flags))
 })

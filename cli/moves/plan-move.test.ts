@@ -30,18 +30,18 @@ describe('the plan of a move', () => {
       'Its public IPv4 address changes from 192.0.2.1 to 192.0.2.9.',
     ],
     ['a lost address', { ipv6_addresses: change('') }, 'It loses the IPv6 address 192.0.2.1.'],
-    ['an equal address', { public_ipv4s: change('192.0.2.1') }, undefined],
+    ['an address that stays the same', { public_ipv4s: change('192.0.2.1') }, undefined],
     [
-      'a new port',
+      'a new host port',
       { port_mappings: [port(20081)] },
       'Its tcp port 80 changes from host port 20080 to 20081, at the address of the new host.',
     ],
     [
-      'an equal port',
+      'a host port that stays the same',
       { port_mappings: [port(20080)] },
       'Its tcp port 80 keeps the host port 20080, at the address of the new host.',
     ],
-    ['what is not moved', { stays_behind: ['usage_history', 'tasks'] }, 'Not moved: usage history, tasks.'],
+    ['the data that is not moved', { stays_behind: ['usage_history', 'tasks'] }, 'Not moved: usage history, tasks.'],
   ] as const)
     it(`${sentence === undefined ? 'does not mention' : 'mentions'} ${name}`, () =>
       expect(moveSentences(plan(fields), nameOf)[1]).to.equal(sentence))

@@ -20,8 +20,8 @@ const diagnosis = (fields: Partial<Diagnosis> = {}): Diagnosis => ({
 const repair = (action: string, body: Readonly<Record<string, unknown>> | null = {}) =>
   diagnosis({ repair: { action, method: 'PUT', path: '/containers/7/firewall', body } })
 
-describe('the explanation of berth why', () => {
-  it('has a line for each step, and the reason of a failure', () =>
+describe('berth why', () => {
+  it('shows a line for each step, and the reason for a failure', () =>
     expect(stepLines(diagnosis())).to.deep.equal([
       'yes  The guest is running',
       'NO   A program in the guest listens on the port',
@@ -31,23 +31,27 @@ describe('the explanation of berth why', () => {
     ]))
 
   for (const [name, fields, text] of [
-    ['a failure', {}, 'port 80 of web1 cannot be reached: no program in the guest listens on the port'],
     [
-      'a place outside',
+      'the reason why the port cannot be reached',
+      {},
+      'port 80 of web1 cannot be reached: no program in the guest listens on the port',
+    ],
+    [
+      'the address and port to connect to',
       { reachable: true, address: '2001:db8::1', port: 20080 },
       'port 80 of web1 can be reached at [2001:db8::1], port 20080',
     ],
     [
-      'a host with several addresses',
+      'the port to connect to if the host has several addresses',
       { reachable: true, port: 20080 },
       'port 80 of web1 can be reached at any address of the host, port 20080',
     ],
-    ['no place outside', { reachable: true }, 'port 80 of web1 can be reached'],
+    ['success without an address if the address is unknown', { reachable: true }, 'port 80 of web1 can be reached'],
   ] as const)
-    it(`ends with a sentence about ${name}`, () => expect(verdict(diagnosis(fields), 'web1')).to.equal(text))
+    it(`ends with ${name}`, () => expect(verdict(diagnosis(fields), 'web1')).to.equal(text))
 
   for (const [name, given, text] of [
-    ['nothing is known', diagnosis(), undefined],
+    ['the reason is unknown', diagnosis(), undefined],
     ['the guest listens on other ports', diagnosis({ listening_ports: [8080] }), 'the guest listens on: 8080'],
     ['the guest is stopped', repair('start'), 'try: berth guest start web1'],
     ['the port is not mapped', repair('add_port_mapping', null), 'try: berth port add web1 --guest-port 80'],
@@ -57,5 +61,6 @@ describe('the explanation of berth why', () => {
       `try: berth api PUT /containers/7/firewall --data '{"rules":["a'\\''b"]}'`,
     ],
   ] as const)
-    it(`suggests a next step if ${name}`, () => expect(nextStep(given, 'web1')).to.equal(text))
+    it(`suggests ${text === undefined ? 'nothing' : `“${text}”`} if ${name}`, () =>
+      expect(nextStep(given, 'web1')).to.equal(text))
 })
