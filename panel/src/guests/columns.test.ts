@@ -11,7 +11,7 @@ describe('the columns of the guest list', () => {
   ] as const)
     it(name, () => expect(parseColumns(stored)).to.deep.equal(expected))
 
-  it('include more default columns on wide screens', () =>
+  it('are more by default on wide screens', () =>
     expect(defaultColumns(1920).length).to.be.greaterThan(defaultColumns(1280).length))
   it('each have their own place in the grid, next to checkbox, name and buttons', () =>
     expect(gridOf(columnNames).match(/minmax\([^)]*\)|\S+/g)).to.have.length(columnNames.length + 3))

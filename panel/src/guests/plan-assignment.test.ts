@@ -16,13 +16,13 @@ async function assign(others: readonly (readonly string[])[]) {
 
 describe('the assignment of guests to a customer', () => {
   for (const [name, others, expected] of [
-    ['adds them once', [], { isAssigned: true, stored: ['old', 'new'], writes: 1 }],
+    ['writes the guests only once', [], { isAssigned: true, stored: ['old', 'new'], writes: 1 }],
     [
-      'is repeated with the guests that another client has assigned',
+      'is repeated, and keeps the guests that another client has assigned meanwhile',
       [['old', 'other']],
       { isAssigned: true, stored: ['old', 'other', 'new'], writes: 2 },
     ],
-    ['fails if it is undone twice', [['a'], ['b']], { isAssigned: false, stored: ['b'], writes: 2 }],
+    ['fails if other clients overwrite it twice', [['a'], ['b']], { isAssigned: false, stored: ['b'], writes: 2 }],
   ] as const)
     it(name, async () => expect(await assign(others)).to.deep.equal(expected))
 })

@@ -7,15 +7,19 @@ const guest = (id: number, name = `g${id}`) => ({ id, uuid: `u${id}`, name }) as
 const task = (id: number, status = 'pending') => ({ task_id: `t${id}`, status }) as Task
 const told = (type: string, data: object) => parseChange(JSON.stringify({ type, data }))
 
-describe('the lists in the panel after an event', () => {
+describe('the lists in the panel', () => {
   for (const [what, changes, names] of [
-    ['keep all guests if there is no event', [], ['g1', 'g3']],
-    ['replace a changed guest', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
-    ['insert a new guest in the order of the ids', [told('guest.created', guest(2))], ['g1', 'g2', 'g3']],
-    ['remove a deleted guest', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
-    ['ignore the deletion of an unknown guest', [told('guest.removed', { id: 9, uuid: 'u9' })], ['g1', 'g3']],
+    ['stay the same without an event', [], ['g1', 'g3']],
+    ['show the new data of a changed guest', [told('guest.updated', guest(3, 'new'))], ['g1', 'new']],
+    ['contain a new guest in the order of the ids', [told('guest.created', guest(2))], ['g1', 'g2', 'g3']],
+    ['no longer contain a deleted guest', [told('guest.removed', { id: 1, uuid: 'u1' })], ['g3']],
     [
-      'do not include a guest that was added, changed and deleted',
+      'stay the same after the deletion of an unknown guest',
+      [told('guest.removed', { id: 9, uuid: 'u9' })],
+      ['g1', 'g3'],
+    ],
+    [
+      'do not contain a guest that was added, changed and deleted',
       [
         told('guest.created', guest(2)),
         told('guest.updated', guest(2, 'x')),
@@ -24,7 +28,7 @@ describe('the lists in the panel after an event', () => {
       ['g1', 'g3'],
     ],
     [
-      'include a guest that was deleted and added again',
+      'contain a guest that was deleted and added again',
       [told('guest.removed', { id: 1, uuid: 'u1' }), told('guest.created', guest(1, 'back'))],
       ['back', 'g3'],
     ],

@@ -19,7 +19,7 @@ describe('the data that an event changes', () => {
     ['usage.host', { host_id: 'a' }, ['host-usage'], 0],
     ['alert.raised', { id: 'x', container_id: 7 }, ['alerts'], 7],
   ] as const)
-    it(`is found for the event ${type} ${JSON.stringify(data)}`, () => {
+    it(`is known for the event ${type} with the data ${JSON.stringify(data)}`, () => {
       const change = parseChange(JSON.stringify({ type, data }))
       expect(change).to.deep.equal({ type, data, topics, guest })
     })

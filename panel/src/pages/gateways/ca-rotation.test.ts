@@ -14,19 +14,19 @@ describe('the commands for the rotation of the certificate authority', () => {
       ['cancel', 'finish'],
     ],
     ['include "finish" when the rotation is ready', { state: 'ready' }, ['finish']],
-    ['do not exist while a rotation ends', { state: 'ending', finishing: true }, []],
+    ['are not offered while a rotation is finishing', { state: 'ending', finishing: true }, []],
     [
-      'include an end without hosts that are offline',
+      'offer to finish without hosts that are offline',
       { state: 'reissuing', missing_hosts: [offline] },
       ['finish', 'finishWithout'],
     ],
     [
-      'do not include an end without hosts that are still in progress',
+      'do not offer to finish without hosts that are still in progress',
       { state: 'reissuing', missing_hosts: [{ ...offline, reason: 'in_progress' }] },
       ['finish'],
     ],
     [
-      'do not include an end without hosts that are already excluded',
+      'do not offer to exclude hosts that are already excluded',
       { state: 'ready', finishing: true, missing_hosts: [{ ...offline, excluded: true }] },
       [],
     ],

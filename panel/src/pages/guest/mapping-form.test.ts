@@ -23,13 +23,22 @@ describe('the form for a port mapping', () => {
   })
 
   for (const [name, before, change, body] of [
-    ['nothing', web, {}, {}],
-    ['the guest port', web, { inner: 8080 }, { container_port: 8080 }],
-    ['the first port of a range, which moves', range, { inner: 90 }, { container_port: 90 }],
-    ['the number of ports', web, { count: 10 }, { container_port_end: 89, host_port_end: 20_089 }],
-    ['a range to a single port', range, { count: 1 }, { container_port_end: 80, host_port_end: 20_080 }],
-    ['an emptied host port, which stays', web, { outer: null, note: 'www' }, { description: 'www' }],
+    ['no field if nothing changed', web, {}, {}],
+    ['the guest port if it changed', web, { inner: 8080 }, { container_port: 8080 }],
+    ['only the first port if a whole range moves', range, { inner: 90 }, { container_port: 90 }],
+    [
+      'both last ports if the number of ports changed',
+      web,
+      { count: 10 },
+      { container_port_end: 89, host_port_end: 20_089 },
+    ],
+    [
+      'both last ports if a range became a single port',
+      range,
+      { count: 1 },
+      { container_port_end: 80, host_port_end: 20_080 },
+    ],
+    ['no host port if its field was cleared', web, { outer: null, note: 'www' }, { description: 'www' }],
   ] as const)
-    it(`sends only changed fields: ${name}`, () =>
-      expect(mappingChange(before, { ...formOf(before), ...change })).to.deep.equal(body))
+    it(`sends ${name}`, () => expect(mappingChange(before, { ...formOf(before), ...change })).to.deep.equal(body))
 })

@@ -21,7 +21,7 @@ describe('the buttons for upgrades', () => {
     ['a host that runs from a checkout', { features: [] }, false, false],
     ['a host that is being upgraded', { upgrade: running }, false, false],
   ] as const)
-    it(`for ${name} offer ${up ? 'an' : 'no'} upgrade and ${back ? 'a' : 'no'} rollback`, () => {
+    it(`offer ${up ? 'an' : 'no'} upgrade and ${back ? 'a' : 'no'} rollback for ${name}`, () => {
       const given = {
         ...host,
         ...fields,
