@@ -100,7 +100,7 @@ describe('a guest in the panel', function () {
     return { days: (to - from) / 86_400_000, endMs: to }
   }
 
-  describe('with the offer of a snapshot before its disk is replaced', () => {
+  describe('whose disk is about to be replaced', () => {
     const snapshots = async (): Promise<{ id: string; description: string }[]> => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       return body.data.snapshots as { id: string; description: string }[]
@@ -118,7 +118,7 @@ describe('a guest in the panel', function () {
 
     beforeEach(removeAll)
 
-    it('has the snapshot after a reinstallation, and can be restored from it', async () => {
+    it('gets a snapshot before a reinstallation, and can be restored from it', async () => {
       await reinstall()
       await waitFor(() => check().isChecked(), { what: 'it is selected by default' })
       await lab.picture(page, 'reinstall-wide')
@@ -143,7 +143,7 @@ describe('a guest in the panel', function () {
       ).to.deep.equal([taken!.id])
     })
 
-    it('keeps its disk if the snapshot fails', async () => {
+    it('keeps its disk if this snapshot fails', async () => {
       const { faults } = lab.gateway.fleet.agentOf('host-a').host
       await reinstall()
       await waitFor(() => check().isChecked(), { what: 'it is offered' })
@@ -164,7 +164,7 @@ describe('a guest in the panel', function () {
       expect(await snapshots()).to.deep.equal([])
     })
 
-    it('cannot have the snapshot at its snapshot limit', async () => {
+    it('is offered no snapshot when it has reached its snapshot limit', async () => {
       const { body } = await lab.gateway.request('GET', `/containers/${guest.id}/snapshots`)
       for (let at = 0; at < body.data.quota; at++)
         await lab.gateway.request('POST', `/containers/${guest.id}/snapshots`, { body: {} })

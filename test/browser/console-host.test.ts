@@ -50,7 +50,7 @@ describe('a terminal of a real guest in the panel', function () {
     return new RegExp(`^${mark} (.*)$`, 'm').exec(text)?.[1] ?? ''
   }
 
-  it('has the visible size in the browser, and shows characters of all scripts', async () => {
+  it('reports its visible size to the guest, and shows characters of all scripts', async () => {
     const view = await open('one')
     const { cols, rows } = await view.size()
     expect(await run(view, 'busybox stty size')).to.equal(`${rows} ${cols}`)
@@ -65,7 +65,7 @@ describe('a terminal of a real guest in the panel', function () {
     expect(await run(view, 'echo 中文 😀')).to.equal('中文 😀')
   })
 
-  it('shows 50 MB of output completely, and needs little memory for it', async () => {
+  it('receives 50 MB of output completely, and needs little memory for it', async () => {
     const bytes = 50 * 2 ** 20
     const line = `${'0123456789abcdef'.repeat(4)}\r\n`
     const count = Math.ceil(bytes / line.length)

@@ -73,7 +73,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === 'ab', { what: () => JSON.stringify(terminal.input) })
   })
 
-  it('continues after a reload of the page, with its former content', async () => {
+  it('continues after a reload of the page, and shows its earlier content again', async () => {
     const { view, terminal, page } = await open()
     terminal.show('\x1b[6nbefore the reload\r\n# ') // requests the cursor position, which must be answered only once
     await view.shows(/before/)
@@ -85,7 +85,7 @@ describe('a terminal in the panel', function () {
     await waitFor(() => terminal.input === '\x1b[1;1Rx', { what: () => JSON.stringify(terminal.input) })
   })
 
-  it('continues after a visit to another page of the panel', async () => {
+  it('continues when the user returns from another page of the panel', async () => {
     const { terminal, page } = await open()
     terminal.show('still here')
     await lab.show(page, `/containers/${guest.id}/network`)
@@ -95,7 +95,7 @@ describe('a terminal in the panel', function () {
     expect(guestsTerminal(guest)).to.equal(terminal)
   })
 
-  it('reconnects automatically after a network failure, and misses no output', async () => {
+  it('reconnects automatically after a network failure, and shows all output', async () => {
     const { view, terminal, page } = await open()
     terminal.show('one\r\n')
     await view.shows(/one/)
@@ -123,7 +123,7 @@ describe('a terminal in the panel', function () {
     await eventually(async () => expect(await view.text()).to.equal(''))
   })
 
-  it('can be taken over by another window, and the first window then reports this', async () => {
+  it('can be taken over by another window, which the first window then reports', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)
@@ -154,7 +154,7 @@ describe('a terminal in the panel', function () {
     await lab.picture(popup, 'console-full-wide')
   })
 
-  it('is replaced by the login after the end of the session', async () => {
+  it('is replaced by the login after the session of the user has ended', async () => {
     const { view, page } = await open()
     await page.context().clearCookies()
     await page.reload()
@@ -220,7 +220,7 @@ describe('a terminal in the panel', function () {
     await new TerminalPage(page).state('open')
   })
 
-  describe('of a hostile guest', () => {
+  describe('that shows a hostile guest', () => {
     const esc = '\x1b'
     const bel = '\x07'
     /** Calls a method of the clipboard. @returns its result, or undefined if it takes too long */

@@ -69,7 +69,7 @@ describe('customers in the panel', () => {
     await page.context().close()
   })
 
-  it('see the message of a suspension, and cannot start the guest until an administrator lifts it', async function () {
+  it('see the reason for a suspension, and cannot start the guest until an administrator ends the suspension', async function () {
     const guest = await lab.gateway.fleet.addGuest({ name: 'unpaid', status: 'stopped' })
     const customer = new SubUserCalls(lab.gateway)
     const usual = made
@@ -108,11 +108,11 @@ describe('customers in the panel', () => {
     made = usual
   })
 
-  describe('under the management of administrators', () => {
+  describe('together with administrators', () => {
     const publicUrl = (url: string) => lab.gateway.request('PUT', '/public-url', { body: { public_url: url } })
     after(() => publicUrl(''))
 
-    it('are shown on the page of their guest, and can be assigned to another guest on its page', async function () {
+    it('are shown to administrators on the page of their guest, and can be assigned to another guest there', async function () {
       const owned = await new SubUserCalls(lab.gateway).make({ container_name: 'mine', username: 'olga' })
       const page = await lab.logIn()
       await lab.show(page, `/containers/${own.id}`)
@@ -146,7 +146,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-    it('have a login link with the public URL of the panel, or none without a public URL', async function () {
+    it('have a login link only after an administrator has set the public URL of the panel', async function () {
       const page = await lab.logIn()
       const { body } = await lab.gateway.request('GET', '/sub-users')
       await lab.show(page, `/sub-users/${body.data[0].id}`)
@@ -159,7 +159,7 @@ describe('customers in the panel', () => {
       await page.context().close()
     })
 
-    it('see an SSH command with the public address of the host', async function () {
+    it('see an SSH command that contains the public address of the host', async function () {
       const page = await enter()
       await lab.show(page, `/containers/${own.id}`)
       await page.getByText(`ssh -p ${own.sshPort} root@192.0.2.10`).waitFor()
@@ -210,7 +210,7 @@ describe('customers in the panel', () => {
     ['en', 'light'],
     ['zh', 'dark'],
   ] as const)
-    it(`have pages that are safe, accessible, translated and fit each screen, in the language ${language} and the ${theme} theme`, async function () {
+    it(`have safe, accessible and translated pages that fit each screen, in the language ${language} and the ${theme} theme`, async function () {
       const found: string[] = []
       const page = await enter({ language, theme })
       for (const path of ['/', ...paths()]) {

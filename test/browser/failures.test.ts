@@ -25,7 +25,7 @@ describe('the panel with missing scripts or data', function () {
   const loadFailed = () => page.getByRole('alert').filter({ hasText: 'This page could not be loaded.' })
   const open = (path: string): Promise<unknown> => page.evaluate(`location.hash = '${path}'`)
 
-  it('reports that the script of a page did not load, and loads it on request', async () => {
+  it('reports that the script of a page did not load, and loads the script on request', async () => {
     await page.route(hostsScript, (route) => route.abort())
     await open('/hosts')
     await loadFailed().waitFor()
@@ -61,7 +61,7 @@ describe('the panel with missing scripts or data', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`shows the error of a request if the script “${script}” of a dialog does not load, and loads it later`, async () => {
+    it(`shows the error of a request if the dialog for it cannot load its script “${script}”, and loads the script later`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())
@@ -136,7 +136,7 @@ describe('the panel with missing scripts or data', function () {
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { draining: false } })
   })
 
-  it('shows the last existing page after a list became shorter', async () => {
+  it('shows the last page of a list after the list became shorter', async () => {
     let total = 101
     await page.route(/\/api\/v1\/audit-logs\?/, (route) =>
       route.fulfill({ json: { success: true, data: [] }, headers: { 'x-total-count': String(total) } }),
@@ -155,7 +155,7 @@ describe('the panel with missing scripts or data', function () {
     await first
   })
 
-  it('reads a list again if one of its rows no longer exists when it is enabled', async () => {
+  it('removes a row from a list when the user enables it and it no longer exists', async () => {
     const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
     const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
     await lab.show(page, '/webhooks')

@@ -402,7 +402,7 @@ describe('the forms of the panel', function () {
     expect(await page.locator('#device-tun').count()).to.equal(0)
   })
 
-  it('name every required field of a request in the source file that sends it, or in an import of this file', () => {
+  it('have source files that name every required field of the requests that they send', () => {
     const missing: string[] = []
     let operations = 0
     for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' })) {
@@ -423,7 +423,7 @@ describe('the forms of the panel', function () {
     expect(missing).to.deep.equal([])
   })
 
-  it('send only operations that the OpenAPI document describes', () => {
+  it('request only operations that the OpenAPI document describes with fields', () => {
     for (const { operation } of forms)
       expect(Object.keys(bodySchema(operation).properties ?? {}), operation).not.to.deep.equal([])
   })

@@ -80,7 +80,7 @@ describe('the list of guests', function () {
     await page.locator('[data-search]').fill('')
   })
 
-  it('extends only selected guests with an expiry, and takes snapshots only of those that may have any', async () => {
+  it('extends only the selected guests with an expiry, and takes snapshots only of guests that may have snapshots', async () => {
     const before = await expiryOf('blog')
     await page.getByText('3 of 3', { exact: true }).waitFor()
     await page.getByLabel('Select all').check()

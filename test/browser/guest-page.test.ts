@@ -25,7 +25,7 @@ describe('the page of a guest in the panel', () => {
   }
   const dialog = (name: string) => page.getByRole('dialog', { name, exact: true })
 
-  it('sets tags, note and protection, and shows them on the page and in the list with its filter by tag', async () => {
+  it('sets tags, note and protection, and leads from a tag to all guests with this tag', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'labelled' })
     await lab.gateway.fleet.addGuest({ name: 'plain' })
     await open(guest, 'settings')

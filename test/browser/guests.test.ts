@@ -36,7 +36,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
-  it('are created several at once, with an owner, a firewall and daily backups', async () => {
+  it('can be created several at once, with an owner, a firewall and daily backups', async () => {
     const body = { container_name: 'made', username: 'owner-of-several' }
     const customer = await lab.gateway.request('POST', '/sub-user/create', { body })
     const target = { name: 'for-several', type: 'local', path: '/srv/several', encryption_password: 'a-long-password' }
@@ -73,7 +73,7 @@ describe('guests in the panel', () => {
     await lab.show(page, '/containers') // the same address would keep the result in place of the form
   })
 
-  it('keep the form filled, with the reason and the request id, if they cannot be created', async function () {
+  it('that cannot be created leave the form filled, with the reason and the request id', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -105,7 +105,7 @@ describe('guests in the panel', () => {
     await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
   })
 
-  it('can be started together, and the dialog shows how many already run', async function () {
+  it('can be started together, after the dialog has shown how many already run', async function () {
     const { fleet } = lab.gateway
     for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
@@ -159,7 +159,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('show no menu if their row has changed to another guest before the menu loads', async function () {
+  it('show no menu if their row contains another guest when the menu has loaded', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')
@@ -184,7 +184,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('are opened by a link right after the user typed a filter, which does not change the new address', async function () {
+  it('are opened by a link right after the user typed a filter, and the filter does not change their address', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')
@@ -204,7 +204,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('show changes that others make, without a reload', async function () {
+  it('show the changes of other users without a reload', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'watched' })
     await lab.show(page, '/containers?text=watched')
     await page.getByRole('row').getByText('Running').waitFor()

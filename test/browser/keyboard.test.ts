@@ -54,7 +54,7 @@ describe('the panel with only a keyboard', function () {
   }
   const hasFocus = async (target: Locator): Promise<boolean> => (await target.and(page.locator(':focus')).count()) === 1
 
-  it('permits the login, and skips to the content', async () => {
+  it('permits the login, and has a link that skips to the content', async () => {
     await page.goto(lab.gateway.url)
     await tabTo(page.locator('#username'))
     await page.keyboard.type('typist')
@@ -67,7 +67,7 @@ describe('the panel with only a keyboard', function () {
     await waitFor(() => hasFocus(page.locator('#main-content')), { what: 'the focus on the content' })
   })
 
-  it('permits the creation of a guest, and opens and leaves its terminal', async () => {
+  it('permits the creation of a guest, and the use of its terminal', async () => {
     for (const key of ['g', 'c']) await press(key)
     await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
     await tabTo(page.locator('#main-content').getByRole('link', { name: 'New guest' }).first())

@@ -9,7 +9,7 @@ import { expectInTime } from '../support/promised-time.js'
 
 const count = 1000
 
-describe(`the live panel with ${count} other guests`, () => {
+describe(`the panel with live data of ${count} guests`, () => {
   let lab: PanelLab
   let line: CutLine | undefined
   let id: number
@@ -76,7 +76,7 @@ describe(`the live panel with ${count} other guests`, () => {
     await first.context().close()
   })
 
-  it('shows changes in two browsers only from their event streams, without requests and timers', async function () {
+  it('shows changes in two browsers as soon as their event streams report them, without requests and timers', async function () {
     const pages = [await lab.logIn(), await lab.logIn()]
     for (const page of pages) {
       await page.clock.install()
@@ -99,7 +99,7 @@ describe(`the live panel with ${count} other guests`, () => {
     for (const page of pages) await page.context().close()
   })
 
-  it('reports an unreachable gateway, keeps input and scroll position, and refreshes when it is back', async function () {
+  it('reports an unreachable gateway, keeps input and scroll position, and refreshes when the gateway is back', async function () {
     const cuttable = (line = await CutLine.start(lab.gateway.url))
     await makeAdmin(lab.gateway, 'away')
     const list = await (await lab.open()).newPage()

@@ -52,7 +52,7 @@ describe('the login of the panel', () => {
     await page.context().close()
   })
 
-  it('is possible after the end of the session, without clearing a filled form', async function () {
+  it('is possible after the session has ended, and keeps a filled form', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('kept')
@@ -116,7 +116,7 @@ describe('the login of the panel', () => {
       await page.context().close()
     })
 
-    it('shows the login on top after the end of the session', async function () {
+    it('shows the login on top after the session has ended', async function () {
       const page = await openKeyForm()
       await page.context().clearCookies()
       await submit(page)

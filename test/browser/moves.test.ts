@@ -133,7 +133,7 @@ describe('the dialog for a move in the panel', () => {
     await page.locator('#main-content').getByRole('link', { name: 'host-b' }).waitFor()
   })
 
-  it('shows why the check refused the move, and keeps the form', async () => {
+  it('shows why the check refused the move, and keeps the form filled', async () => {
     await changeTarget({ draining: true })
     const form = await openForm(await lab.gateway.fleet.addGuest({ name: 'refused' }))
     const option = form.getByRole('option', { name: 'host-b · Draining' })
@@ -156,7 +156,7 @@ describe('the dialog for a move in the panel', () => {
     await plan.waitFor({ state: 'detached' })
   })
 
-  it('shows the reserved port after another guest took the port since the check', async () => {
+  it('shows the port that was reserved instead if another guest took the planned port after the check', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'raced' })
     const plan = await check(guest)
     const label = 'Public port for TCP 22'
@@ -171,7 +171,7 @@ describe('the dialog for a move in the panel', () => {
     expect(String(body.data.port_mappings[0].host_port)).to.equal(after)
   })
 
-  it('announces that a running virtual machine is shut down, and moves it this way', async () => {
+  it('announces that a running virtual machine will be shut down, and then moves it', async () => {
     await lab.gateway.fleet.runMachines('host-a', 'host-b')
     const guest = await lab.gateway.fleet.addGuest({ name: 'machine', virtualization: 'kvm' })
     lab.gateway.fleet.agentOf('host-a').host.contents.set(guest.uuid, 'disk of machine')
@@ -187,7 +187,7 @@ describe('the dialog for a move in the panel', () => {
     await waitFor(async () => (await hostOf(guest)) === 'host-b', { what: 'the virtual machine on its new host' })
   })
 
-  it('is not offered for guests of the only host', async () => {
+  it('is not offered if there is only one host', async () => {
     const offered = (): Promise<number> => page.getByRole('menuitem', { name: action }).count()
     const { id } = await lab.gateway.fleet.addGuest({ name: 'single' })
     page = await lab.logIn()

@@ -103,7 +103,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await changed(phone, before[1], 'the second sees it')
   })
 
-  it('receives a text as key presses, unless a character has no key', async () => {
+  it('sends a text as key presses, unless the text contains a character without a key', async () => {
     const page = await open()
     await keepTyped(page)
     await page.getByLabel('Console type').selectOption('vnc')

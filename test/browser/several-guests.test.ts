@@ -26,7 +26,7 @@ describe('several selected guests in the panel', function () {
   }
   const region = () => page.getByRole('region')
 
-  it('are started if they do not run yet, and stay selected with their name if their start fails', async () => {
+  it('are started unless they are running, and a guest whose start fails is named and stays selected', async () => {
     const { fleet } = lab.gateway
     for (let at = 0; at < 50; at++)
       await fleet.addGuest({ name: `fifty-${at}`, status: at < 30 ? 'stopped' : 'running' })
@@ -64,7 +64,7 @@ describe('several selected guests in the panel', function () {
   const running = async (prefix: string): Promise<number> =>
     (await list(prefix)).filter(({ status }) => status === 'running').length
 
-  it('are deleted after the user typed their number, and no others', async () => {
+  it('are deleted only after the user typed their exact number', async () => {
     for (let at = 0; at < 3; at++) await lab.gateway.fleet.addGuest({ name: `heap-${at}`, status: 'stopped' })
     await choose('heap-', 3)
     await region().getByRole('button', { name: 'Delete', exact: true }).click()

@@ -17,7 +17,7 @@ describe('the panel over a slow connection', function () {
     await lab.gateway.fleet.work('host-a')
   })
 
-  it('shows the login page soon, and creates only one guest after a double click', async () => {
+  it('shows the login page soon, and creates only one guest even after a double click', async () => {
     await makeAdmin(lab.gateway, 'traveller')
     const page = await (await lab.open()).newPage()
     page.context().setDefaultTimeout(120_000)

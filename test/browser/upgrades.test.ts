@@ -8,7 +8,7 @@ import { PanelLab } from './panel-lab.js'
 
 const hosts = ['host-a', 'host-b'] as const
 
-describe('the upgrade of hosts in the panel', () => {
+describe('an upgrade in the panel', () => {
   let lab: PanelLab
   let upgrades: UpgradeLab
   let page: Page
@@ -37,7 +37,7 @@ describe('the upgrade of hosts in the panel', () => {
     await dialog.waitFor({ state: 'hidden' })
   }
 
-  it('shows each step of a host, and then offers a rollback', async () => {
+  it('shows each step for a host, and can then be rolled back', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts/host-a')
     await press('Upgrade')
@@ -58,7 +58,7 @@ describe('the upgrade of hosts in the panel', () => {
     await page.getByText('The upgrade failed: the list of packages is damaged').waitFor()
   })
 
-  it('covers all hosts at once, with a pause and a rollback', async () => {
+  it('can include all hosts, be paused, and be rolled back', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts')
     await press('Upgrade all hosts')

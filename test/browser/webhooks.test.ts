@@ -22,7 +22,7 @@ describe('webhooks and activity logs in the panel', () => {
 
   const rowsOf = (page: Page, text: string) => page.locator('table.rows tbody tr').filter({ hasText: text })
 
-  it('let the user create a webhook with a secret that is shown once, test it, repeat a delivery and delete it', async function () {
+  it('let the user create a webhook with a secret that is shown once, test it, repeat a delivery, and delete it', async function () {
     const page = await lab.logIn()
     await lab.show(page, '/webhooks')
     await page.getByRole('button', { name: 'Add a webhook', exact: true }).click()
