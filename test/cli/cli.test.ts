@@ -37,7 +37,7 @@ describe('the command line', () => {
   }
   const own = { BERTH_URL: '', BERTH_KEY: '' }
 
-  describe('with waiting tasks of a host', () => {
+  describe('while the tasks of a host must wait', () => {
     it('does not wait with --no-wait, and prints the answer', async () => {
       const created = await json('guest', 'create', 'cli-a', ...createFlags, '--no-wait')
       expect(created.name).to.equal('cli-a')
@@ -62,7 +62,7 @@ describe('the command line', () => {
       expect((await json('task', 'get', taskId)).status).to.equal('pending')
     })
 
-    it('fails if its task is canceled meanwhile', async () => {
+    it('fails if the task is canceled while it waits', async () => {
       const { ended, out } = start(['guest', 'create', 'cli-canceled', ...createFlags, '-o', 'json'])
       await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
       const { task_id: taskId } = JSON.parse(out()) as { task_id: string }
@@ -73,7 +73,7 @@ describe('the command line', () => {
     })
   })
 
-  describe('with running tasks of a host', () => {
+  describe('while the tasks of a host run', () => {
     before(() => gateway.fleet.work('host-a'))
 
     it('waits until a guest is created', async () => {
@@ -83,7 +83,7 @@ describe('the command line', () => {
       expect((await json('guest', 'get', 'web1')).ram_mb).to.equal(64)
     })
 
-    it('prints lists as a table, as JSON, YAML, CSV, with chosen columns, and as ids', async () => {
+    it('prints a list as a table, JSON, YAML, CSV or only ids, and with chosen columns', async () => {
       const rows = (await json('guest', 'list')) as unknown as { id: number; name: string }[]
       const { id } = rows.find(({ name }) => name === 'web1')!
       expect((await berth('guest', 'list')).out).to.match(/^ID +NAME +STATUS .*\n(.*\n)*\d+ +web1 +stopped /)
@@ -95,7 +95,7 @@ describe('the command line', () => {
       expect((await berth('guest', 'list', '--columns', 'nam')).err).to.contain('--columns: nam does not exist')
     })
 
-    it('accepts the beginning of a UUID, and suggests similar names', async () => {
+    it('accepts the beginning of a UUID, and suggests a similar name for a wrong one', async () => {
       const { uuid } = await json('guest', 'get', 'web1')
       expect((await json('guest', 'get', String(uuid).slice(0, 13))).name).to.equal('web1')
       const { code, err } = await berth('guest', 'get', 'web11')
@@ -104,7 +104,7 @@ describe('the command line', () => {
       expect((await berth('host', 'get', 'hots-a')).err).to.contain('did you mean host-a?')
     })
 
-    it('converts flags to fields, and reads a body from a file', async () => {
+    it('converts flags to fields of the request, and reads a request body from a file', async () => {
       expect((await berth('guest', 'set-expiry', 'web1', '--expires-at', '+30d')).code).to.equal(0)
       const file = join(home, 'limits.json')
       await writeFile(file, JSON.stringify({ network_up_mbps: 30 }))
@@ -207,7 +207,7 @@ describe('the command line', () => {
     const runOwn = (args: readonly string[], input = ''): Promise<Ended> => start(args, own, input).ended
     const config = (): string => join(home, '.config/berth/config.yaml')
 
-    it('stores a checked key so that only its user can read it', async () => {
+    it('checks a key, and stores it in a file that only the user can read', async () => {
       const { code, out, err } = await runOwn(['login', `${gateway.url}/`, '--name', 'lab'], `${gateway.adminKey}\n`)
       expect(code, err).to.equal(0)
       expect(out).to.contain('(Berth 0.0.0-test)')
@@ -244,7 +244,7 @@ describe('the command line', () => {
     })
   })
 
-  it('can be downloaded as one file from the gateway, in its version', async () => {
+  it('can be downloaded from the gateway as one file of the same version', async () => {
     const response = await fetch(`${gateway.url}/cli`)
     expect([response.status, response.headers.get('content-disposition')]).to.deep.equal([
       200,
@@ -258,7 +258,7 @@ describe('the command line', () => {
     expect((await run(file, ['host', 'list', '-q', '-o', 'yaml'], { env })).stdout).to.equal('host-a\n')
   })
 
-  it('ends with the exit code 4 if the key lacks a right', async () => {
+  it('ends with the exit code 4 if the key lacks a scope', async () => {
     const key = await gateway.makeKey({ scopes: ['swap:read'] })
     const { code, err } = await start(['guest', 'list'], { BERTH_KEY: key }).ended
     expect([code, err.includes('(insufficient_scope)')]).to.deep.equal([4, true])

@@ -10,7 +10,7 @@ const document = apiDocument() as ApiDocument
 const operations = compactOperations(document)
 
 describe('the commands of the command line', () => {
-  it('contain each operation of the API exactly once', () => {
+  it('include each operation of the API exactly once', () => {
     const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     )
@@ -20,7 +20,7 @@ describe('the commands of the command line', () => {
     expect(names.filter((name) => !/^[a-z][a-z0-9-]* [a-z][a-z0-9-]*$/.test(name))).to.deep.equal([])
   })
 
-  it('are all registered in the program, as are the commands without an operation', () => {
+  it('are all registered in the program, with or without an operation of the API', () => {
     const words = operations.map(({ noun }) => noun)
     const program = createProgram({ operations, surroundings: {} as Surroundings, words })
     const nouns = program.commands.map((command) => command.name())
@@ -29,7 +29,7 @@ describe('the commands of the command line', () => {
     expect(registered).to.include.members(operations.map(commandOf))
   })
 
-  it('have no flag twice, and no own flag with the name of a common flag', () => {
+  it('have different names for all their flags, including the common flags', () => {
     const reserved = ['output', 'columns', 'quiet', 'context', 'wait', 'timeout', 'version', 'help', 'data']
     const clashes = operations.flatMap((operation) => {
       const names = [...operation.flags.map(({ name }) => name), ...reserved]
@@ -40,7 +40,7 @@ describe('the commands of the command line', () => {
     expect(clashes).to.deep.equal([])
   })
 
-  it('have a description for each noun, and for no other', () => {
+  it('have a description for each noun, and no description of an unused noun', () => {
     expect(Object.keys(describeNouns)).to.have.members([...new Set(operations.map(({ noun }) => noun))])
   })
 })

@@ -252,7 +252,7 @@ export function describeGoClient(host: ClientsHost): void {
     await client.do('GET', `/containers/${name}`, container)
   })
 
-  it('creates an API key, and gets an error for null as a restriction', async () => {
+  it('creates an API key, and gets an error if a restriction is null', async () => {
     const fields = { name: 'go', scopes: ['container:read'], ip_whitelist: '' }
     const { id } = await client.do('POST', '/api-keys', apiKey, fields)
     for (const field of ['scopes', 'container_uuids', 'ip_whitelist', 'expires_at', 'disabled'])
