@@ -61,13 +61,13 @@ describe('the record of changed kernel settings', () => {
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
     const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
-    it('restores only settings that the agent no longer needs, and keeps all others', () => {
+    it('is used to restore only settings that the agent no longer needs, and keeps all others', () => {
       const left = planRelease(record, a, unused)
       expect(left.restore).to.deep.equal([forwards])
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })
     })
 
-    it('restores nothing while another agent uses the same network namespace', () => {
+    it('is not used while another agent uses the same network namespace', () => {
       const shared = planUser(record, { stateDir: '/b', netns: host })
       expect(planRelease(shared, a, unused)).to.deep.equal({ record: shared, restore: [] })
       const elsewhere = planUser(record, { stateDir: '/b', netns: guest })
@@ -89,23 +89,18 @@ describe('the record of changed kernel settings', () => {
     ]
     const kernels = [{ path: pidMax, before: 7, value: 8 }]
 
-    it('restores all settings in reverse order if no other agent exists', () =>
+    it('is used to restore all settings in reverse order if no other agent exists', () =>
       expect(planLeave(record, a, everywhere)).to.deep.equal({
         record: undefined,
         restore: [...kernels, ...networks],
       }))
 
-    it('restores nothing if it contains no settings', () =>
-      expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
+    it('restores nothing if it is empty', () => expect(planLeave(none, a, everywhere).restore).to.deep.equal([]))
 
     for (const [what, netns, restore] of [
-      ['restores nothing if another agent has the same network namespace', host, []],
-      [
-        'restores only the removed agent’s network settings if another agent has another network namespace',
-        guest,
-        networks,
-      ],
-      ['restores nothing if another agent has not started since the host booted', 0, []],
+      ['is not used if another agent has the same network namespace', host, []],
+      ['is used to restore only network settings if the other agent has another network namespace', guest, networks],
+      ['is not used if another agent has not started since the host booted', 0, []],
     ] as const)
       it(what, () => {
         const left = planLeave(planUser(record, { stateDir: '/b', netns }), a, everywhere)
@@ -115,7 +110,7 @@ describe('the record of changed kernel settings', () => {
         expect(left.record?.before).to.deep.equal(kept)
       })
 
-    it('restores nothing in another network namespace', () => {
+    it('is not used for settings of another network namespace', () => {
       const there = planUser(none, { stateDir: '/b', netns: guest })
       const { restore } = planLeave(planSettingChange(there, guest, forwards), a, () => false)
       expect(restore).to.deep.equal([])

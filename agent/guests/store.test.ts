@@ -109,7 +109,7 @@ describe('the store of an agent’s guests', () => {
     { policy: { expired: true, overQuota: false } },
   ]
   for (const update of updates)
-    it(`changes only the field "${Object.keys(update).join()}" in an update of it, and ignores a repeated update`, () => {
+    it(`changes only the field "${Object.keys(update).join()}" in an update of this field, and ignores a repeated update`, () => {
       const before = store.get('u1')
       store.update('u1', update)
       store.update('u1', update)

@@ -66,7 +66,7 @@ describe('the usage computed from two readings', () => {
       later({ rxBytes: undefined, txBytes: undefined, cpuUsec: undefined }),
       { ...gauges, readBytesPerSec: 0, writeBytesPerSec: 0 },
     ],
-    ['contains only the disk usage of a stopped guest', base, undefined, { diskBytes: 7 }],
+    ['contains no values except the disk usage for a stopped guest', base, undefined, { diskBytes: 7 }],
   ] as const)
     it(name, () => {
       const figures = known(planFigures(before, now, { processors: 2, diskBytes: 7 }))

@@ -5,7 +5,7 @@ describe('the wait until no items are left', () => {
   const options = { timeoutMs: 60_000, stillMs: 60, what: 'it' }
   const said = (error: Error): string => error.message
 
-  it('goes on beyond its time limit as long as the number decreases', async () => {
+  it('continues beyond its time limit as long as the number decreases', async () => {
     const begun = performance.now()
     const end = begun + 200
     await waitUntilNone(() => Math.max(0, end - performance.now()), options)

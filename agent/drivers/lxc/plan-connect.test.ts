@@ -13,7 +13,7 @@ describe('the plan of a network interface for a running container', () => {
     ipv6Addresses: ['2001:db8::7', '2001:db8::8'],
   }
 
-  it('names the host’s end of the veth pair only after the guest’s end is configured', () => {
+  it('gives the host’s end of the veth pair its final name only after the guest’s end is configured', () => {
     expect(planConnect(nic, 4711)).to.deep.equal({
       create: ['link add bt7n type veth peer name eth0 address 02:00:00:00:00:07 netns 4711'],
       inside: [

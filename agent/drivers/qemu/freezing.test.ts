@@ -71,7 +71,7 @@ describe('a freeze of a guest’s file systems', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('creates a file that marks the guest as frozen, which the thaw deletes', async () => {
+  it('creates a file that marks the guest as frozen until the thaw deletes it', async () => {
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([true, true])
     await freezing.thaw('bt-1')
     await freezing.thaw('bt-1')
@@ -92,7 +92,7 @@ describe('a freeze of a guest’s file systems', () => {
     expect(await freezing.freeze('bt-1', 5000)).to.equal(true)
   })
 
-  it('is undone by a second thaw if the guest disconnects meanwhile and refuses the first one', async () => {
+  it('is undone by a second thaw if the guest disconnects during the freeze and refuses the first thaw', async () => {
     answers['guest-fsfreeze-freeze'] = () => {
       for (const socket of sockets) socket.destroy()
       return undefined
@@ -104,7 +104,7 @@ describe('a freeze of a guest’s file systems', () => {
     await waitFor(() => !isMarked())
   })
 
-  it('is not followed by a thaw if the guest refused it or did not identify itself', async () => {
+  it('is not followed by a thaw if the guest refused the freeze or did not identify itself', async () => {
     answers['guest-fsfreeze-freeze'] = refuse
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([false, false])
     answers['guest-sync-delimited'] = () => undefined

@@ -35,7 +35,7 @@ describe('a deletion that can be undone', () => {
       { deletion: null },
     ],
     [
-      'leaves the start of the guest to the end of its suspension',
+      'lets the guest start when its suspension ends',
       { ...marked(true), suspension: paused },
       { deletion: null, suspension },
     ],
@@ -46,7 +46,7 @@ describe('a deletion that can be undone', () => {
     ],
     ['changes nothing for a guest that is not deleted', guest, { deletion: null }],
   ] as const)
-    it(`${name} when it is undone`, () => expect(planUndelete(record)).to.deep.equal(update))
+    it(`when it is undone, ${name}`, () => expect(planUndelete(record)).to.deep.equal(update))
 
   it('blocks other changes of the guest until it is undone', () => {
     expect(() => refuseDeleted(marked(true))).to.throw('undelete it first')

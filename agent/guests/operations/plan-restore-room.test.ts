@@ -53,11 +53,7 @@ describe('the extra space that a restored backup needs beyond the guest’s limi
 
 describe('the space reserved to fetch a backup from its target', () => {
   for (const [name, size, wantedMib] of [
-    [
-      'a sparse disk with snapshots many times larger than the data of the disk',
-      { savedBytes: 924, movedBytes: 0 },
-      100,
-    ],
+    ['a sparse disk whose snapshots are many times larger than its data', { savedBytes: 924, movedBytes: 0 }, 100],
     ['a file with repeated blocks that share space only after the restore', { savedBytes: 924, movedBytes: 500 }, 600],
     ['a backup of an older agent without a record of how much data a restore moves', { savedBytes: 924 }, 1124],
   ] as const)

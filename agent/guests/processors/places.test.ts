@@ -55,7 +55,7 @@ describe('the processors of guests', () => {
     expect(places.balance()).to.deep.equal([])
   })
 
-  it('are chosen so that each processor serves about the same vCPU limits after any changes', () => {
+  it('are chosen so that the vCPU limits are spread evenly over all processors after any changes', () => {
     const places = new ProcessorPlaces(() => four)
     let seed = 7
     const random = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below

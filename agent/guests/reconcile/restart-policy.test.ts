@@ -9,7 +9,7 @@ describe('the delay before a guest is started again', () => {
     policy = new RestartPolicy(() => now)
   })
 
-  it('is up to 1.5 s until the host reports why the guest ended', () => {
+  it('is at most 1.5 s while the host has not reported why the guest ended', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
     now += 1000
     expect(policy.holdMs('u', false)).to.equal(500)
@@ -21,7 +21,7 @@ describe('the delay before a guest is started again', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('includes another wait for this report if the guest has run since the last wait', () => {
+  it('is 1.5 s again if the guest has run since the agent last waited for such a report', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')

@@ -32,7 +32,7 @@ describe('files of a guest', () => {
       expect(readdirSync(join(root, name))).to.deep.equal(['full'])
     })
 
-  it('are kept by a change, except temporary files of interrupted changes', async () => {
+  it('are not deleted by a change, except temporary files of interrupted changes', async () => {
     for (const end of ['.berth', '.berth-0123456789abcdef', '.berth-own', '-']) {
       writeFileSync(join(root, `etc/shadow${end}`), '')
     }

@@ -49,7 +49,7 @@ describe('the network of a new guest', () => {
     })
   })
 
-  it('an interface name has a length that the kernel accepts', () => {
+  it('has an interface name of a length that the kernel accepts', () => {
     expect(deviceName('bt', 42)).to.equal('bt42')
     expect(deviceName('abcd', 12345678901)).to.have.lengthOf(15)
     for (const bad of [0, -1, 1.5, NaN, 123456789012345])
