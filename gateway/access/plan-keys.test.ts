@@ -69,7 +69,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can add only rights of the caller, and only to its own keys if the caller has restricted rights', () => {
+  it('can add only rights of the caller, and only to keys that the caller created if its rights are restricted', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -111,7 +111,7 @@ describe('changing a key', () => {
 })
 
 describe('deleting a key', () => {
-  it('also deletes all keys that it created, directly or indirectly, if its rights are limited', () => {
+  it('also deletes all keys that the key created, directly or indirectly, if the key has restricted rights', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -121,7 +121,7 @@ describe('deleting a key', () => {
     expect(removal(keys, 1, 2).removed.map((key) => key.id)).to.deep.equal([2, 3, 4])
   })
 
-  it('keeps the keys that it created, and assigns them to its creator, if its rights are unlimited', () => {
+  it('assigns the keys that the key created to its creator if the key has unlimited rights', () => {
     const keys = keysOf(record(1), record(2, { parentId: 1 }), record(3, { parentId: 2, scopes: ['swap:read'] }))
     const { removed, adopted } = removal(keys, 1, 2)
     expect(removed.map((key) => key.id)).to.deep.equal([2])

@@ -252,7 +252,7 @@ describe('the stored drains of a gateway', () => {
   const hostsOf = (...drains: Drain[]): string[] =>
     Object.keys(forgetOldest(Object.fromEntries(drains.map((one) => [one.hostId, one]))))
 
-  it('are limited by their total number of containers, with the last drains kept', () => {
+  it('are limited by their total number of containers, so that only the last drains are kept', () => {
     const half = mostRetained / 2
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half))).to.have.members(['a', 'b'])
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half + 1))).to.deep.equal(['b'])

@@ -66,7 +66,7 @@ describe('the events that a client from another gateway has missed', () => {
       ['skip', 'send', 'send'],
     ],
     [
-      'include no changes of connections to hosts if the client knows only those of another gateway',
+      'include no changes of connections to hosts if the client knows only the connections of another gateway',
       [change(6), [{ lane: 'x/online', revision: 0 }, event('', 'host.offline')]],
       ['send', 'skip'],
     ],
@@ -93,7 +93,7 @@ describe('the events that a client from another gateway has missed', () => {
   ] as const satisfies readonly (readonly [string, readonly Entry[], readonly string[]])[])
     it(name, () => expect(verdicts(position, entries)).to.deep.equal(expected))
 
-  it('include changes of connections to hosts if the client already knows this gateway’s', () => {
+  it('include changes of connections to hosts if the client already knows the connections of this gateway', () => {
     const entries: Entry[] = [[{ lane: 'x/online', revision: 1 }, event('', 'host.online')]]
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.takeConnections(new Map(), ['x'])).to.deep.equal([])
@@ -140,7 +140,7 @@ describe('positions in event streams (the last revision of each sequence of chan
     ])
   })
 
-  it('include another position unless it has a later revision of a journal or of a host record', () => {
+  it('include another position unless the other one has a later revision of a journal or of a host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

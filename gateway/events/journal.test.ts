@@ -39,7 +39,7 @@ describe('the journal of events', () => {
   }
   const former = () => new EventJournal({ path, log }).former
 
-  it('contains the events and last revisions of each host when its gateway process was killed', () => {
+  it('still contains the events and last revisions of each host after its gateway process was killed', () => {
     const { ring, journal, add } = begin(7)
     add(event('one'))
     journal.update(ring, [host(4)])
@@ -97,7 +97,7 @@ describe('the journal of events', () => {
     expect(former()).to.equal(undefined)
   })
 
-  it('is no longer written after a write has failed, without an error', () => {
+  it('is no longer written after a write has failed, which causes no error', () => {
     writeFileSync(join(directory, 'file'), '')
     const journal = new EventJournal({ path: join(directory, 'file/events'), log })
     const ring = new EventRing(start, { count: 3, bytes: 1e6 })

@@ -37,7 +37,7 @@ describe('the hosts of a gateway when the store has lost them', () => {
     list = { records: [recordOf('two', 2)], removed: new Set() }
   })
 
-  it('include changes by other gateways even before they are written to the store again', async () => {
+  it('include changes by other gateways even before this gateway has written the hosts to the store again', async () => {
     await reportChange()
     expect([...view.states()].map(({ record }) => [record.id, record.version])).to.deep.equal([
       ['one', 1],
@@ -47,7 +47,7 @@ describe('the hosts of a gateway when the store has lost them', () => {
     expect(restored).to.deep.equal(['one'])
   })
 
-  it('still change while they are written to the store again', async () => {
+  it('still change while this gateway writes them to the store again', async () => {
     await reportChange()
     list = { records: [recordOf('two', 3)], removed: new Set() }
     await reportChange()

@@ -107,7 +107,7 @@ describe('the plan of a rotation of the CA', () => {
     ['first makes a host trust the new CA', 'reissuing', host(), { kind: 'trust', fingerprints: [oldCa, newCa] }],
     ['does nothing for a host that has a certificate of the new CA', 'ready', reissued, undefined],
     [
-      'still makes a host trust both CAs that was offline before',
+      'still makes a host trust both CAs if it was offline before',
       'ending',
       host(),
       { kind: 'trust', fingerprints: [oldCa, newCa] },
@@ -115,7 +115,7 @@ describe('the plan of a rotation of the CA', () => {
     ['still issues a certificate of the new CA to a host that was offline before', 'ending', both, { kind: 'renew' }],
     ['ends the trust of a host in the old CA', 'ending', reissued, { kind: 'trust', fingerprints: [newCa] }],
     [
-      'makes a host that has joined during the end trust only the new CA',
+      'makes a host that has just joined trust only the new CA',
       'ending',
       host({ issuer: newCa }),
       { kind: 'trust', fingerprints: [newCa] },

@@ -25,7 +25,7 @@ describe('sockets that systemd passes to the gateway', () => {
   ] as [string, ServiceEnvironment, [string, number][]][])
     it(title, () => expect([...planInherited(environment, 7)]).to.deep.equal(expected))
 
-  it('have names of address and port, with dots instead of colons', () => {
+  it('have names that consist of address and port, with dots instead of colons', () => {
     expect([nameOf('::', 443), nameOf('127.0.0.1', 8080), nameOf('2001:db8::1', 80)]).to.deep.equal([
       '..,443',
       '127.0.0.1,8080',

@@ -49,7 +49,7 @@ const guestSteps = fc.record({
 })
 
 describe('a list of guests', () => {
-  it('shows the current state of all guests, in full and in short, and has a new ETag after each change', () =>
+  it('shows the current state of all guests in its full and its short form, and has a new ETag after each change', () =>
     fc.assert(
       fc.asyncProperty(fc.array(guestSteps, { maxLength: 30 }), async (steps) => {
         const { view, hosts, pages } = startView()
@@ -78,7 +78,7 @@ describe('a list of guests', () => {
       { numRuns: 100 },
     ))
 
-  it('renders only the part with a changed guest again, even if it changes during a request', async () => {
+  it('renders only the part with a changed guest again, even if the guest changes during a request', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
     const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]

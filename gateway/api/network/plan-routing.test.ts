@@ -4,8 +4,8 @@ import { planRouting } from './plan-routing.js'
 
 const planned = (item: { prefix: string; prefix_len?: number }) => planRouting({ ipv6_prefixes: [item] })
 
-describe('the pools in a request to change the network', () => {
-  it('keep the lists that the request omits', () =>
+describe('pools in a request to change the network', () => {
+  it('stay unchanged if the request omits them', () =>
     expect(planRouting({})).to.deep.equal({ ipv4Pool: undefined, ipv6Prefixes: undefined, nat4Ports: undefined }))
 
   it('may contain IPv4 addresses without a prefix length', () =>

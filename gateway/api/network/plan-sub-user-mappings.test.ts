@@ -34,7 +34,7 @@ describe('a sub-user’s change of a port mapping', () => {
   for (const [name, body, full, inner] of [
     ['may change the container port', { container_port: 8080 }, { containerPort: 8080 }, { containerPort: 8080 }],
     [
-      'empties the description with full permission, and ignores an empty description without it',
+      'empties the description with full permission, and ignores an empty description without full permission',
       { description: '' },
       { description: '' },
       {},

@@ -57,9 +57,17 @@ describe('the start of a move by the gateway', function () {
   })
 
   for (const [name, partner, moves] of [
-    ['counts a partner that can move as also moving', {}, true],
-    ['does not count a running virtual machine as also moving', { virtualization: 'kvm' }, false],
-    ['does not count a guest in rescue mode as also moving', { boot: { mode: 'rescue' } }, false],
+    ['tells the placement that a partner moves too if the partner can move', {}, true],
+    [
+      'does not tell the placement that a partner moves too if it is a running virtual machine',
+      { virtualization: 'kvm' },
+      false,
+    ],
+    [
+      'does not tell the placement that a partner moves too if it is in rescue mode',
+      { boot: { mode: 'rescue' } },
+      false,
+    ],
   ] as const)
     it(name, async () => {
       const [mover, requests] = recordingMover(

@@ -86,7 +86,7 @@ describe('the suggestions that balance the fleet', () => {
       ['x c load'],
     ],
     [
-      'move a guest that may move',
+      'omit a guest that must not move, and move another one instead',
       [
         ['a', 'x', 40],
         ['a', 'y', 40],
@@ -96,7 +96,7 @@ describe('the suggestions that balance the fleet', () => {
       ['y c load'],
     ],
     [
-      'never break a rule for the load',
+      'never break a rule, however uneven the load is',
       [
         ['a', 'x', 40, { group: 'eu' }],
         ['a', 'y', 40, { group: 'eu' }],
@@ -154,7 +154,7 @@ describe('the suggestions that balance the fleet', () => {
       ['w b placement_together', 'x b placement_together'],
     ],
     [
-      'never tear apart guests that must stay together for the load',
+      'never separate guests that must stay together, however uneven the load is',
       [
         ['a', 'x', 40, { together: 't' }],
         ['a', 'y', 40, { together: 't' }],

@@ -35,8 +35,14 @@ describe('the placement rules of a guest', () => {
     ['ignore the guest itself', web, [on('a', 'own', web)], { uuid: 'own' }, 'abc'],
     ['allow every host for the first of the guests that stay together', app, [], {}, 'abc'],
     ['keep guests together', app, [on('b', 'x', app)], {}, 'b'],
-    ['keep guests together with a reservation', app, [on('b', undefined, app)], {}, 'b'],
-    ['allow each host of guests that are apart already', app, [on('a', 'x', app), on('b', 'y', app)], {}, 'ab'],
+    ['keep a guest together with a guest that has only a reservation', app, [on('b', undefined, app)], {}, 'b'],
+    [
+      'allow each host of guests that should be together but are already apart',
+      app,
+      [on('a', 'x', app), on('b', 'y', app)],
+      {},
+      'ab',
+    ],
     ['keep a guest on the host of its partners', app, [on('a', 'x', app)], { uuid: 'own', fromHostId: 'a' }, 'a'],
     [
       'allow every host if all partners leave the host, too',
@@ -46,7 +52,7 @@ describe('the placement rules of a guest', () => {
       'abc',
     ],
     [
-      'allow the host to which a partner has moved before',
+      'allow only the host to which a partner has already moved',
       app,
       [on('b', 'x', app), on('a', 'y', app)],
       { uuid: 'own', fromHostId: 'a', alsoMoving: new Set(['x', 'y']) },
@@ -78,14 +84,14 @@ describe('the placement rules of a guest', () => {
       expect(findBroken(hosts[0]!, ruleChecks(all, neighbors))?.code).to.equal(code)
     })
 
-  it('sum the resources of the guests that follow', () => {
+  it('sum the resources of the guests that move to the same host later', () => {
     const guest = { uuid: 'own', fromHostId: 'a', rules: { ...noPlacement, ...app }, alsoMoving: new Set(['x', 'y']) }
     const { following } = planNeighbors([on('a', 'x', app), on('a', 'y', app), on('a', 'z', app)], guest)
     expect(following).to.deep.equal({ vcpuMilli: 2000, ramMb: 1024, diskGb: 20 })
     expect(planNeighbors([on('a', 'x', app)], { rules: noPlacement })).to.equal(noNeighbors)
   })
 
-  it('do not count a guest again that has a reservation on its target', () => {
+  it('do not count a guest again if it has a reservation on its target', () => {
     const guest = { uuid: 'own', fromHostId: 'a', rules: { ...noPlacement, ...app }, alsoMoving: new Set(['x', 'y']) }
     const { following, together } = planNeighbors([on('a', 'x', app), on('a', 'y', app), on('b', 'x', app)], guest)
     expect(following).to.deep.equal(limits)
