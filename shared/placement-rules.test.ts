@@ -21,14 +21,14 @@ describe('the rules for labels of hosts and placement of guests', () => {
     [['disks'], 'disk', false],
     [[], 'ssd', false],
   ] as const)
-    it(`says ${result} whether ${required} is fulfilled by [${labels.join(' ')}]`, () =>
+    it(`find that a host with the labels [${labels.join(' ')}] ${result ? 'fulfills' : 'does not fulfill'} the requirement ${required}`, () =>
       expect(hasLabel(labels, required)).to.equal(result))
 
-  it('sorts labels of a host and removes duplicates', () =>
+  it('sort the labels of a host and remove duplicates', () =>
     expect(parseHostLabels(['ssd', 'rack=a1', 'ssd'])).to.deep.equal(['rack=a1', 'ssd']))
 
   for (const bad of [['Ssd'], [''], ['a=b=c'], ['=b'], ['a='], ['a b'], ['a=1', 'a=2'], ['a', 'a=2']])
-    it(`rejects the labels [${bad.join(', ')}] of a host`, () =>
+    it(`reject the labels [${bad.join(', ')}] of a host`, () =>
       expect(fieldOf(() => parseHostLabels(bad))).to.equal('labels'))
 
   for (const [change, field] of [
@@ -40,6 +40,6 @@ describe('the rules for labels of hosts and placement of guests', () => {
     [{ spread: 'a', together: 'a' }, 'placement'],
     [{ group: 'eu-1', labels: ['disk=nvme'], spread: 'web.1', together: 'db' }, undefined],
   ] as const)
-    it(`${field ? 'rejects' : 'accepts'} the placement ${JSON.stringify(change)}`, () =>
+    it(`${field ? 'reject' : 'accept'} the placement ${JSON.stringify(change)}`, () =>
       expect(fieldOf(() => parsePlacement({ ...noPlacement, ...change }))).to.equal(field))
 })

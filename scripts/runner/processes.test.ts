@@ -66,7 +66,7 @@ describe('the processes that run tests', () => {
     await waitFor(() => !readPids().some(isAlive))
   })
 
-  it('are killed with their descendants if the run is interrupted, which reports the running tests', async () => {
+  it('are killed with their descendants if the run is interrupted, and the running tests are reported', async () => {
     const processes = processesOf(60)
     const ended = processes.run(jobOf(stubborn()))
     await waitFor(() => existsSync(join(scratch, 'pid')))
