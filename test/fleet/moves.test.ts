@@ -162,7 +162,7 @@ describe('a fleet that moves guests between hosts', function () {
     expect(lab.target.host.volumes.has(guest.uuid)).to.equal(false)
   })
 
-  it('confirms a host as the owner of a guest only if it has the guest', async () => {
+  it('confirms a host as the owner of a guest only if the host has the guest', async () => {
     const guest = await lab.addGuest()
     expect(await codeOf(appointAt(lab.target, guest, 1, true))).to.equal('not_found')
     await expectAt(lab.target, guest, 'move', 1)

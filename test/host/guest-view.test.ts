@@ -33,12 +33,12 @@ describe('the processors that a guest sees', function () {
     ['half a processor', 500],
     ['one processor', 1000],
   ] as const)
-    it(`number one for a limit of ${what}`, async () => {
+    it(`are a single one for a limit of ${what}`, async () => {
       const machine = await lab.started(withCpus([online[1]!], vcpuMilli))
       expect(counts(machine)).to.equal('1 1 1')
     })
 
-  it('change in number with the limit while the guest runs', async () => {
+  it('become more or fewer with the limit while the guest runs', async () => {
     const machine = await lab.started(withCpus([online[1]!], 1000))
     for (const [cpus, vcpuMilli] of [
       [online.slice(0, 2), 2000],

@@ -83,14 +83,14 @@ describe('images', function () {
     )
 
   describe('if their build fails or is aborted', () => {
-    it('report an unreachable mirror', async () => {
+    it('cause an error that reports an unreachable mirror', async () => {
       const away = await openImages('http://127.0.0.1:1/debian')
       expect(await refusal(away.ensure('debian-12', () => undefined, never))).to.equal('mirror_unreachable')
       expect(away.has('debian-12')).to.equal(false)
       await expectNothingLeft()
     })
 
-    it('report that the mirror does not have the release, or that Debian has not signed it', async () => {
+    it('cause an error if the mirror does not have the release, or if Debian has not signed the release', async () => {
       let signed = false
       const server: Server = createServer((request, response) => {
         const found = signed && request.url === '/debian/dists/bookworm/InRelease'
@@ -109,7 +109,7 @@ describe('images', function () {
       await expectNothingLeft()
     })
 
-    it('report a template that is not in the catalogue', async () => {
+    it('cause an error if the template is not in the catalogue', async () => {
       for (const id of ['debian-1', '../guests', ''])
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })

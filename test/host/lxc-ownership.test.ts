@@ -44,7 +44,7 @@ describe('the lxc driver', function () {
       ['if it has a configuration file', false],
       ['even if its configuration file is missing', true],
     ] as const)
-      it(`does not change it ${what}`, async () => {
+      it(`does not change this guest ${what}`, async () => {
         const machine = await started()
         const before = await observed(machine)
         const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`

@@ -41,10 +41,10 @@ describe('the lxc driver', function () {
     chmodSync(`${volume}/usr/sbin/chpasswd`, 0o755)
   }
 
-  describe('that sets a password', () => {
+  describe('when it sets a password', () => {
     const odd = `a$'"\\\`:b ä1`
 
-    it('sets it for a login in Debian, whether the guest is stopped or runs', async () => {
+    it('makes a login with the password possible in Debian, whether the guest is stopped or runs', async () => {
       const machine = await lab.prepared()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -56,7 +56,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(`${machine.volume}/etc/shadow`, 'utf8')).to.match(/^daemon:\*:/m)
     })
 
-    it('sets it in BusyBox without chpasswd, whether the guest is stopped or runs', async () => {
+    it('sets the password in BusyBox without chpasswd, whether the guest is stopped or runs', async () => {
       const machine = await busybox()
       await set(machine, 'first-word-1')
       expectPassword(machine, 'first-word-1')
@@ -65,7 +65,7 @@ describe('the lxc driver', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('gives the guest only a hash of it, and not as an argument of a program', async () => {
+    it('gives the guest only a hash of the password, and not as an argument of a program', async () => {
       const machine = await lab.prepared()
       plant(machine, 'cat >/root/told; tr "\\0" " " </proc/$$/cmdline >>/root/told; env >>/root/told')
       await start(machine)
@@ -129,7 +129,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('that reads the present login', () => {
+  describe('when it reads the present login', () => {
     const key = 'ssh-ed25519 AAAA me'
     const read = (machine: Machine): Promise<unknown> => lab.host.driver.readLogin(machine)
     const shadowField = 'root:$y$j9T$salt$hash:1::::::\n'
@@ -179,7 +179,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('that freezes a guest', () => {
+  describe('when it freezes a guest', () => {
     const counter = ({ volume }: Machine): string => {
       const path = `${volume}/root/count`
       return existsSync(path) ? readFileSync(path, 'utf8') : ''
@@ -199,7 +199,7 @@ describe('the lxc driver', function () {
       return waitFor(() => counter(machine) !== before, { what: 'the guest to continue' })
     }
 
-    it('stops all its processes until it is thawed, even if both are repeated', async () => {
+    it('stops all processes of the guest until the thaw, even if freeze and thaw are repeated', async () => {
       const machine = await counting()
       await goesOn(machine)
       for (let i = 0; i < 2; i++) expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -211,7 +211,7 @@ describe('the lxc driver', function () {
       await goesOn(machine)
     })
 
-    it('can still stop and kill it', async () => {
+    it('can still stop and kill the guest', async () => {
       for (const end of ['stop', 'kill'] as const) {
         const machine = await counting()
         expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)
@@ -222,7 +222,7 @@ describe('the lxc driver', function () {
       }
     })
 
-    it('returns false if it is stopped, and does not mind a thaw', async () => {
+    it('returns false for a stopped guest, and ignores a thaw of this guest', async () => {
       const machine = await lab.prepared()
       expect(await lab.host.driver.freeze(machine, 1000)).to.equal(false)
       await lab.host.driver.thaw(machine)

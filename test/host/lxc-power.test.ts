@@ -32,7 +32,7 @@ describe('the lxc driver', function () {
   }
 
   describe('when it starts a guest', () => {
-    it('starts it only once, even for two concurrent agents', async () => {
+    it('starts the guest only once, even for two concurrent agents', async () => {
       const machine = await prepared()
       const other = await lab.host.reopen()
       await Promise.all([
@@ -77,7 +77,7 @@ describe('the lxc driver', function () {
       nic: { ...lab.host.machine().nic, ipv6Addresses },
     })
 
-    it('sets all its IPv6 addresses, even the maximum number, before its first process runs', async () => {
+    it('sets all IPv6 addresses of the guest, even the maximum number, before its first process runs', async () => {
       const { max } = networkLimits.addresses
       const addresses = Array.from({ length: max }, (_, i) => `2001:db8::${(i + 1).toString(16)}`)
       const machine = await prepared(nicWith(addresses))
@@ -165,7 +165,7 @@ describe('the lxc driver', function () {
   })
 
   describe('when a guest ends', () => {
-    it('reports once that it shut itself down', async () => {
+    it('reports once that the guest shut itself down', async () => {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')
@@ -189,7 +189,7 @@ describe('the lxc driver', function () {
       expect(existsSync(mark)).to.equal(false)
     })
 
-    it('reports nothing if it reboots itself, and keeps its network and id mapping', async () => {
+    it('reports nothing if the guest reboots itself, and keeps the network and the id mapping of the guest', async () => {
       const next = await lab.host.reopen()
       const told: string[] = []
       next.onStopped((uuid) => told.push(uuid))
@@ -205,7 +205,7 @@ describe('the lxc driver', function () {
       expect(told).to.deep.equal([])
     })
 
-    it('can stop it even while it reboots', async () => {
+    it('can stop the guest even while the guest reboots', async () => {
       const machine = await prepared()
       replaceInit(machine, 'sleep 1; reboot -ff')
       await lab.host.driver.start(machine, signal)

@@ -170,13 +170,13 @@ describe('a host with two guests', function () {
   })
 
   describe('if guests have IPv6 addresses', () => {
-    it('routes traffic between them and their guest', () => {
+    it('routes traffic between each address and its guest', () => {
       expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
       expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
     })
 
-    it('lets other guests reach them', () => {
+    it('lets other guests reach the addresses', () => {
       expect(lab.ask(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
     })
 
@@ -187,7 +187,7 @@ describe('a host with two guests', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('replaces private addresses by its own, and forwards packets to them only through mappings', () => {
+    it('replaces private addresses by its own, and forwards packets to private addresses only through mappings', () => {
       expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)

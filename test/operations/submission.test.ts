@@ -67,7 +67,7 @@ describe('a submitted operation', () => {
         },
       ],
     ] as const satisfies [string, (engine: OperationEngine) => Promise<void>][])
-      it(`returns the earlier result without running, even after a restart, if the earlier one was removed ${how}`, async () => {
+      it(`returns the earlier result without running, even after a restart, if the earlier operation was removed ${how}`, async () => {
         const engine = start()
         engine.submit(order('1', 'a', 'g'))
         const ended = await engine.wait('1')

@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('refuses a write from before its loss, even if its holder has it again', async () => {
+  it('refuses a write from before its loss, even if the former holder has the lease again', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)

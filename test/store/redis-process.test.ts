@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('survives if its gateway is killed, and the next gateway restarts it if it is killed too', async () => {
+  it('survives if its gateway is killed, and is restarted by the next gateway if it is killed too', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')

@@ -87,7 +87,7 @@ describe('a request with an Idempotency-Key when the store fails', function () {
     expect((await gateway.request('GET', '/containers', { key: data.key })).status).to.equal(401)
   })
 
-  it('is linked to the API key that it created for two days', async () => {
+  it('stays linked for two days to the API key that it created', async () => {
     await gateway.request('POST', '/api-keys', { body: { name: 'without' } })
     expect(await markers()).to.deep.equal([])
     const { key } = (await send('/api-keys', { name: 'with' })).body.data

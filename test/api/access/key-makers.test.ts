@@ -29,7 +29,7 @@ describe('API keys that other keys create', () => {
       ip_whitelist: '127.0.0.0/8',
     }
 
-    it('have at most the rights of their creator, and lose each right when it does', async () => {
+    it('have at most the rights of their creator, and lose each right that their creator loses', async () => {
       const parent = await keys.make({ ...grants, expires_at: '2031-01-01' })
       for (const [field, fields] of [
         ['scopes', { scopes: ['*'] }],
@@ -77,7 +77,7 @@ describe('API keys that other keys create', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are visible to the creator, which also sees other keys for its own containers, but no others', async () => {
+    it('are visible to their creator, which sees no other keys except keys for its own containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })

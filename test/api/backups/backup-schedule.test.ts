@@ -153,7 +153,7 @@ describe('backup schedules over HTTP', function () {
     expect(lab.record.revision).to.equal(revision)
   })
 
-  it('prevent the removal of their target, and are disabled on the host if it is forced', async () => {
+  it('prevent the removal of their target, and are disabled on the host if the removal is forced', async () => {
     await isSet(daily)
     const refused = await lab.gateway.request('DELETE', `/backup-targets/${targetId}`)
     expect([refused.status, refused.body.code]).to.deep.equal([409, 'invalid_state'])

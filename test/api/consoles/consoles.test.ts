@@ -36,7 +36,7 @@ describe('the console API', () => {
       await client.shows(/中文 \u{1f600}\r\n/u)
     })
 
-    it('ends it when the guest’s shell ends, or when the client asks for it', async () => {
+    it('ends the terminal when the guest’s shell ends, or on request of the client', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.show('logout')
       terminal.exit(0)
@@ -63,14 +63,14 @@ describe('the console API', () => {
       ['an acknowledgement of output that was not sent', '{"type":"ack","bytes":1}'],
       ['a negative acknowledgement', '{"type":"ack","bytes":-1}'],
     ] as const)
-      it(`ends it if the client sends ${name}`, async () => {
+      it(`ends the terminal if the client sends ${name}`, async () => {
         const { client, terminal } = await lab.opened(guest)
         client.socket.send(frame)
         expect(await client.ended()).to.deep.equal({ code: 4400, reason: 'bad_frame' })
         expect(terminal.input).to.equal('')
       })
 
-    it('ends it if the client sends a frame that is too large', async () => {
+    it('ends the terminal if the client sends a frame that is too large', async () => {
       const { client } = await lab.opened(guest)
       client.socket.send(Buffer.alloc(65_537))
       expect((await client.ended()).code).to.equal(1009)

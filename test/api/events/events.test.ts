@@ -83,7 +83,7 @@ describe('GET /events', function () {
     expect(numbers).to.deep.equal(numbers.toSorted((a, b) => a - b))
   })
 
-  it('continues after the client’s last event, or sends a reset event if the gateway no longer has it', async () => {
+  it('continues after the client’s last event, or sends a reset event if the gateway no longer has the last event', async () => {
     const first = await stream()
     await rename(guest.uuid, 'one')
     const { id } = await first.type('guest.updated')
@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('hides the owners of containers, also in lists for callers bound to containers', async () => {
+  it('hides the owners of containers in all events, and in lists for callers bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))

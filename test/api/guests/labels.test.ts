@@ -74,7 +74,7 @@ describe('the labels of a container', () => {
     expect(audit.text).not.to.contain('pays late')
   })
 
-  it('can protect it against deletion and reinstallation, also in requests for several guests', async () => {
+  it('can protect the container against deletion and reinstallation, also in requests for several guests', async () => {
     await patch({ delete_protected: true })
     const path = `/containers/${guest.id}`
     const remove = () => gateway.request('DELETE', `${path}/delete`)

@@ -77,7 +77,7 @@ describe('the placement rules of containers', () => {
     }
   })
 
-  it('keep containers that are created at once apart, and never put two on one host', async () => {
+  it('never put two containers that must be apart on one host, even if they are created at the same time', async () => {
     const answers = await Promise.all([1, 2, 3, 4].map(() => create({ spread: 'web' })))
     expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, 202, 202, 409])
     expect(answers.find(({ status }) => status === 409)?.body.code).to.equal('placement_spread')
@@ -103,7 +103,7 @@ describe('the placement rules of containers', () => {
     expect(await detail(guest.id)).not.to.have.property('placement')
   })
 
-  it('are the reason of a suggested move if a host breaks them, and groups have their capacity', async () => {
+  it('are the reason for a suggested move if a host breaks them, and the usage shows the capacity of each group', async () => {
     const guest = await add(undefined, { host_id: 'host-c' })
     await gateway.request('PATCH', `/containers/${guest.id}`, { body: { placement: { labels: ['disk=nvme'] } } })
     const { body } = await gateway.request('GET', '/fleet/balance')

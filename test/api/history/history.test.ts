@@ -131,7 +131,7 @@ describe('the usage history', () => {
   })
 })
 
-it('the longest usage history of an agent fits into its answer', () => {
+it('the longest usage history fits into one answer of the agent', () => {
   const figures = Array<number>(1440).fill(1e15)
   const columns = [
     'cpuUsagePct',

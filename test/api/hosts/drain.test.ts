@@ -236,7 +236,7 @@ describe('a drain of a host over HTTP', () => {
       expect(refusal(await call('', { deadline })), deadline).to.deep.equal([400, 'invalid_field'])
   })
 
-  it('prevents that the host is opened or closed in its settings', async () => {
+  it('prevents a change of the setting that opens or closes the host', async () => {
     await addGuests(1)
     const release = holdCopies()
     await call()

@@ -222,7 +222,7 @@ describe('the host API', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('contain only the number of its own containers if a bound key reads them', async () => {
+  it('shows a key bound to containers only the number of these containers', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',

@@ -90,7 +90,7 @@ describe('the image API', function () {
   })
 
   describe('when it downloads an image', () => {
-    it('has a task with its progress, and lets guests use the image when it ends', async () => {
+    it('has a task that shows the progress, and lets guests use the image when the task ends', async () => {
       const task = await lab.stalled('alpine-3.22')
       const shown = await lab.row('alpine-3.22')
       expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })

@@ -111,7 +111,7 @@ describe('the rights of a sub-user', function () {
       ])
     })
 
-    it('allow to remove a mapping and to change its container port, but not its host port', async () => {
+    it('allow the removal of a mapping and a change of its container port, but not of its host port', async () => {
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
       expect(await put({ ...before, container_port: 2222, description: 'mine' })).to.equal(200)
@@ -126,7 +126,7 @@ describe('the rights of a sub-user', function () {
       expect(await mappings()).to.deep.equal([])
     })
 
-    it('include only changes of the container port if its permission is restricted to these', async () => {
+    it('include only changes of the container port if the permission is restricted to such changes', async () => {
       await change({ permissions: ['container:read', 'container:network:inner'] })
       const put = (body: object) => answerOf(ask('PUT', `${path}/0`, { body }))
       const [before] = await mappings()
@@ -182,7 +182,7 @@ describe('the rights of a sub-user', function () {
     expect(await answerOf(ask('PUT', `${path}/quota`, limit))).to.deep.equal([403, 'insufficient_scope', undefined])
   })
 
-  it('allow to read a suspended container, but not to change it', async () => {
+  it('allow reads of a suspended container, but no changes', async () => {
     await gateway.request('PUT', '/containers/own/expiry', { body: { expires_at: '2001-01-01' } })
     await waitFor(() => gateway.fleet.view.findGuest(own.uuid)!.guest.policyBlocked, {
       what: 'it is blocked',
