@@ -35,7 +35,7 @@ describe('evidence about a guest', () => {
     expect(evidence.size).to.equal(1)
   })
 
-  it('counts an unanswered flow when it failed, even if the agent reads it later', () => {
+  it('counts an unanswered flow at the time of its failure, even if the agent reads the flow later', () => {
     const evidence = new GuestEvidence()
     const flows = Array.from({ length: 240 }, (_, index) => ({
       ...flow(index, `198.18.0.${index}`),

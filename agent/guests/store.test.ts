@@ -86,7 +86,7 @@ describe('the store of an agent’s guests', () => {
     expect(store.get('u1').revision).to.equal(2)
   })
 
-  it('returns changed values during a transaction, and the old values if the transaction fails', () => {
+  it('returns changed values during a transaction, and the old values again after the transaction has failed', () => {
     const refused = (): void =>
       changes.transaction(() => {
         store.update('u1', { statusReason: 'refused' })

@@ -47,7 +47,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
 
   const messageOf = (work: Promise<unknown>): Promise<string> => work.then(String, (error: Error) => error.message)
 
-  it('gets the rules of a guest before its addresses, and loses them after the addresses', async () => {
+  it('gets the rules of a guest before its addresses, and loses the rules after the addresses', async () => {
     await network.attach(guest)
     await network.detach(guest)
     expect(calls).to.deep.equal([

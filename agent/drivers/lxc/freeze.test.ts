@@ -54,7 +54,7 @@ describe('freezing a guest', () => {
 
       // Skipped for cgroup v1: the test's file contains FROZEN at once, whereas the kernel's contains FREEZING first.
       if (version === 2)
-        it('is undone if the kernel does not report this in time', async () => {
+        it('is undone if the kernel does not report in time that the guest is frozen', async () => {
           expect(await freezeGuest(layout, 'bt-1', 50)).to.equal(false)
           expect(read(asked)).to.equal(thawed)
         })

@@ -38,7 +38,7 @@ describe('the extra space that a restored backup needs beyond the guest’s limi
     ['is 0 if the restored volume needs as much as the original', 800 * mib, 800 * mib, 0],
     ['is 0 if the restored volume needs less than the original', 700 * mib, 800 * mib, 0],
     [
-      'is the size of the image’s data if the restored volume does not share them with the image',
+      'is the size of the image’s data if the restored volume does not share this data with the image',
       1062 * mib,
       800 * mib,
       262 * mib,

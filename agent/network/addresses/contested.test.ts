@@ -37,7 +37,7 @@ describe('the check whether another machine uses an address of a guest', () => {
     await waitFor(() => addresses.warnings.length === 0)
   })
 
-  it('probes an address once if no machine answers, and again only when it is assigned again', () => {
+  it('probes an address without an answer only once until the address is assigned again', () => {
     for (nowMs of [0, 600_000]) addresses.keep([served('198.51.100.7')])
     expect(asked).to.deep.equal(['198.51.100.7'])
     addresses.keep([])

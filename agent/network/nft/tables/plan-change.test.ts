@@ -26,7 +26,7 @@ describe('the plan of an nft transaction', () => {
     expect(planTableChange('berth', noChange, held)).to.deep.equal([])
   })
 
-  it('adds a chain before the elements that jump to it, and removes it after them', () => {
+  it('adds a chain before the elements that jump to it, and removes the chain after these elements', () => {
     const note = (device: string): string => `note_${device}_x`
     const set: TableChange = {
       ...noChange,

@@ -19,7 +19,7 @@ describe('the purge of stale connections', () => {
   const single = (protocol: 'tcp' | 'udp', hostPort: number, target = '10.64.0.2') =>
     ({ protocol, hostIp: '', hostPort, hostPortEnd: hostPort, target }) as const
 
-  it('finds none if a change leaves all nft set elements the same', () => {
+  it('finds no connections if a change leaves all nft set elements the same', () => {
     expect(find({})).to.deep.equal(none)
     expect(find({ add: [...had] })).to.deep.equal(none)
   })
