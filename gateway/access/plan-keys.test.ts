@@ -69,7 +69,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can add only rights of the caller, and only to keys that the caller created if its rights are restricted', () => {
+  it('can add only rights of the caller; a caller with restricted rights can add them only to keys that it created', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),
@@ -149,7 +149,7 @@ describe('the limit on the number of keys that a caller may create', () => {
 
   const full = 'key_limit_reached'
   for (const [what, callerId, created, expected] of [
-    ['counts the keys of a key bound to containers and of the keys that it has created', 3, createdBy(4, 9), full],
+    ['counts all keys that a key bound to containers has created, directly or indirectly', 3, createdBy(4, 9), full],
     ['is shared by a key bound to containers and the keys that it has created', 4, createdBy(3, 9), full],
     ['does not count the keys of an unbound creator for a key bound to containers', 3, createdBy(2, 98), ''],
     ['is higher for a key not bound to containers than for a key bound to containers', 2, createdBy(2, 98), ''],

@@ -138,7 +138,7 @@ describe('the queue of password checks', () => {
       expect([...answers]).to.deep.equal([['late', 'refused']])
     })
 
-    it('prefers a login to an account without recent logins to later ones with new names', async () => {
+    it('runs a login to an account without recent logins before later logins with new names', async () => {
       const { began, enter, endAll, end, settle } = labOf({ atOnce: 1, maxStrangers: 100 })
       enter('owner 1', { account: 'owner', source: 'home' })
       for (let n = 0; n < 40; n++) enter(`earlier ${n}`)
@@ -150,7 +150,7 @@ describe('the queue of password checks', () => {
       expect(order.indexOf('owner 2')).to.be.lessThan(order.indexOf('later 0'))
     })
 
-    it('accepts a login to an account without waiting logins while several wait for another account', async () => {
+    it('accepts the first login to an account while several logins to another account wait', async () => {
       const { gate, enter } = labOf({ atOnce: 1, maxStrangers: 3 })
       for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
       expect(gate.refuses({ kind: 'login', account: 'new', source: 'new' })).to.equal(false)

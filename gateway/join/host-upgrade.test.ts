@@ -49,7 +49,7 @@ describe('the upgrade of a host', () => {
       expect(reportedUpgrade(known, given)).to.include({ step, message })
     })
 
-  it('does not start when a host reports one that was not requested', () => {
+  it('does not start if a host reports an upgrade that was not requested', () => {
     expect(reportedUpgrade(undefined, report('checking'))).to.equal(undefined)
   })
 

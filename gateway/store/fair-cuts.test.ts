@@ -57,7 +57,7 @@ describe('the choice of callers that lose entries when the store is full', () =>
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('leaves each caller that loses entries with at most one entry less than any other caller', () => {
+  it('leaves no caller that loses entries with two or more entries fewer than another caller', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

@@ -32,7 +32,7 @@ describe('a throttle', () => {
     expect(count.runs).to.equal(1)
   })
 
-  it('runs at the first request with the option "leading", and once more when the interval ends', async () => {
+  it('with the option "leading", runs at the first request and once more when the interval ends', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -49,7 +49,7 @@ describe('a throttle', () => {
     throttle.close()
   })
 
-  it('never runs twice at once: if requested during a run, the next run begins when this one has ended', async () => {
+  it('never runs twice at once: a run that is requested during another run begins when the other one has ended', async () => {
     let [runs, atOnce] = [0, 0]
     let end = (): void => undefined
     const throttle = new Throttle(

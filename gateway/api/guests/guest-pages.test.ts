@@ -96,7 +96,7 @@ describe('a list of guests', () => {
     })
   })
 
-  it('contains only the guests of callers bound to containers, even if it is filtered, sorted and paged', async () => {
+  it('shows callers bound to containers only these containers, even if it is filtered, sorted and paged', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal
@@ -116,7 +116,7 @@ describe('a list of guests', () => {
     ])
   })
 
-  it('shows the owners of guests only to callers with the right scope that are not bound to containers', async () => {
+  it('shows the owners of guests only to callers that have the right scope and are not bound to containers', async () => {
     const { view, hosts, pages } = startView()
     for (const id of [1, 2]) view.apply(hosts[0]!, { $case: 'guest', value: reported(id) })
     const clara = [{ id: '7', username: 'clara' }]
