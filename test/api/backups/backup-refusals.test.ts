@@ -53,7 +53,7 @@ describe('backups over HTTP', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled when the agent restarts if it ended after the request to cancel them', async () => {
+  it('are canceled by the restarted agent if it had ended after the request to cancel them', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -70,7 +70,7 @@ describe('backups over HTTP', function () {
     expect([begun, kept(), snapshotsLeft()]).to.deep.equal([1, [], 0])
   })
 
-  it('are completed when the agent restarts if it ended during the transfer', async () => {
+  it('are completed by the restarted agent if it had ended during the transfer', async () => {
     let interrupt: (() => void) | undefined
     agent.host.backupFaults.send = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))

@@ -45,7 +45,7 @@ describe('requests for several guests (batches)', () => {
     expect(await names()).to.include.members(['each-a', 'each-b'])
   })
 
-  it('create the requested number of guests with numbered names, and none if repeated', async () => {
+  it('create the requested number of guests with numbered names, and no more guests if they are repeated', async () => {
     const headers = { 'idempotency-key': 'many-1' }
     const { body } = await create({ ...template, name: 'many', count: 3 }, headers)
     expect(body.data).to.have.length(3)
@@ -76,7 +76,7 @@ describe('requests for several guests (batches)', () => {
     expect(await names()).to.deep.equal(before)
   })
 
-  it('create nothing if the guests exceed the capacity of the hosts, and name the first that does not fit', async () => {
+  it('create nothing if the guests exceed the capacity of the hosts, and name the first guest that does not fit', async () => {
     const before = await names()
     // The memory of all guests may be four times the 32 GiB of the host, so four of these guests fit.
     const large = { ...template, ram_mb: 30_000 }

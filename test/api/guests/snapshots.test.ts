@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('succeed even if the guest cannot be thawed, and are deleted on the host if they fail', async () => {
+  it('succeed even if the guest cannot be thawed, but are deleted on the host if they fail for another reason', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()

@@ -156,7 +156,7 @@ describe('a deletion that can be undone', () => {
       await wait('running')
     })
 
-    it('cannot be stopped by a protection if the container is to be removed immediately', async () => {
+    it('cannot be stopped by protecting the container if the removal is immediate', async () => {
       await removed('?now=true')
       const { status, body } = await gateway.request('PATCH', path(), { body: { delete_protected: true } })
       expect([status, body.code]).to.deep.equal([409, 'invalid_state'])

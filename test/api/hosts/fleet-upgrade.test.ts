@@ -205,7 +205,7 @@ describe('upgrades of the fleet over HTTP', () => {
       return { view: gateway.fleet.view, isComplete: true, expectedConnections: ok, upgrades } as unknown as Fleet
     }
 
-    it('installs its first version, even if a gateway of another version continues it', async () => {
+    it('installs the version with which it began, even if a gateway of another version continues the upgrade', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const first = await startWorker('btest-version:')
       const second = await startWorker('btest-version:')

@@ -150,7 +150,7 @@ describe('an upgrade of one host over HTTP', () => {
     expect(refusal(await upgrade(hostId))).to.deep.equal([503, 'packages_missing'])
   })
 
-  it('fails with the error of the agent if it refuses the upgrade, and records the refusal', async () => {
+  it('fails with the error of the agent if the agent refuses the upgrade, and records the refusal', async () => {
     lab.packagesOf(hostId).failure = conflict('upgrade_running', 'another version is being installed on this host')
     expect(refusal(await upgrade(hostId))).to.deep.equal([409, 'upgrade_running'])
     expect((await rowOf(hostId)).upgrade).to.include({

@@ -48,7 +48,7 @@ describe('the address and port pools of a host', () => {
     expect((await routing.get()).ipv6).to.deep.equal({ used: 0, remaining: '254', total: '254' })
   })
 
-  it('are replaced by the lists in the request, except lists that it omits', async () => {
+  it('are replaced by the lists in the request, except lists that the request omits', async () => {
     const first = await routing.put({ public_ipv4_addresses: [address(10)], ipv6_prefixes: [prefix] })
     expect(first.status).to.equal(200)
     expect(first.body.data).to.deep.include({

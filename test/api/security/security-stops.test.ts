@@ -22,7 +22,7 @@ describe('the automatic stop of a guest that harms others', () => {
   after(() => lab.close())
   beforeEach(() => (lab.clockMs += 3_600_000))
 
-  it('stops and suspends the guest after a grace period, until an administrator starts it', async () => {
+  it('stops and suspends the guest after a grace period, until an administrator starts the guest', async () => {
     await shutdown(true)
     await becomeCritical()
     expect(await newest()).to.include({ severity: 'critical', action: 'stop_pending' })

@@ -115,7 +115,7 @@ describe('the login of a sub-user', function () {
     expect((audit.body.data as { action: string }[]).map(({ action }) => action)).to.include('container.stop')
   })
 
-  it('starts with a link that does not reveal whether its code is valid, and that no log contains', async () => {
+  it('starts with a link that does not reveal whether its code is valid, and that appears in no log', async () => {
     const [known, unknown] = [await fetchOnce(`/u/${made.access_code}`), await fetchOnce(`/u/${'A'.repeat(22)}`)]
     expect([known.status, known.headers.get('location')]).to.deep.equal([302, `/login#code=${made.access_code}`])
     expect(known.headers.get('referrer-policy')).to.equal('no-referrer')

@@ -191,7 +191,7 @@ describe('TLS with certificates from an ACME authority', () => {
       await settings.update((old) => ({ ...old, current: aged, change: `aged ${Math.random()}` }))
     }
 
-    it('replaces it before it expires, without a failed request under load', async () => {
+    it('replaces the certificate before it expires, without a failed request under load', async () => {
       await start({ timing })
       await obtain()
       const agent = new HttpsAgent({ keepAlive: true, maxSockets: 4 })
