@@ -84,7 +84,7 @@ describe('the swap of a host', function () {
     }
   })
 
-  it('is activated when the agent starts if the boot did not activate it, unless it is disabled', async () => {
+  it('is activated at the start of the agent if it is enabled but was not activated at boot', async () => {
     sh('swapoff', swapsBelow(agent.directory)[0]!)
     await restart()
     expect(swapsBelow(agent.directory)).to.have.length(1)

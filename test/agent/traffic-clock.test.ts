@@ -53,7 +53,7 @@ describe('an agent whose clock was wrong', () => {
     expect(host.stopped).to.deep.equal([guest])
   })
 
-  it('starts a guest again when the clock is corrected if the wrong clock had stopped it', async () => {
+  it('starts a guest again after a correction of the clock if the wrong clock had stopped the guest', async () => {
     await jump(40 * dayMs)
     await pass(6 * minuteMs)
     expect(host.stopped).to.deep.equal([guest])
@@ -67,7 +67,7 @@ describe('an agent whose clock was wrong', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('leaves a guest stopped when the clock is corrected if it was stopped before, or its expiry was extended', async () => {
+  it('leaves a guest stopped after a correction of the clock if it was stopped before, or if its expiry was extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)

@@ -61,7 +61,7 @@ describe('the panel with missing scripts or data', function () {
     },
     { script: 'LoginAgain', code: 'unauthorized', error: 'You are not logged in.', input: '#password' },
   ])
-    it(`shows the error of a request if the dialog for it cannot load its script “${script}”, and loads the script later`, async () => {
+    it(`shows the error of a request while the script “${script}” of the dialog cannot be loaded, and later shows the dialog`, async () => {
       const scriptUrl = `**/assets/${script}-*.js`
       const status = code === 'unauthorized' ? 401 : 403
       await page.route(scriptUrl, (route) => route.abort())
@@ -126,7 +126,7 @@ describe('the panel with missing scripts or data', function () {
     await unread.waitFor({ state: 'detached' })
   })
 
-  it('keeps earlier data on the page, with a message, if it cannot be refreshed', async () => {
+  it('keeps earlier data on the page, with a message, if the data cannot be refreshed', async () => {
     await lab.show(page, '/hosts')
     await page.route('**/api/v1/hosts', fails)
     await page.evaluate('window.dispatchEvent(new Event("focus"))')
@@ -155,7 +155,7 @@ describe('the panel with missing scripts or data', function () {
     await first
   })
 
-  it('removes a row from a list when the user enables it and it no longer exists', async () => {
+  it('removes a webhook from the list if the user enables it after its deletion', async () => {
     const body = { name: 'removed-meanwhile', url: 'https://hooks.example.com/berth', disabled: true }
     const { body: made } = await lab.gateway.request('POST', '/webhooks', { body })
     await lab.show(page, '/webhooks')

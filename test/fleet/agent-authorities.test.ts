@@ -75,7 +75,7 @@ describe('the CAs that an agent trusts', () => {
     expect(await codeOf(install(pki.authority, ...more))).to.equal('bad_certificate')
   })
 
-  it('do not include unknown CAs, so that certificates of these are refused', async () => {
+  it('do not include unknown CAs, so that certificates of unknown CAs are refused', async () => {
     expect(await codeOf(renewBy(next))).to.equal('bad_certificate')
   })
 })

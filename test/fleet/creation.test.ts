@@ -56,7 +56,7 @@ describe('the names and ids of guests in a fleet', function () {
     expect(agent.guests().length).to.equal(0)
   })
 
-  it('stay the same if the creation is repeated, and are free again if it is rejected', async () => {
+  it('stay the same if the creation is repeated, and are free again if the creation is rejected', async () => {
     const { agent } = await test.addHost('one')
     let asked = 0
     const { engine } = agent.domain

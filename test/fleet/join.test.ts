@@ -64,7 +64,7 @@ describe('a host that joins', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('has its address stored if it has no address yet', async () => {
+  it('has its address stored if no address was stored before', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     await joinGateway(token, directory(), 7)
@@ -90,7 +90,7 @@ describe('a host that joins', function () {
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('is refused with a token if a newer one was created or the host was removed', async () => {
+  it('is refused with a token if a newer token was created or the host was removed', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })

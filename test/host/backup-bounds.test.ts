@@ -132,7 +132,7 @@ describe('restic with a hostile backup target', function () {
       env: { ...process.env, RESTIC_PASSWORD: password },
     })
 
-  it('checks before its first write that there is space for complete files if the file layout is unusable', async () => {
+  it('requires space for complete files before its first write if the file layout is unusable', async () => {
     const [target, guest, source] = [join(scratch.path, 'damaged'), randomUUID(), join(scratch.path, 'with-layout')]
     for (const folder of [target, `${source}/volume`]) mkdirSync(folder, { recursive: true })
     writeFileSync(`${source}/volume/file`, 'kept')

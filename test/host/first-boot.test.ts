@@ -292,7 +292,7 @@ describe('the first-boot configuration of a container', function () {
         expect(hostFiles()).to.equal(before)
       })
 
-    it('follows no link out of the guest, even if one replaces /etc again and again for a moment', async () => {
+    it('follows no link out of the guest, even if a link replaces /etc again and again for a moment', async () => {
       const machine = await cloned()
       const root = machine.volume
       const outside = `${host.path}/outside`

@@ -148,7 +148,7 @@ describe('the network API', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('makes the guest reachable at its mapping and its address, and shows it the client’s real address', async () => {
+      it('makes the guest reachable at its mapping and its address, and shows the guest the client’s real address', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         expect([ask(hostAddress, hostPort), ask(own, guestPort)]).to.deep.equal([seen, seen])
         const { data } = await send('GET', '/routing')

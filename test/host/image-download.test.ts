@@ -212,7 +212,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('are aborted if the server sends too slowly, even if it never stops', async () => {
+  it('are aborted if the server sends too slowly, even if the server never stops sending', async () => {
     const drips = new Set<NodeJS.Timeout>()
     answer = (_, response) => {
       response.writeHead(200, { 'content-length': content.length, etag: '"v1"' })

@@ -170,7 +170,7 @@ describe('a gateway with two hosts', function () {
     for (const host of hosts) await expectInOrder(host)
   })
 
-  it('shows the same guests after it was killed, and those of an offline host as unknown', async () => {
+  it('shows the same guests after it was killed, and shows the guests of an offline host as unknown', async () => {
     const rows = await listRows()
     await first.kill()
     await gateway.kill()

@@ -16,7 +16,7 @@ describe('the network of guests', function () {
   after(() => lab.remove())
 
   describe('with one agent', () => {
-    it('serves a port mapping to a client, whose real address the guest sees', () => {
+    it('serves a port mapping to a client, and shows the guest the real address of the client', () => {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
@@ -32,7 +32,7 @@ describe('the network of guests', function () {
       describe(`and bridge-nf-call-iptables = ${filtered}`, () => {
         before(() => setBridgeFilter(filtered))
 
-        it('serves a port mapping to other guests, whose real addresses the guest sees', () => {
+        it('serves a port mapping to other guests, and shows the mapped guest their real addresses', () => {
           expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
           expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)

@@ -25,7 +25,7 @@ describe('an agent', function () {
   describe('when a port or an address moves to another guest', () => {
     const attach = (guest: GuestNetwork): Promise<unknown> => pair.agent.call('attach', guest)
 
-    it('replaces the port mappings of a guest that is attached again with others', async () => {
+    it('replaces the port mappings of a guest if the guest is attached again with other mappings', async () => {
       await attach({ ...a, portMappings: [tcp(20003)] })
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')

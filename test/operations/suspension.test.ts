@@ -135,7 +135,7 @@ describe('a suspended guest', function () {
     expect([record().suspension, isCut()]).to.deep.equal([null, false])
   })
 
-  it('stays stopped when the suspension ends if it was stopped before or meanwhile', async () => {
+  it('stays stopped after the suspension if it was stopped before or during the suspension', async () => {
     const stop = { $case: 'stop', value: { uuid: guest.uuid, force: true } } as const
     await carryOut(guest.domain, stop)
     await suspend('stop')

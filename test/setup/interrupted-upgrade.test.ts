@@ -243,7 +243,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('succeeds if a rollback is repeated that was killed while it replaced the packages', () => {
+  it('succeeds as a repeated rollback if the first rollback was killed while it replaced the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -255,7 +255,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('succeeds if a rollback is repeated that was killed when it had exchanged the packages', () => {
+  it('succeeds as a repeated rollback if the first rollback was killed when it had replaced the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     renameSync(join(packages, 'previous'), join(packages, 'next'))
