@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * A finding continues if the guest sent packets of it in this time in seconds, or in 1.5 evaluation intervals if these
- * are longer.
+ * A finding continues if the guest sent packets that belong to it within this time in seconds, or within 1.5 evaluation
+ * intervals if these are longer.
  */
 const freshSeconds = 15
 
@@ -22,7 +22,7 @@ export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number
 
 /**
  * True if a finding must be reported. If this type of abuse has led to a stop, even a planned one, only recent packets
- * count: others may be from before it.
+ * count, because earlier packets may be from before the stop.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

@@ -37,7 +37,8 @@ export interface HeldConsoleOptions extends Holding {
 
 /**
  * One console with its terminal. At most `windowBytes` of output may be unacknowledged. At this limit, the console
- * sends nothing and pauses its terminal. After its user has left, it stays for some time, so that the user can return.
+ * sends nothing and pauses its terminal. After its user has left, the console stays for some time, so that the user can
+ * return.
  */
 export class HeldConsole {
   readonly #terminal: Terminal
@@ -162,7 +163,10 @@ export class HeldConsole {
     if (request.$case === 'close') this.close()
   }
 
-  /** Writes input, or drops it if too much input waits, including that of earlier users: a user may reconnect often. */
+  /**
+   * Writes input, or drops it if too much input waits. Input of earlier users also counts, because a user may reconnect
+   * often.
+   */
   #type(value: Buffer): void {
     if (this.#owed + value.length > mostOwedBytes) return this.#note(value.length)
     this.#owed += value.length

@@ -18,7 +18,9 @@ export interface HistorySources {
   readonly feed: MetricsFeed
 }
 
-/** Opens the history of usage in the state directory. Its samples are those that the agent takes for other purposes. */
+/**
+ * Opens the history of usage in the state directory. It uses samples that the agent takes for other purposes anyway.
+ */
 export function openHistory({ host, domain, config, feed }: HistorySources): UsageHistory {
   const { store, now, log } = domain.context
   return new UsageHistory({

@@ -103,7 +103,7 @@ interface Release {
 }
 
 /**
- * Plans which settings a running agent restores: those of its network namespace that it no longer needs. Restores
+ * Plans which settings a running agent restores: settings of its network namespace that it no longer needs. Restores
  * nothing if another agent may use the namespace, because the record does not show which settings that agent needs.
  */
 export function planRelease(

@@ -92,7 +92,7 @@ export class ImageStore {
     )
   }
 
-  /** Lists all templates, those of the catalogue first. */
+  /** Lists all templates. Templates of the catalogue come first. */
   templates(): TemplateRecord[] {
     return this.#ids().flatMap((id) => this.find(id) ?? [])
   }

@@ -41,7 +41,7 @@ export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** True if this version of the agent has the stored step: one with the same name at the same index. */
+  /** True if this version of the agent has the stored step: a step with the same name at the same index. */
   readonly #known: boolean
   #progress: number
   /** The running step, if it is cancelable. */

@@ -18,7 +18,7 @@ import type { GuestSampler, GuestUsage } from '../metrics/guest-sampler.js'
 /** Port of the usual login service of each operating system: SSH or RDP. */
 const loginPorts = { linux: 22, windows: 3389 } as const
 
-/** Returns undefined for guests without rules, which need less memory in the gateway. */
+/** Returns undefined for guests without rules, so that they need less memory in the gateway. */
 function encodePlacement(rules: PlacementRules): GuestPlacement | undefined {
   return isPlaced(rules) ? { ...rules, labels: [...rules.labels] } : undefined
 }

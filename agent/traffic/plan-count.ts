@@ -45,7 +45,7 @@ type Counters = Pick<TrafficCount, 'counterEpoch' | 'counterRx' | 'counterTx'>
 
 const noCounters = { counterRx: 0, counterTx: 0 }
 
-/** Returns the counters of this reading. If they could not be read, returns those of the previous reading. */
+/** Returns the counters of this reading. If they could not be read, returns the counters of the previous reading. */
 function planCounters(have: TrafficCount | undefined, { epoch, counters }: CountLook): Counters {
   if (counters) return { counterEpoch: epoch, counterRx: counters.rxBytes, counterTx: counters.txBytes }
   return have ?? { counterEpoch: epoch, ...noCounters }

@@ -10,10 +10,12 @@ import { translationCacheMib } from './plan-command.js'
 const mib = 1024 ** 2
 /** Memory for QEMU itself, more than the measured 57 MB: if it ran out of memory, the guest would end. */
 const overheadMib = 256
-/** Maximum number of QEMU's threads: one per processor, and those that wait for the disk. */
+/** Maximum number of QEMU's threads: one per processor, and threads that wait for the disk. */
 const mostThreads = 512
 
-/** Plans the limits of QEMU's cgroup: those of the guest and more memory for QEMU. QEMU itself limits disk I/O. */
+/**
+ * Plans the limits of QEMU's cgroup: the limits of the guest, and more memory for QEMU. QEMU itself limits disk I/O.
+ */
 export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'): GroupLimits {
   const extraMib = overheadMib + (acceleration === 'tcg' ? translationCacheMib : 0)
   return {
@@ -54,7 +56,9 @@ function limitFacts({ cgroups, swapAccounting, socketAccounting, cpusets }: Grou
   return { cgroupVersion: cgroups.version, swapAccounting, socketAccounting, cpusets }
 }
 
-/** Delegates controllers to guests' cgroups. In cgroup v2, a group only has those that its parent delegates. */
+/**
+ * Delegates controllers to guests' cgroups. In cgroup v2, a group only has the controllers that its parent delegates.
+ */
 function delegate(root: string): void {
   const has = (readKernelFile(`${root}/cgroup.controllers`) ?? '').trim().split(/\s+/)
   const given = (readKernelFile(`${root}/cgroup.subtree_control`) ?? '').trim().split(/\s+/)

@@ -14,7 +14,7 @@ export interface DueDeletionParts {
 /**
  * Removes deleted guests whose deletion can no longer be undone. The marks are stored with the guests, so a restart of
  * the agent loses none. While the clock may be wrong, nothing is removed. A marked guest that runs or shall run is in
- * use: an older agent, which ignores marks, may have started it. It loses its mark.
+ * use: an older agent, which ignores marks, may have started it. Such a guest loses its mark.
  */
 export class DueDeletions {
   #timer: NodeJS.Timeout | undefined

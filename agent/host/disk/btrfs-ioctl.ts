@@ -1,7 +1,10 @@
 import { basename, dirname } from 'node:path'
 import { runPerl } from '../process/process.js'
 
-/* ioctl requests of linux/btrfs.h for which btrfs-progs in Debian 12 has no command, or one that is ten times slower. */
+/*
+ * ioctl requests of linux/btrfs.h. For them, btrfs-progs in Debian 12 has no command, or a command that is ten times
+ * slower.
+ */
 
 async function request(name: string, ...args: (string | bigint | number)[]): Promise<string> {
   const { stdout } = await runPerl('btrfs-volumes', [name, ...args.map(String)])

@@ -95,7 +95,10 @@ const probe = {
 
 /** Time in ms within which a probe must end after its timeout. A probe that hangs in the kernel never ends. */
 const graceMs = 2000
-/** Reason why the present probe hangs. Until it ends, all others fail with this reason: they would hang, too. */
+/**
+ * Reason why the present probe hangs. Until this probe ends, all other probes fail with this reason, because they would
+ * hang, too.
+ */
 let stuck: string | undefined
 
 /**

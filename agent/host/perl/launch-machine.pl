@@ -116,7 +116,7 @@ sub start_tpm {
   local $^F = 2;
   socketpair(my $ours, my $its, $af_unix, $stream, 0) or die "socketpair: $!\n";
   # An additional process is forked, because a process can create only one process namespace for its children, and the
-  # main process creates that of QEMU.
+  # main process creates the namespace of QEMU.
   my $between = fork // die "fork: $!\n";
   if (!$between) {
     eval {

@@ -47,7 +47,8 @@ sub attribute {
   return '';
 }
 
-# Handles an nft message. Each contains its table. The last one of a transaction also names the process that made it.
+# Handles an nft message. Each message contains its table. The last message of a transaction also names the process that
+# made the transaction.
 sub take_nft {
   my ($type, $at, $end) = @_;
   if (($type & 255) != $new_generation) {

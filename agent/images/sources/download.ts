@@ -13,7 +13,7 @@ export interface DownloadParts {
   readonly policy: TargetPolicy
   /** Resolves names. Default: the host's resolver. */
   readonly lookup?: typeof systemLookup
-  /** Called before each connection; returns this host's addresses. Default: those of its interfaces. */
+  /** Called before each connection; returns this host's addresses. Default: the addresses of its interfaces. */
   readonly readOwn?: () => readonly string[]
   /** Pause in ms before the first retry. Each further failure in a row doubles the pause. */
   readonly pauseMs?: number

@@ -7,7 +7,7 @@ export interface StreamItem {
   readonly url: string
   readonly sha256: string
   readonly sizeBytes: number
-  /** The server's name of the version. Names of later versions sort after those of earlier ones. */
+  /** The server's name of the version. Names of later versions sort after names of earlier versions. */
   readonly version: string
 }
 
@@ -39,7 +39,10 @@ type Products = Static<typeof ProductsSchema>
 
 let compiled: ValidateFunction<Products> | undefined
 
-/** The check is compiled at its first use, and its schema is not validated: both would delay each start of an agent. */
+/**
+ * The check is compiled at its first use, and its schema is not validated, because both would delay each start of an
+ * agent.
+ */
 function isProducts(value: unknown): value is Products {
   compiled ??= new Ajv2020({ validateSchema: false }).compile<Products>(ProductsSchema)
   return compiled(value)

@@ -205,7 +205,7 @@ export class Routing {
 
   /**
    * Restores the earlier lists of addresses and ports, each in its own transaction. A list is not restored if a guest
-   * has meanwhile got an address or port of the new one, which it would lose.
+   * has meanwhile got an address or port of the new list, because the guest would lose it.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options

@@ -265,7 +265,7 @@ class HostRules implements Rules {
 
 /**
  * True if stale flows could reach the wrong guest. They must then be purged before the change returns. Other stale
- * flows can wait: those of a removed mapping reach its former guest for a moment, and UDP flows that are older than a
+ * flows can wait: flows of a removed mapping reach its former guest for a moment, and UDP flows that are older than a
  * mapping of their port reach no guest.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {

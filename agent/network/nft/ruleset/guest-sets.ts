@@ -22,7 +22,7 @@ export const guestSets = {
   /** Maps a guest's address to the guest's number, which `numberOf` derives from its private IPv4 address. */
   owners: 'inet',
   owners6: 'inet',
-  /** Counters of bytes. The keys of `received` are guests' numbers, and those of `sent` are MACs. */
+  /** Counters of bytes. The keys of `received` are numbers of guests, and the keys of `sent` are MACs. */
   received: 'inet',
   sent: 'inet',
   /** `public_in` maps a public address to its guest's address, and `public_out` a guest's address to a public one. */

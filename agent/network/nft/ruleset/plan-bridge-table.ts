@@ -68,7 +68,7 @@ function planArp(): Item[] {
 function planIpv4(): Item[] {
   return [
     chain('ipv4_from_guest'),
-    // Redirects are dropped, because guests are not routers. `planIpv6` drops those of IPv6.
+    // Redirects are dropped, because guests are not routers. `planIpv6` drops the redirects of IPv6.
     rule('ipv4_from_guest', 'icmp type redirect drop'),
     rule('ipv4_from_guest', 'udp sport 67 drop'),
     rule('ipv4_from_guest', 'iifname . ether saddr . ip saddr @guests accept'),

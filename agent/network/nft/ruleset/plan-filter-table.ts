@@ -75,9 +75,9 @@ export function planOffBridge(interfacePrefix: string): Item[] {
 
 /**
  * Drops packets from outside that have a guest's source address, because answers to them would pass that guest's
- * firewall. IPv6 has no reverse path filter, and on many hosts that of IPv4 (rp_filter) is off. The host routes guests'
- * IPv6 addresses to the bridge, so only the bridge may deliver packets from them. Guests' public IPv4 addresses need no
- * rule: the host has these addresses, and the kernel accepts its own addresses as a source from nobody.
+ * firewall. IPv6 has no reverse path filter, and on many hosts the filter of IPv4 (rp_filter) is off. The host routes
+ * guests' IPv6 addresses to the bridge, so only the bridge may deliver packets from them. Guests' public IPv4 addresses
+ * need no rule: the host has these addresses, and the kernel accepts its own addresses as a source from nobody.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`

@@ -60,7 +60,7 @@ export const setMark = (mark: keyof typeof marks): string => `meta mark set meta
 export const hasMark = (mark: keyof typeof marks): string => `meta mark and ${marks[mark]} != 0`
 export const lacksMark = (mark: keyof typeof marks): string => `meta mark and ${marks[mark]} == 0`
 
-/** Returns a base chain. Its default name is that of its hook. */
+/** Returns a base chain. Its default name is the name of its hook. */
 export function hook(point: Hook, type: 'filter' | 'nat', priority: number, name: string = point): Item {
   return { chain: name, hook: `type ${type} hook ${point} priority ${priority}; policy accept;` }
 }
