@@ -45,7 +45,7 @@ interface LateOutcome {
 
 /**
  * The audit log. Each entry is durably written before its action. Its outcome is added later. Beyond `keep` entries,
- * the callers with the most entries lose their oldest ones, so that nobody can push out those of others.
+ * the callers with the most entries lose their oldest entries, so that no caller can push out entries of others.
  */
 export class AuditStore implements AuditLog {
   readonly #index: AuditIndex

@@ -31,7 +31,10 @@ export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
   /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
-  /** `ref` of the oldest key among this key and its creators that is restricted to containers. Absent: none is. */
+  /**
+   * `ref` of the oldest key among this key and its creators that is restricted to containers. Absent: no key is
+   * restricted.
+   */
   readonly boundRoot?: string
   /** True if the key has no limits: all scopes, all containers, all addresses and no expiry. */
   readonly unlimited: boolean

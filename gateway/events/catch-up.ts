@@ -56,8 +56,8 @@ export class CatchUp {
   }
 
   /**
-   * Compares the states of host connections that the client knows with those of this gateway. Later changes of these
-   * states are sent as events.
+   * Compares the states of host connections that the client knows with the states that this gateway knows. Later
+   * changes of these states are sent as events.
    * @returns ids of hosts with another state
    */
   takeConnections(latest: Position, hostIds: Iterable<string>): string[] {

@@ -278,7 +278,9 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/** Adds a serial number and drops old ones. Never drops `inUse`, that of the certificate that the agent uses. */
+/**
+ * Adds a serial number and drops old ones. Never drops `inUse`, the serial number of the agent's present certificate.
+ */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

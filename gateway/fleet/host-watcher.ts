@@ -165,7 +165,7 @@ export class HostWatcher {
     this.#noteRefusal()
     if (message.revision <= host.revision) return
     host.revision = message.revision
-    host.shownRevision = message.completeRevision || message.revision // older agents do not send the first one
+    host.shownRevision = message.completeRevision || message.revision // older agents do not send `completeRevision`
     this.options.view.hostChanged.notify(host.record.id)
   }
 

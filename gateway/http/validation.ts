@@ -15,7 +15,10 @@ export interface RouteChecks {
   readonly body: Check
 }
 
-/** Like the schemas of configurations, those of routes are not validated: that would take 50 ms at the first request. */
+/**
+ * The schemas of routes are not validated, like the schemas of configurations: validation would take 50 ms at the first
+ * request.
+ */
 const schemas = addFormats.default(
   new Ajv2020({
     useDefaults: true,

@@ -8,7 +8,7 @@ export interface CommandFacts {
   readonly hasPackages: boolean
 }
 
-/** Command that joins an installed agent. Its paths are those of `scripts/up` (scripts/lib/instance.sh). */
+/** Command that joins an installed agent. It uses the same paths as `scripts/up` (scripts/lib/instance.sh). */
 const joinInstalled = 'node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml'
 
 /** Creates the command that an operator runs as root on a new host. */

@@ -20,14 +20,17 @@ export class GatewayLeaves {
     return leaves
   }
 
-  /** Returns the certificate that the CA with this fingerprint issued, or that of the first CA if this CA is not trusted. */
+  /**
+   * Returns the certificate that the CA with this fingerprint issued. If this CA is not trusted, returns the
+   * certificate of the first CA.
+   */
   of(fingerprint: string | undefined): KeyedCertificate {
     const leaf = this.#leaves.get(this.authority.of(fingerprint).fingerprint) ?? [...this.#leaves.values()][0]!
     return leaf.current
   }
 
   /**
-   * Issues missing certificates, renews others if needed (see `GatewayLeaf`), and forgets those of earlier CAs.
+   * Issues missing certificates, renews others if needed (see `GatewayLeaf`), and forgets certificates of earlier CAs.
    * @returns serial numbers of the renewed certificates
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<string[]> {

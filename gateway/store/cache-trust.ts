@@ -2,7 +2,7 @@ import { SingleFlight } from '../../shared/async/single-flight.js'
 import { storeUnavailable, toStoreError, withTimeout } from './connection.js'
 import { trustMs } from './plan-visibility.js'
 
-/** Time limit in ms until an exchange with the server is fast enough, and this process has applied its reports. */
+/** Time limit in ms of a renewal, which repeats exchanges until one is fast enough and its reports are applied. */
 const renewTimeoutMs = 10_000
 
 export interface CacheTrustOptions {

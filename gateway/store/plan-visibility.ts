@@ -27,7 +27,7 @@ export interface AnswersNeeded {
 }
 
 /**
- * Decides which gateways must confirm a change: those that sent a message within `distrustMs`, because they may use
+ * Decides which gateways must confirm a change: gateways that sent a message within `distrustMs`, because they may use
  * their caches. A gateway that has just connected may not know all others, so it waits for one answer per subscriber.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {

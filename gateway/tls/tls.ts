@@ -35,7 +35,7 @@ export interface TlsOptions {
   readonly log: Logger
   /** Keeps the listening sockets open while the service restarts. If absent, they close when the process ends. */
   readonly sockets?: ListeningSockets | undefined
-  /** Trusted root certificates in PEM. Default: those of Mozilla. */
+  /** Trusted root certificates in PEM. Default: the root certificates of Mozilla. */
   readonly roots?: readonly string[]
   /** Finds out which certificate a listener presents. Default: connects to the listener. */
   readonly probe?: typeof handshakeWith

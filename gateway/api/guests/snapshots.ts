@@ -201,7 +201,9 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/** Returns the snapshot that this request took. Its id is that of the operation. The snapshot may be deleted by now. */
+/**
+ * Returns the snapshot that this request took. Its id is the id of the operation. The snapshot may be deleted by now.
+ */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)

@@ -89,7 +89,7 @@ export class GuestMover {
   }
 
   /**
-   * Lets the chosen target check whether it can take the guest. If it refuses, another host is chosen.
+   * Lets the chosen target check whether it can take the guest. If this host refuses, another host is chosen.
    * @param choose returns a host, if possible one that has not refused the guest
    * @throws {BerthError} the refusal of the first host if no other host is left
    */

@@ -57,8 +57,8 @@ export class GuestRegistry {
    * Reserves a name and resources of a host, and assigns an id and a uuid. A repeated operation gets the same
    * reservation.
    *
-   * All waiting requests share one transaction: with many transactions of one gateway, those of other gateways would
-   * fail again and again.
+   * All waiting requests share one transaction: with many transactions of one gateway, transactions of other gateways
+   * would fail again and again.
    * @throws {BerthError} `name_conflict`, `store_unavailable`, or the error of `place`
    */
   async reserve(request: Omit<ReservationRequest, 'uuid'>): Promise<Reserved> {

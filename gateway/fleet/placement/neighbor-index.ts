@@ -22,7 +22,7 @@ export class NeighborIndex {
 
   /**
    * Finds the neighbors of a guest that was added. `together` contains only the hosts with most guests of the name, or
-   * only the present host if it is one of them.
+   * only the present host if it is among the hosts with most guests.
    */
   neighborsOf({ hostId, rules }: Located): Neighbors {
     const rivals = this.#spread.of(rules.spread)
@@ -36,7 +36,7 @@ export class NeighborIndex {
 
 type Counts = ReadonlyMap<string, number>
 
-/** Returns the hosts with most guests. Does not count one guest on the present host. */
+/** Returns the hosts with most guests. One guest on the present host does not count, because it is the guest itself. */
 function fullest(counts: Counts, presentId: string): Counts {
   const present = (counts.get(presentId) ?? 1) - 1
   let most = present

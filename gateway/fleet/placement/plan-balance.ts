@@ -43,7 +43,7 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
   const failed: GuestView[] = []
   for (const guest of fleet.guests) {
     if (suggestions.length === mostSuggestions || failed.length === mostFailures) break
-    // An earlier suggestion may have separated the guest from the one that broke its rule.
+    // An earlier suggestion may have separated the guest from the guest that broke its rule.
     const broken = fleet.findBrokenRule(guest)
     if (!broken) continue
     const suggestion = fleet.repair(guest, broken)
@@ -60,7 +60,7 @@ function planRepairs(fleet: BalancedFleet): Suggestion[] {
 
 /** The hosts and guests after the suggested moves. */
 class BalancedFleet {
-  /** Guests that may be suggested. */
+  /** Guests whose moves may be suggested. */
   readonly guests: readonly GuestView[]
   readonly #candidates: Map<string, Candidate>
   readonly #guestsOn = new Map<string, Set<GuestView>>()
@@ -97,7 +97,7 @@ class BalancedFleet {
     }
   }
 
-  /** Suggests the best move that relieves the most loaded host for which one exists. */
+  /** Suggests the best move that relieves a host. Tries the most loaded host first. */
   relieve(): Suggestion | undefined {
     const loads = [...this.#candidates.keys()].map((id) => ({ id, load: this.#loadOf(id) }))
     const ranked = loads.filter(({ load }) => Number.isFinite(load)).sort((a, b) => b.load - a.load)

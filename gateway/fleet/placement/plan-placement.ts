@@ -37,8 +37,8 @@ interface PlacementFacts {
 }
 
 /**
- * Chooses hosts for a new guest: the requested host, or without one all hosts with enough resources, those with most
- * guests that must stay together first, then the least loaded.
+ * Chooses hosts for a new guest: the requested host, or all hosts with enough resources. Hosts with most guests that
+ * must stay together with the guest come first, and then the least loaded hosts.
  * @returns ids of at least one host
  * @throws {BerthError} `not_found` (host or template), `host_offline`, `invalid_state` (draining), `unsupported` (no
  * host can run such guests), `image_disabled`, `agent_outdated`, `placement_group`, `placement_label`,
@@ -79,7 +79,10 @@ function ruleConditions(rules: PlacementRules = noPlacement, neighbors: Neighbor
 
 type Condition = readonly [(candidate: Candidate) => boolean, () => BerthError]
 
-/** Returns the candidates that fulfill all conditions. @throws the error of the condition that excludes the last one */
+/**
+ * Returns the candidates that fulfill all conditions.
+ * @throws the error of the condition that excludes the last candidate
+ */
 function filterAble(candidates: readonly Candidate[], conditions: readonly Condition[]): readonly Candidate[] {
   let left = candidates
   for (const [may, problem] of conditions) {

@@ -11,7 +11,7 @@ version='@VERSION@'
 authority='@AUTHORITY@'
 
 packages=/var/lib/berth/packages
-# Packages that are being fetched, and those of the version before the installed one.
+# Packages that are being fetched, and packages of the version before the installed one.
 next=$packages/next
 previous=$packages/previous
 # Packages of a rollback that failed, until the newer version is installed again.

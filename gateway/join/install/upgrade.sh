@@ -1,7 +1,8 @@
 # --- upgrades and rollbacks
 
 # Installs another version. The packages of the present version are retained as the previous ones. If the gateway does
-# not reach the new agent, they are installed again. Guests run on, because they do not need the agent.
+# not reach the new agent, the previous packages are installed again. Guests continue to run, because they do not need
+# the agent.
 upgrade() {
   action=$1
   read_order "$2"

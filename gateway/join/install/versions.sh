@@ -1,7 +1,7 @@
 # --- packages of the installed and of the previous version
 
 # Prepares the packages of a rollback in $next. An earlier, interrupted attempt may have copied them there already, or
-# may have activated them. In the latter case, $previous contains the packages of the installed version.
+# may have activated them. If they are already active, $previous contains the packages of the installed version.
 retrieve_previous() {
   for source in "$next" "$previous" "$packages"; do
     if is_complete "$source" "$version"; then
