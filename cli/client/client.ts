@@ -10,7 +10,7 @@ export interface Connection {
   /** Without a slash at its end, such as `https://panel.example.com`. */
   readonly url: string
   readonly key: string
-  /** Certificates in PEM that are trusted in place of those of the system. */
+  /** Certificates in PEM that are trusted in place of the system's certificates. */
   readonly ca?: string
 }
 

@@ -9,7 +9,7 @@ import { nextStep, stepLines, verdict, type Diagnosis } from '../why/plan-why.js
 export interface WhyRun {
   readonly guest: string
   readonly port: string
-  /** Address of the client that cannot connect; undefined: this one. */
+  /** Address of the client that cannot connect; undefined: the address of this client. */
   readonly source: string | undefined
   readonly options: GlobalOptions
   readonly surroundings: Surroundings

@@ -19,7 +19,7 @@ interface Part {
   readonly query?: Readonly<Record<string, string>>
 }
 
-/** Failed tasks that are read. More of them are hardly all read by a person. */
+/** Maximum number of failed tasks that are read. Nobody would read a longer list. */
 const taskCount = '100'
 
 const parts: readonly Part[] = [
@@ -57,7 +57,7 @@ async function readPart(client: Sender, { path, query }: Part): Promise<unknown>
 
 /**
  * Returns the time in the time zone of the gateway, which only the report of a host contains. Without a host id, the
- * gateway prefers a host that is online. If no host has a report, the clock of this machine must do.
+ * gateway prefers a host that is online. If no host has a report, returns the time of this machine.
  */
 async function readNow(client: Sender, nowMs: number): Promise<string> {
   try {

@@ -12,7 +12,7 @@ export interface PollOptions<T> {
   /** Time at which the polling ends; Infinity: no limit. */
   readonly endMs: number
   nowMs(): number
-  /** Returns the error for the end of the time. */
+  /** Returns the error if the time is over. */
   timedOut(): CliError
 }
 

@@ -63,7 +63,7 @@ async function allowed<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Replaces the usage of a host by that of an event `usage.host`. Other events change nothing. */
+/** Replaces the usage of a host by the usage in an event `usage.host`. Other events change nothing. */
 export function withEvent(usage: FleetUsage, type: unknown, data: unknown): FleetUsage {
   const fresh = data as Partial<HostUsage> | undefined
   if (type !== 'usage.host' || usage.hosts === undefined) return usage

@@ -61,7 +61,10 @@ async function changeSettings(form: CreateForm, guest: CreatedGuest): Promise<Le
   return [...notProtected, ...(await attempt('backups.title', guest.name, () => scheduleBackups(form, guest)))]
 }
 
-/** Sets the firewall, and starts the guest, which was created without a start. If the first fails, it stays stopped. */
+/**
+ * Sets the firewall, and starts the guest, which was created without a start. If the firewall cannot be set, the guest
+ * stays stopped.
+ */
 async function protectAndStart(firewall: CreateForm['firewall'], guest: CreatedGuest): Promise<Leftover[]> {
   if (firewall === '') return []
   const params = paramsOf(guest)

@@ -2,7 +2,7 @@ import type { PortMapping } from '../../api/types.ts'
 
 export type MappingChange = Partial<Omit<PortMapping, 'host_ip'>>
 
-/** Content of the form for a port mapping. A mapping of several ports maps consecutive ones. */
+/** Content of the form for a port mapping. A mapping of several ports maps consecutive ports. */
 export interface MappingForm {
   protocol: 'tcp' | 'udp'
   inner: number
