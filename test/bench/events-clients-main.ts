@@ -17,7 +17,7 @@ interface Order {
 interface Listening {
   events: number
   last: number
-  /** Number of events whose id does not follow that of the previous event. */
+  /** Number of events whose id does not follow the id of the previous event. */
   gaps: number
   resets: number
   rest: Buffer

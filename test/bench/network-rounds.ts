@@ -65,7 +65,10 @@ function networkAlone(): Contestant {
   }
 }
 
-/** Uses nft(8) in the agent's own tables. It replaces the firewall of guest 1, the agent that of guest 0. */
+/**
+ * Uses nft(8) in the agent's own tables. nft(8) replaces the firewall of guest 1, and the agent replaces the firewall
+ * of guest 0.
+ */
 function byHand(nft: RawNft): Contestant {
   const [{ ipv4 }, { device }] = [host.guest(0), host.guest(1)]
   return {

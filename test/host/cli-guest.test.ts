@@ -73,7 +73,7 @@ describe('the command line with a real container', () => {
   })
 })
 
-/** Replaces the small image of the host by that of Debian. */
+/** Replaces the small image of the host by the image of Debian. */
 async function installDebian(pool: string): Promise<void> {
   const image = join(pool, 'images/debian-12')
   execFileSync('btrfs', ['property', 'set', image, 'ro', 'false'])

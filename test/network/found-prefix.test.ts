@@ -18,7 +18,7 @@ describe('a detected IPv6 prefix', function () {
   })
   after(() => lab.remove())
 
-  /** Creates a veth as another program could. Its default route has priority over that of the uplink. */
+  /** Creates a veth as another program could. Its default route has priority over the default route of the uplink. */
   function makeStranger(): void {
     pair.show('link', 'add', 'veth9', 'type', 'veth', 'peer', 'name', 'veth8')
     for (const device of ['veth9', 'veth8']) pair.show('link', 'set', device, 'up')

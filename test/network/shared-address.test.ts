@@ -90,7 +90,7 @@ describe('an address that two machines share with keepalived', () => {
     await once(proxy, 'exit')
   }
 
-  /** Starts a program on a machine. `ip netns exec` becomes this program, so its pid is that of the program. */
+  /** Starts a program on a machine. `ip netns exec` becomes this program, so its pid is the pid of the program. */
   function run(machine: Machine, command: readonly string[], logFile: string): ChildProcess {
     const line = `exec ip netns exec ${spaceOf(machine)} ${command.join(' ')} >>${logFile} 2>&1`
     return spawn('sh', ['-c', line], { stdio: 'ignore' })

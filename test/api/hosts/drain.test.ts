@@ -278,7 +278,7 @@ describe('a drain of a host over HTTP', () => {
     await workers[1]!.close()
   })
 
-  /** Starts further `Drains`, like those of another gateway. They use the same data. */
+  /** Starts a second `Drains`, as another gateway has. It uses the same data. */
   async function startWorker(): Promise<Drains> {
     const store = new Store({ url: gateway.redis.url, prefix: 'btest:', log: silentLog })
     const worker = new Drains({ store, log: silentLog, everyMs: 20, leaseMs: 400, retryMs: 100 })

@@ -36,7 +36,7 @@ describe('upgrades of the fleet over HTTP', () => {
   const stores: Store[] = []
   const refusal = ({ status, body }: Reply): unknown[] => [status, body.code]
 
-  /** Starts a second `FleetUpgrades`, like that of another gateway. With the default prefix, both use the same data. */
+  /** Starts a second `FleetUpgrades`, as another gateway has. With the default prefix, both use the same data. */
   async function startWorker(prefix = 'btest:'): Promise<FleetUpgrades> {
     const store = new Store({ url: gateway.redis.url, prefix, log: silentLog })
     const worker = new FleetUpgrades({ store, log: silentLog, everyMs: 20, leaseMs: 400 })

@@ -34,7 +34,7 @@ export interface TrialResult {
   readonly created: number
   readonly probe: VisibilityProbe
   readonly events: EventCounts
-  /** Number of calls with an epoch, and number of those that were refused. */
+  /** Number of calls with an epoch, and number of refused calls. */
   readonly fenced: { readonly calls: number; readonly refused: number; readonly highest: number }
   readonly findings: Findings
 }

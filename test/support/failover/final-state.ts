@@ -69,7 +69,7 @@ function checkSteps({ agents }: AgentsReport, findings: Findings): void {
     }
 }
 
-/** Each epoch below one that was accepted before must have been refused. */
+/** Each epoch that is lower than an earlier accepted epoch must have been refused. */
 function checkFences(calls: readonly FencedCall[], findings: Findings): void {
   const highest = new Map<string, number>()
   for (const { work, epoch, isStale } of calls) {

@@ -57,7 +57,7 @@ export class GatewayProcess {
     return this.#child!.pid!
   }
 
-  /** @param namespace network namespace; by default that of the test */
+  /** @param namespace network namespace; by default the namespace of the test */
   start(namespace?: string, environment: Record<string, string> = {}): void {
     const log = openSync(join(this.directory, 'gateway.log'), 'a')
     const args = [program, 'serve', '--config', join(this.directory, 'gateway.yaml')]

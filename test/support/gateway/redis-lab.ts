@@ -42,7 +42,7 @@ export interface RedisMachine {
 
 interface LabServer {
   readonly address: RedisAddress
-  /** Network namespace in which the server runs. Default: that of the test. */
+  /** Network namespace in which the server runs. Default: the namespace of the test. */
   readonly namespace: string | undefined
   readonly directory: string
   readonly isSentinel: boolean

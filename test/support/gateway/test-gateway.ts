@@ -96,9 +96,9 @@ export interface TestGatewayOptions {
   readonly metricsFor?: MetricsReaders
   /** Clock for tickets, in ms since 1970. */
   readonly now?: () => number
-  /** Settings of the event hub. By default those of the product. */
+  /** Settings of the event hub. Default: the settings of the product. */
   readonly events?: Partial<HubOptions>
-  /** Settings of webhooks. By default those of the product, except that webhooks can only reach this machine. */
+  /** Settings of webhooks. Default: the settings of the product, except that webhooks can only reach this machine. */
   readonly webhooks?: Partial<WebhooksOptions>
   /** Settings of TLS. By default TLS is not possible. */
   readonly tls?: Partial<TlsOptions>

@@ -275,7 +275,9 @@ export function processes(): HostProcess[] {
     })
 }
 
-/** Limits of a running guest's cgroups. I/O limits are those of the first limited device; 0 stands for no limit. */
+/**
+ * Limits of a running guest's cgroups. I/O limits are the limits of the first limited device; 0 stands for no limit.
+ */
 export interface GuestGroupLimits {
   readonly memoryBytes: number
   /** CPU time in microseconds per 100 ms. */
