@@ -124,7 +124,7 @@ describe('outbound requests', function () {
       expect(await readText(body, 10)).to.equal('ok')
     })
 
-    it('give the reason for each address in their error if none is reachable', async () => {
+    it('give the reason for each address in their error if no address is reachable', async () => {
       const nobody: LookupFunction = (_name, _options, done) =>
         done(null, [
           { address: '127.0.0.1', family: 4 },

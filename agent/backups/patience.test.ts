@@ -3,7 +3,7 @@ import { Patience } from './patience.js'
 
 const trouble = 'Save(<data/a6>) returned error, retrying after 1s: connection reset by peer'
 
-describe('retries if a backup target fails', () => {
+describe('retries after failures of a backup target', () => {
   let nowMs = 0
   let patience: Patience
   const isOverAt = (ms: number, line = trouble): boolean => {

@@ -31,7 +31,7 @@ describe('the upgrade of a host', () => {
     ['ignores a report of another upgrade', upgrade(), report('failed', 'why', 'u2'), 'installing', ''],
     ['ignores a report after the upgrade has ended', upgrade({ step: 'done' }), report('failed', 'late'), 'done', ''],
     [
-      'shows the reason of the failure during the return to the earlier version',
+      'shows the reason for the failure during the return to the earlier version',
       upgrade({ step: 'rolling_back', message: 'why' }),
       report('installing'),
       'rolling_back',

@@ -6,7 +6,10 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /** Canonical name or address. Empty: if TLS is off after the change, the stored one is removed; if not, it stays. */
+  /**
+   * Canonical name or address. Empty: if TLS is off after the change, the stored name or address is removed. Otherwise,
+   * it stays.
+   */
   readonly target: string | undefined
   /** Mail address. Empty: if TLS is off after the change, the stored one is removed; if not, it stays. */
   readonly email: string | undefined

@@ -29,7 +29,11 @@ describe('a deletion that is due', () => {
     ['does not change a stopped guest without a mark', { deletion: null, wanted: 'stopped' }, 'nothing'],
     ['removes a stopped guest', { deletion: due, wanted: 'stopped' }, 'removed'],
     ['does not remove a guest before its time', { deletion: later, wanted: 'stopped' }, 'nothing'],
-    ['does not remove a guest with an operation', { deletion: due, wanted: 'stopped', busy: true }, 'nothing'],
+    [
+      'does not remove a guest with an unfinished operation',
+      { deletion: due, wanted: 'stopped', busy: true },
+      'nothing',
+    ],
     [
       'does not remove a guest while the clock may be wrong',
       { deletion: due, wanted: 'stopped', settled: false },

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { RenewalWaits } from './renewal-waits.js'
 
-describe('the delays after certificates could not be renewed', () => {
+describe('the delays after failed renewals of certificates', () => {
   it('double after each failure of the same host, up to a minute', () => {
     let nowMs = 0
     const waits = new RenewalWaits(() => nowMs)

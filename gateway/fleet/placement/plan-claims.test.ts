@@ -29,7 +29,7 @@ describe('the registration of guests that host “a” reports', () => {
       ['u1'],
     ],
     [
-      'rejects a guest with the name of another guest, even in different case',
+      'rejects a guest with the name of another guest, even in a different case',
       [claim('u1', 1, 'WEB')],
       [{ ...claim('u2', 2, 'web'), hostId: 'a' }],
       [],

@@ -58,7 +58,7 @@ describe('the placement rules of a guest', () => {
       { uuid: 'own', fromHostId: 'a', alsoMoving: new Set(['x', 'y']) },
       'b',
     ],
-    ['are combined', { group: 'eu', ...web }, [on('a', 'x', web)], {}, 'b'],
+    ['are applied together', { group: 'eu', ...web }, [on('a', 'x', web)], {}, 'b'],
   ] as const)
     it(name, () => {
       const all = { ...noPlacement, ...rules }

@@ -27,7 +27,8 @@ fail() {
   exit 1
 }
 
-# The token contains the fingerprint of the gateway's authority. Nothing is sent or installed before both match.
+# The token contains the fingerprint of the gateway's authority. Nothing is sent or installed before the authority
+# matches this fingerprint.
 check_authority() {
   expected=$(claims | sed -n 's/.*"ca":"\([0-9a-f]\{64\}\)".*/\1/p')
   actual=$(sed '/-----/d' "$work/authority.pem" | base64 -d | sha256sum | cut -d ' ' -f 1)

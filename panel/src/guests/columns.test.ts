@@ -7,7 +7,7 @@ describe('the columns of the guest list', () => {
     ['are in the order of the list', 'expires,status', ['status', 'expires']],
     ['do not include unknown names', 'gone,status', ['status']],
     ['are the default columns if no stored name is known', 'gone', undefined],
-    ['can be none', '', []],
+    ['can all be hidden', '', []],
   ] as const)
     it(name, () => expect(parseColumns(stored)).to.deep.equal(expected))
 
