@@ -91,7 +91,7 @@ describe('the storage pool', function () {
       expect(await pool.view.quotaMode()).to.not.equal('off')
     })
 
-  it('is completed at the next start if the agent is killed at any moment of its creation', async () => {
+  it('is completed at the next start of the agent if the agent is killed at any moment of the creation', async () => {
     const script = `import { openPool } from '${moduleUrl('agent/storage/pool.ts')}'
       console.log('begin'); await openPool(${JSON.stringify(config)})`
     for (const delayMs of [0, 15, 30, 50, 80, 120]) {

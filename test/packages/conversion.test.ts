@@ -95,7 +95,7 @@ describe('an installation from a checkout', function () {
     expect(api().ask<{ status: string }>(`/hosts/${ownId}`).status).to.equal('online')
   })
 
-  it('is replaced by the packages with its keys and data, while the guest keeps running', async () => {
+  it('is replaced by the packages, which take over its keys and data, while the guest keeps running', async () => {
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`)
     expect(findGuest()).to.equal(processes)
     shell(documented(page, '--fix-broken'))

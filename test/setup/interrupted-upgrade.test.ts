@@ -174,7 +174,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), isPending()]).to.deep.equal(['1', false])
   })
 
-  it('keeps the packages of the old version until they are installed', () => {
+  it('keeps the packages of the old version until the old version is installed again', () => {
     set('cut-2')
     set('broken-1')
     upgrade()

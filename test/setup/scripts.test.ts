@@ -138,7 +138,7 @@ describe('the set-up scripts', () => {
       }
     })
 
-    it('reject a configuration in scripts/up that is invalid or does not name the bridge', () => {
+    it('let scripts/up reject a configuration that is invalid or does not name the bridge', () => {
       makeInstance('own', 5)
       const file = join(dir, 'own', 'agent.yaml')
       const whole = readFileSync(file, 'utf8')
@@ -152,7 +152,7 @@ describe('the set-up scripts', () => {
       expect(read(`${whole}\nelse: 1\n`)).to.match(/^1: .* else: must NOT have additional properties/)
     })
 
-    it('reject the guest network of another instance in scripts/up, but not in a purge', () => {
+    it('let scripts/up, but not a purge, reject the guest network of another instance', () => {
       makeInstance('net', 6)
       const other = '/var/lib/berth-btestnet'
       mkdirSync(other, { recursive: true })

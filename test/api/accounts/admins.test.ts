@@ -118,7 +118,7 @@ describe('administrators', () => {
         expect((await setUp(token, { username: 'ada' }))[0], token).to.be.oneOf([400, 404])
     })
 
-    it('can be removed unless nobody else could log in then, even if requests are concurrent', async () => {
+    it('cannot be removed if nobody could log in afterwards, even by concurrent requests', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
       await admins().invite('carol') // carol does not count, because she cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))
@@ -140,7 +140,7 @@ describe('administrators', () => {
   })
 
   describe('who are invited', () => {
-    it('get a link from an administrator that works once', async () => {
+    it('get from another administrator a link that works once', async () => {
       const ada = await adminBrowser(gateway, 'ada1')
       const { status, body } = await ada.request('POST', '/admins', { body: { username: 'bob1' } })
       expect([status, body.data.invited]).to.deep.equal([201, true])

@@ -86,7 +86,7 @@ describe('login attempts', function () {
     expect(recovery, 'a recovery code').to.not.equal(undefined)
   })
 
-  it('create only counters in the store that expire', async () => {
+  it('create in the store only counters that expire', async () => {
     const client = store.client
     for await (const names of client.scanIterator({ MATCH: store.key('login-*') }))
       for (const name of names) expect(await client.pTTL(name), name).to.be.greaterThan(0)

@@ -71,7 +71,7 @@ describe('the container API', () => {
       expect((await gateway.request('GET', `/containers/${id}`)).body.data.status).to.equal('running')
     })
 
-  it('lists all containers in full or in short, and in short also for POST with the body []', async () => {
+  it('lists all containers in the full or the short form, and in the short form for POST with the body []', async () => {
     const full = await gateway.request('GET', '/containers')
     const count = full.body.data.length as number
     expect(full.headers['x-total-count']).to.equal(String(count))
@@ -81,7 +81,7 @@ describe('the container API', () => {
     expect(posted.body.data).to.deep.equal(short.body.data).and.have.length(count)
   })
 
-  it('pages, sorts and filters the list', async () => {
+  it('returns the list in pages, sorted and filtered', async () => {
     const names = Array.from({ length: 5 }, (_, i) => `page-${i}`)
     for (const name of names) await gateway.fleet.addGuest({ name, templateId: 'paged' })
     const { body, headers } = await gateway.request('GET', '/containers?template=paged&sort=-name&page=2&page_size=2')

@@ -145,7 +145,7 @@ describe('snapshot schedules', function () {
     expect(await tasks()).to.have.length(1)
   })
 
-  it('run once within half an hour after an agent starts that missed many runs', async () => {
+  it('run once within half an hour after the start of an agent that missed many runs', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.fleet.setHostState('host-a', 'offline')

@@ -124,7 +124,7 @@ describe('the address and port pools of a host', () => {
     expect((await routing.put({ ipv6_prefixes: [prefix, { prefix: '2001:db8:2::/64' }] })).status).to.equal(200)
   })
 
-  it('cannot contain the address of a port mapping, and vice versa', async () => {
+  it('cannot contain the address of a port mapping, and a mapping cannot use an address of a pool', async () => {
     const { id } = await gateway.fleet.addGuest()
     const map = (host_ip: string) =>
       gateway.request('POST', `/containers/${id}/port-mappings`, { body: { container_port: 80, host_ip } })
