@@ -66,6 +66,7 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
   })
 
   addPlannedCommands({ add, globals, surroundings })
+  addFileCommands({ add, globals, surroundings })
 
   add('completion <shell>', 'Prints the completion for bash, zsh or fish.').action(async (shell: string) => {
     const { completionScript } = await import('./commands/completion.js')
@@ -116,6 +117,27 @@ function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void
     .action(async (host: string, { yes, ...settings }: { yes?: true; mode?: string }) => {
       const { runDrain } = await import('./commands/drain.js')
       await runDrain({ host, settings, isConfirmed: yes ?? false, options: globals(), surroundings })
+    })
+}
+
+/** Adds commands that compare the fleet with a file. */
+function addFileCommands({ add, globals, surroundings }: AddedCommands): void {
+  add('apply', 'Shows the difference between a fleet file and the fleet, and removes it after a confirmation.')
+    .requiredOption('-f, --file <file>', 'YAML file that describes the fleet; - reads the standard input')
+    .option('--dry-run', 'only show the difference; ends with 5 if there is one')
+    .option('--prune', 'delete guests that apply has created and that are no longer in the file')
+    .option('--yes', 'apply the changes without a confirmation')
+    .action(async ({ file, dryRun, prune, yes }: { file: string; dryRun?: true; prune?: true; yes?: true }) => {
+      const { runApply } = await import('./commands/apply.js')
+      const chosen = { isDryRun: dryRun ?? false, isPruned: prune ?? false, isConfirmed: yes ?? false }
+      await runApply({ file, ...chosen, options: globals(), surroundings })
+    })
+
+  add('export', 'Prints a fleet file of the present state, without secrets. Applying it changes nothing.')
+    .option('--set <name>', 'set of the file, to which its new guests belong; default: main')
+    .action(async ({ set }: { set?: string }) => {
+      const { runExport } = await import('./commands/export.js')
+      await runExport({ set, options: globals(), surroundings })
     })
 }
 

@@ -53,7 +53,9 @@ function newCommand(name: string): Command {
 /** Shows a switch with its opposite: `--[no-]start`. */
 function optionTerm({ flags, long, negate }: Option): string {
   const isSwitch =
-    !negate && !flags.includes('<') && !/^--(version|help|quiet|follow|serial|offline|yes)$/.test(long ?? '')
+    !negate &&
+    !flags.includes('<') &&
+    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune)$/.test(long ?? '')
   return isSwitch ? flags.replace('--', '--[no-]') : flags
 }
 

@@ -1,2 +1,2 @@
 /* Loaded only by commands that need YAML, because it takes longer to load than the rest of the program. */
-export { parse, stringify } from 'yaml'
+export { Document, LineCounter, parse, parseAllDocuments, stringify, visit } from 'yaml'

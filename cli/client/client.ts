@@ -20,6 +20,10 @@ export interface ClientRequest {
   readonly path: string
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
+  /** ETag that the object must still have. */
+  readonly ifMatch?: string | undefined
+  /** Key of a request that may be repeated. Default: a random one. */
+  readonly idempotencyKey?: string
 }
 
 /** The usual form of answers. Some answers have further fields. */
@@ -32,6 +36,7 @@ export interface Envelope {
 export interface Answer {
   readonly status: number
   readonly body: Envelope
+  readonly etag?: string | undefined
 }
 
 const connectTimeoutMs = 30_000
@@ -45,14 +50,15 @@ export class Client {
 
   /** Sends a request and parses the answer. @throws {CliError} if the gateway refuses or cannot be reached */
   async send(request: ClientRequest): Promise<Answer> {
-    const { status, bytes } = await this.read(request)
-    return { status, body: parseEnvelope(bytes.toString(), this.connection.url) }
+    const { status, bytes, etag } = await this.read(request)
+    return { status, body: parseEnvelope(bytes.toString(), this.connection.url), etag }
   }
 
   /** Sends a request and returns the answer as it is. @throws {CliError} as `send` */
-  async read(request: ClientRequest): Promise<{ status: number; bytes: Buffer }> {
+  async read(request: ClientRequest): Promise<{ status: number; bytes: Buffer; etag: string | undefined }> {
     const response = await this.open(request)
-    return { status: response.statusCode ?? 0, bytes: await readAll(response, this.connection.url) }
+    const bytes = await readAll(response, this.connection.url)
+    return { status: response.statusCode ?? 0, bytes, etag: response.headers.etag }
   }
 
   /**
@@ -60,7 +66,7 @@ export class Client {
    * repeated. @throws {CliError} as `send`
    */
   async open(request: ClientRequest): Promise<IncomingMessage> {
-    const idempotencyKey = randomUUID()
+    const { idempotencyKey = randomUUID() } = request
     for (let attempt = 1; ; attempt++) {
       const response = await this.#exchange(request, idempotencyKey)
       const status = response.statusCode ?? 0
@@ -72,7 +78,10 @@ export class Client {
     }
   }
 
-  #exchange({ method, path, query = {}, body }: ClientRequest, idempotencyKey: string): Promise<IncomingMessage> {
+  #exchange(
+    { method, path, query = {}, body, ifMatch }: ClientRequest,
+    idempotencyKey: string,
+  ): Promise<IncomingMessage> {
     const { url, key, ca } = this.connection
     const target = new URL(`${url}/api/v1${path}`)
     for (const [name, value] of Object.entries(query)) target.searchParams.set(name, value)
@@ -80,6 +89,7 @@ export class Client {
     const headers = {
       'x-api-key': key,
       accept: '*/*',
+      ...(ifMatch !== undefined && { 'if-match': ifMatch }),
       ...(method === 'POST' && { 'idempotency-key': idempotencyKey }),
       ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
     }

@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Answer, Client, ClientRequest } from '../client/client.js'
+import { CliError, exitCodes, RefusedError } from '../errors.js'
+import { followTasks, type FollowOptions } from '../tasks/follow.js'
+import { pollUntilEnd } from '../tasks/poll.js'
+import { taskIdsOf } from '../tasks/plan-follow.js'
+import { markOf, withMark } from './marks.js'
+import type { Alteration, Deletion } from './plan-changes.js'
+import type { CurrentItem, NamesOfIds } from './plan-current.js'
+import { createRequest, guestRequests } from './plan-requests.js'
+import type { WantedItem } from './plan-wanted.js'
+import { readGuestState, type GuestState } from './read-present.js'
+
+/* Makes guests match a fleet file. Each step reads the guest again, so that a run can end at any point. */
+
+export interface ApplyContext {
+  readonly client: Client
+  readonly names: NamesOfIds
+  /** Name of the set that new guests belong to. */
+  readonly set: string
+  readonly following: Pick<FollowOptions, 'timeoutMs' | 'nowMs'>
+  /** Prints a secret that the gateway shows only once. */
+  showSecret(text: string): void
+}
+
+/** Creates a guest and marks it. The mark is set before the creation ends, so that an interrupted run loses no guest. */
+export async function createGuest(context: ApplyContext, wanted: WantedItem): Promise<void> {
+  const { client, names, set } = context
+  const answer = await sendSafely(client, createRequest(wanted, names))
+  const { uuid, ssh_password: password } = answer.body.data as { uuid: string; ssh_password: string }
+  if (password !== '') context.showSecret(`guest ${wanted.name}: password ${password}`)
+  const marked = { ...wanted, fields: withMark(wanted.fields, set) }
+  const labels = { method: 'PATCH', path: `/containers/${uuid}`, body: { tags: marked.fields['tags'] } }
+  // If this fails because the creation failed, the task contains the reason. In other cases, `converge` repeats it.
+  await client.send(labels).catch(() => undefined)
+  await followAll(context, answer)
+  await converge(context, marked, uuid)
+}
+
+/** @throws {CliError} conflict if the guest needs other changes than those that were shown */
+export async function changeGuest(context: ApplyContext, { wanted, current }: Alteration): Promise<void> {
+  await waitUntilCreated(context, current)
+  const { current: now } = await readState(context, wanted, current.id)
+  if (JSON.stringify(guestRequests(wanted, now)) !== JSON.stringify(guestRequests(wanted, current)))
+    throw new CliError(exitCodes.conflict, 'was changed in the meantime: run the command again')
+  await converge(context, wanted, current.id)
+}
+
+/** Waits for a creation that an earlier run has started. @throws {CliError} failed if it fails */
+export async function waitUntilCreated({ client, following }: ApplyContext, guest: CurrentItem): Promise<void> {
+  if (guest.status !== 'creating') return
+  const { timeoutMs = Infinity } = following
+  const nowMs = (): number => following.nowMs()
+  try {
+    await pollUntilEnd<{ status: string }>(client, {
+      path: `/containers/${encodeURIComponent(guest.id)}`,
+      isEnded: ({ status }) => status !== 'creating',
+      show: () => undefined,
+      endMs: nowMs() + timeoutMs,
+      nowMs,
+      timedOut: () => new CliError(exitCodes.unreachable, 'was not created in time'),
+    })
+  } catch (cause) {
+    if (!(cause instanceof RefusedError) || cause.status !== 404) throw cause
+    throw new CliError(exitCodes.failed, 'its creation failed: run the command again')
+  }
+}
+
+/** Deletes a guest that still carries the mark of the set. */
+export async function deleteGuest(context: ApplyContext, { current }: Deletion): Promise<void> {
+  const { client, names, set } = context
+  const { current: now, etag } = await readGuestState(client, current.id, { names, needsFirewall: false })
+  if (!(now.fields['tags'] as string[]).includes(markOf(set)))
+    throw new CliError(exitCodes.conflict, 'was changed in the meantime: run the command again')
+  const path = `/containers/${encodeURIComponent(current.id)}/delete`
+  await followAll(context, await client.send({ method: 'DELETE', path, ifMatch: etag }))
+}
+
+/** Most times that a request is repeated because somebody else has changed the guest. */
+const maxOvertaken = 10
+
+/** Sends one request after another, until the guest matches the file. @throws {CliError} if a request has no effect */
+async function converge(context: ApplyContext, wanted: WantedItem, uuid: string): Promise<void> {
+  let sent = ''
+  for (let overtaken = 0; ;) {
+    const { current, etag } = await readState(context, wanted, uuid)
+    const [request] = guestRequests(wanted, current)
+    if (request === undefined) return
+    if (JSON.stringify(request) === sent)
+      throw new CliError(exitCodes.failed, `${request.method} ${request.path} has no effect`)
+    if (await isAccepted(context, { ...request, ifMatch: etag })) sent = JSON.stringify(request)
+    else if (++overtaken > maxOvertaken) throw new CliError(exitCodes.conflict, 'is changed by somebody else')
+  }
+}
+
+/** Sends a request. @returns false if somebody else has changed the guest in the meantime */
+async function isAccepted(context: ApplyContext, request: ClientRequest): Promise<boolean> {
+  try {
+    await followAll(context, await context.client.send(request))
+    return true
+  } catch (cause) {
+    if (cause instanceof RefusedError && cause.status === 412) return false
+    if (cause instanceof RefusedError && cause.refusal.code === 'precondition_failed') return false
+    throw cause
+  }
+}
+
+function readState({ client, names }: ApplyContext, { fields }: WantedItem, uuid: string): Promise<GuestState> {
+  return readGuestState(client, uuid, { names, needsFirewall: fields['firewall'] !== undefined })
+}
+
+async function followAll({ client, following }: ApplyContext, { status, body }: Answer): Promise<void> {
+  const ids = taskIdsOf(status, body.data)
+  const nowMs = (): number => following.nowMs()
+  await followTasks(client, ids, { timeoutMs: following.timeoutMs, nowMs, ...silent })
+}
+
+const silent = { showProgress: () => undefined, report: () => undefined }
+
+const attempts = 4
+const retryDelayMs = 1000
+
+/** Sends a request that creates something. If the answer is lost, repeats it with the same key: it takes effect once. */
+export async function sendSafely(client: Client, request: ClientRequest): Promise<Answer> {
+  const idempotencyKey = randomUUID()
+  for (let attempt = 1; ; attempt++)
+    try {
+      return await client.send({ ...request, idempotencyKey })
+    } catch (cause) {
+      const isLost = cause instanceof CliError && cause.exitCode === exitCodes.unreachable
+      if (!isLost || attempt === attempts) throw cause
+      await delay(retryDelayMs)
+    }
+}

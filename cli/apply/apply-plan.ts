@@ -1,0 +1,113 @@
+import { eachLimited } from '../../shared/async/each-limited.js'
+import { CliError, exitCodes } from '../errors.js'
+import {
+  changeGuest,
+  createGuest,
+  deleteGuest,
+  sendSafely,
+  waitUntilCreated,
+  type ApplyContext,
+} from './apply-guest.js'
+import { titleOf } from './difference.js'
+import { kinds } from './kinds.js'
+import type { Alteration, Change, Creation, Plan } from './plan-changes.js'
+import type { CurrentItem } from './plan-current.js'
+import { changeRequest, createRequest } from './plan-requests.js'
+import { parallelRequests, readPresent } from './read-present.js'
+
+/* Carries out a plan. A failed change does not stop the others. */
+
+export interface Progress {
+  /** Shows how far the run is. */
+  show(line: string): void
+  /** Reports the end of a change. */
+  report(line: string): void
+}
+
+interface Job {
+  readonly title: string
+  readonly result: string
+  run(context: ApplyContext): Promise<void>
+}
+
+/** @returns the number of changes that failed */
+export async function applyPlan(context: ApplyContext, plan: Plan, progress: Progress): Promise<number> {
+  const stages = stagesOf(plan)
+  const count = { all: stages.flat().length, done: 0, failed: 0 }
+  const show = (): void => progress.show(`${count.done} of ${count.all} done, ${count.failed} failed`)
+  const run = async (job: Job, now: ApplyContext): Promise<void> => {
+    const failure = await failureOf(job, now)
+    if (failure === undefined) count.done++
+    else count.failed++
+    progress.report(`${job.title}: ${failure ?? job.result}`)
+    show()
+  }
+  show()
+  for (const stage of stages) {
+    if (stage.length === 0) continue
+    const now = { ...context, names: await readNames(context) }
+    await eachLimited(stage, { limit: parallelRequests }, (job) => run(job, now))
+  }
+  return count.failed
+}
+
+/** Reads the names of guests again, because keys need the UUIDs of new guests. */
+async function readNames({ client }: ApplyContext): Promise<ApplyContext['names']> {
+  const options = { sections: new Set<string>(), needsFirewall: () => false, isLenient: true }
+  return (await readPresent(client, options)).names
+}
+
+/** Returns the reason why a job failed; undefined: it succeeded. */
+async function failureOf(job: Job, context: ApplyContext): Promise<string | undefined> {
+  try {
+    await job.run(context)
+    return undefined
+  } catch (cause) {
+    if (!(cause instanceof CliError)) throw cause
+    return `failed: ${cause.message}`
+  }
+}
+
+/** Groups the jobs: each group needs the results of the earlier ones. Deletions are last. */
+function stagesOf({ changes, unfinished }: Plan): Job[][] {
+  const changed = new Set(changes.flatMap((change) => (change.action === 'change' ? [change.current] : [])))
+  const waits = unfinished.filter((guest) => !changed.has(guest)).map(waitJob)
+  const stages = kinds.map((kind) =>
+    changes.filter((change) => change.action !== 'delete' && change.wanted.kind === kind).map(jobOf),
+  )
+  return [waits, ...stages, changes.filter(({ action }) => action === 'delete').map(jobOf)]
+}
+
+function waitJob(guest: CurrentItem): Job {
+  return {
+    title: `guest ${guest.name}`,
+    result: 'created',
+    run: (context) => waitUntilCreated(context, guest),
+  }
+}
+
+function jobOf(change: Change): Job {
+  const title = titleOf(change)
+  if (change.action === 'delete') return { title, result: 'deleted', run: (context) => deleteGuest(context, change) }
+  const isGuest = change.wanted.kind.noun === 'guest'
+  if (change.action === 'create') {
+    const create = isGuest ? createGuest : createAccount
+    return { title, result: 'created', run: (context) => create(context, change.wanted) }
+  }
+  const alter = isGuest ? changeGuest : changeItem
+  return { title, result: 'changed', run: (context) => alter(context, change) }
+}
+
+/** Creates an object that is not a guest, and shows its secret. */
+async function createAccount(context: ApplyContext, wanted: Creation['wanted']): Promise<void> {
+  const { client, names } = context
+  const { body } = await sendSafely(client, createRequest(wanted, names))
+  const made = body.data as Readonly<Record<string, unknown>>
+  if (made['created'] === false) throw new CliError(exitCodes.conflict, 'was created in the meantime: run it again')
+  const secrets = ['password', 'link', 'key', 'secret'].filter((name) => Boolean(made[name]))
+  for (const name of secrets) context.showSecret(`${wanted.kind.noun} ${wanted.name}: ${name} ${String(made[name])}`)
+}
+
+async function changeItem({ client, names }: ApplyContext, change: Alteration): Promise<void> {
+  await client.send(changeRequest(change, names))
+}

@@ -1,0 +1,25 @@
+import type { Fields } from './kinds.js'
+
+/*
+ * The tag that marks guests which apply has created. Each set of a fleet file has its own tag, so that files of
+ * different sets do not delete each other's guests.
+ */
+
+const prefix = 'berth.apply:'
+export const defaultSet = 'main'
+
+/** True if a set can be part of a tag, which has at most 32 characters. */
+export const isSetName = (name: string): boolean => /^[a-z0-9_.-]{1,20}$/.test(name)
+
+export const markOf = (set: string): string => `${prefix}${set}`
+
+export const isMark = (tag: string): boolean => tag.startsWith(prefix)
+
+/** Adds marks to the tags in a file, which do not contain them. Tags that are not in the file stay absent. */
+export function withMarks(fields: Fields, marks: readonly string[]): Fields {
+  const { tags } = fields as { tags?: readonly string[] }
+  return tags === undefined ? fields : { ...fields, tags: [...new Set([...tags, ...marks])].sort() }
+}
+
+/** Returns the fields of a new guest, which gets the mark of its set. */
+export const withMark = (fields: Fields, set: string): Fields => withMarks({ tags: [], ...fields }, [markOf(set)])
