@@ -18,7 +18,7 @@ export const exitCodeTexts: Readonly<Record<number, string>> = {
   2: 'wrong usage',
   3: 'not found',
   4: 'not logged in, or not allowed',
-  5: 'conflict with the present state',
+  5: 'conflict with the present state, or `berth apply --dry-run` found a difference',
   6: 'unreachable or timed out',
   130: 'Ctrl-C while waiting',
 }

@@ -30,8 +30,12 @@ interface Job {
   run(context: ApplyContext): Promise<void>
 }
 
-/** @returns the number of changes that failed */
-export async function applyPlan(context: ApplyContext, plan: Plan, progress: Progress): Promise<number> {
+export interface Outcome {
+  readonly all: number
+  readonly failed: number
+}
+
+export async function applyPlan(context: ApplyContext, plan: Plan, progress: Progress): Promise<Outcome> {
   const stages = stagesOf(plan)
   const count = { all: stages.flat().length, done: 0, failed: 0 }
   const show = (): void => progress.show(`${count.done} of ${count.all} done, ${count.failed} failed`)
@@ -48,7 +52,7 @@ export async function applyPlan(context: ApplyContext, plan: Plan, progress: Pro
     const now = { ...context, names: await readNames(context) }
     await eachLimited(stage, { limit: parallelRequests }, (job) => run(job, now))
   }
-  return count.failed
+  return count
 }
 
 /** Reads the names of guests again, because keys need the UUIDs of new guests. */

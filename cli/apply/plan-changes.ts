@@ -37,15 +37,15 @@ export interface Plan {
 
 export interface Present {
   readonly items: readonly CurrentItem[]
-  /** Names and ids of the hosts; undefined: the key must not read hosts. */
-  readonly hosts: ReadonlySet<string> | undefined
+  /** Names of the hosts by their ids; undefined: the key must not read hosts. */
+  readonly hosts: ReadonlyMap<string, string> | undefined
 }
 
 /** @param isPruned true to delete guests that an earlier version of the file has created */
 export function planChanges(wanted: Wanted, present: Present, isPruned: boolean): Plan {
   const known = new Map<string, CurrentItem[]>()
   for (const item of present.items) known.set(keyOf(item), [...(known.get(keyOf(item)) ?? []), item])
-  const plans = wanted.items.map((item) => planItem(item, known.get(keyOf(item)) ?? []))
+  const plans = wanted.items.map((item) => planItem(item, known.get(keyOf(item)) ?? [], present))
   const surplus = planSurplus(wanted, present, isPruned)
   return {
     changes: [...plans.flatMap(({ change }) => change ?? []), ...surplus.deletions],
@@ -65,7 +65,7 @@ interface ItemPlan {
   readonly problems?: readonly Problem[]
 }
 
-function planItem(wanted: WantedItem, found: readonly CurrentItem[]): ItemPlan {
+function planItem(wanted: WantedItem, found: readonly CurrentItem[], { hosts }: Present): ItemPlan {
   const [current, ...others] = found
   if (current === undefined) return planCreation(wanted)
   if (others.length > 0) {
@@ -73,16 +73,21 @@ function planItem(wanted: WantedItem, found: readonly CurrentItem[]): ItemPlan {
     return { problems: [{ ...wanted, message }] }
   }
   const fields = differingFields(wanted, current)
-  const { host = current.fields['host'] } = wanted.fields as { host?: unknown }
-  const move = `berth migrate ${wanted.name} ${String(host)}`
+  const note = hostNote(wanted, current, hosts)
   return {
     problems: planFixed(wanted, current, fields),
     ...(Object.keys(fields).length > 0 && { change: { action: 'change', wanted, current, fields } as const }),
     ...(current.status === 'creating' && { unfinished: current }),
-    ...(host !== current.fields['host'] && {
-      note: `guest ${wanted.name} is on host ${String(current.fields['host'])} and stays there; move it with: ${move}`,
-    }),
+    ...(note !== undefined && { note }),
   }
+}
+
+/** Says that a guest is on another host than the file names; undefined: it is not. */
+function hostNote({ name, fields }: WantedItem, current: CurrentItem, hosts: Present['hosts']): string | undefined {
+  const { host } = fields as { host?: string }
+  const present = String(current.fields['host'])
+  if (host === undefined || (hosts?.get(host) ?? host) === present) return undefined
+  return `guest ${name} is on host ${present} and stays there; move it with: berth migrate ${name} ${host}`
 }
 
 function planCreation(wanted: WantedItem): ItemPlan {
@@ -129,7 +134,8 @@ function planSurplus(
   isPruned: boolean,
 ): { deletions: Deletion[]; notes: string[] } {
   const named = new Set(items.map(keyOf))
-  const isOwn = ({ fields }: CurrentItem): boolean => ((fields['tags'] ?? []) as string[]).includes(markOf(set))
+  const isOwn = ({ fields, status }: CurrentItem): boolean =>
+    ((fields['tags'] ?? []) as string[]).includes(markOf(set)) && status !== 'deleting'
   const surplus = sections.has('guests') ? present.items.filter((item) => isOwn(item) && !named.has(keyOf(item))) : []
   const isProtected = ({ fields }: CurrentItem): boolean => fields['delete_protected'] === true
   const deleted = isPruned ? surplus.filter((item) => !isProtected(item)) : []

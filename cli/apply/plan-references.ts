@@ -5,8 +5,8 @@ import type { Problem, Wanted, WantedItem } from './plan-wanted.js'
 
 interface Known {
   readonly items: readonly CurrentItem[]
-  /** Names and ids of the hosts; undefined: they are not known. */
-  readonly hosts: ReadonlySet<string> | undefined
+  /** Names of the hosts by their ids; undefined: they are not known. */
+  readonly hosts: ReadonlyMap<string, string> | undefined
 }
 
 export function planReferences({ items }: Wanted, { items: present, hosts }: Known): Problem[] {
@@ -25,9 +25,9 @@ function guestProblems(item: WantedItem, isKnown: (name: string) => boolean): Pr
     .map((name) => ({ document, path: [...path, 'guests'], message: `guest ${name} does not exist` }))
 }
 
-function hostProblems({ document, path, fields }: WantedItem, hosts: ReadonlySet<string> | undefined): Problem[] {
+function hostProblems({ document, path, fields }: WantedItem, hosts: Known['hosts']): Problem[] {
   const { host } = fields as { host?: string }
-  if (host === undefined || hosts === undefined || hosts.has(host)) return []
+  if (host === undefined || hosts === undefined || [...hosts].flat().includes(host)) return []
   return [{ document, path: [...path, 'host'], message: `host ${host} does not exist` }]
 }
 

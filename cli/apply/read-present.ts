@@ -24,8 +24,8 @@ export interface ReadOptions {
 export interface PresentFleet {
   readonly items: readonly CurrentItem[]
   readonly names: NamesOfIds
-  /** Names and ids of the hosts; undefined: the key must not read hosts. */
-  readonly hosts: ReadonlySet<string> | undefined
+  /** Names of the hosts by their ids; undefined: the key must not read hosts. */
+  readonly hosts: ReadonlyMap<string, string> | undefined
   /** Sentences about parts that could not be read. */
   readonly unread: readonly string[]
   /** Sentences about parts that the key must not read. */
@@ -43,7 +43,7 @@ export async function readPresent(client: Sender, options: ReadOptions): Promise
     ...firewalls.rows.map((row) => currentItem(kindOf('guest'), row, names)),
     ...others.found.flatMap(({ kind, rows }) => rows.map((row) => currentItem(kind, row, names))),
   ]
-  const hosts = hostRows && new Set([...names.hosts].flat())
+  const hosts = hostRows && names.hosts
   return { items, names, hosts, unread: firewalls.unread, forbidden: others.forbidden }
 }
 

@@ -1,4 +1,4 @@
-import { applyPlan } from '../apply/apply-plan.js'
+import { applyPlan, type Outcome } from '../apply/apply-plan.js'
 import { countsText, differenceLines, differenceRows } from '../apply/difference.js'
 import { planChanges, type Plan } from '../apply/plan-changes.js'
 import { planWanted, type Problem, type Wanted } from '../apply/plan-wanted.js'
@@ -113,15 +113,14 @@ async function carryOut(run: ApplyRun, { client, wanted, fleet, plan }: Work): P
       show: (line: string) => following.showProgress(line),
       report: (line: string) => following.report(line),
     }
-    endRun(await applyPlan(context, plan, progress), plan, surroundings)
+    endRun(await applyPlan(context, plan, progress), surroundings)
   })
   refuseUnread(fleet.unread)
 }
 
 /** @throws {CliError} failed if a change failed */
-function endRun(failed: number, { changes, unfinished }: Plan, surroundings: Surroundings): void {
-  const count = changes.length + unfinished.length
+function endRun({ all, failed }: Outcome, surroundings: Surroundings): void {
   if (failed > 0)
-    throw new CliError(exitCodes.failed, `${failed} of ${count} changes failed`, 'run the same command to try again')
-  surroundings.writeError(`${count} of ${count} changes done.\n`)
+    throw new CliError(exitCodes.failed, `${failed} of ${all} changes failed`, 'run the same command to try again')
+  surroundings.writeError(`${all} of ${all} changes done.\n`)
 }
