@@ -59,7 +59,7 @@ describe('planWanted', () => {
   for (const [name, document, path, message] of [
     ['a list', [], '', 'must be a map with sections such as guests'],
     ['an unknown section', { guest: [] }, 'guest', 'is not a section'],
-    ['a section that is no list', { guests: {} }, 'guests', 'must be a list'],
+    ['a section that is not a list', { guests: {} }, 'guests', 'must be a list'],
     ['a guest without a name', { guests: [{}] }, 'guests.0.name', 'is required'],
     ['a name that is a number', { guests: [{ name: 5 }] }, 'guests.0.name', 'must be a text'],
     ['a wrong name', { guests: [{ name: 'a b' }] }, 'guests.0.name', 'must be 1 to 63 letters'],

@@ -59,7 +59,7 @@ function offsetOf(document: Document, path: Path): number {
 
 /** Returns the position of a key or of an entry of a list; undefined if the document does not contain it. */
 function ownOffset(document: Document, path: Path): number | undefined {
-  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true)
+  const parent: unknown = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true)
   const { items } = (parent ?? {}) as { items?: readonly PositionedItem[] }
   const last = path.at(-1)
   const item = typeof last === 'number' ? items?.[last] : items?.find(({ key }) => key?.value === last)

@@ -16,7 +16,7 @@ export interface ReadOptions {
   /** Sections of the file that are read. */
   readonly sections: ReadonlySet<string>
   /** True if the firewall of a guest with this name is needed. */
-  needsFirewall(name: string): boolean
+  readonly needsFirewall: (name: string) => boolean
   /** True to leave out sections that the key must not read. */
   readonly isLenient: boolean
 }
@@ -51,7 +51,7 @@ function namesById(rows: readonly Row[], idField: string): ReadonlyMap<string, s
   return new Map(rows.map((row) => [String(row[idField]), String(row['name'])]))
 }
 
-/** Returns the rows of a list. An object alone is a list with one row. */
+/** Returns the rows of a list. A single object becomes a list with one row. */
 async function readRows(client: Sender, path: string, isLenient: boolean): Promise<Row[] | undefined> {
   try {
     const { data } = (await client.send({ method: 'GET', path })).body

@@ -111,6 +111,7 @@ function limitSilence(sent: SentRequest, url: string): void {
   const timer = setTimeout(expire, connectTimeoutMs)
   sent.once('socket', (socket) => {
     const connected = (): void => clearTimeout(timer)
+    if (sent.reusedSocket) return connected()
     socket.once(sent.protocol === 'https:' ? 'secureConnect' : 'connect', connected)
   })
   sent.once('close', () => clearTimeout(timer))

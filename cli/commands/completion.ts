@@ -10,7 +10,7 @@ _berth() {
   [[ "$line" == *[[:space:]] ]] && words+=('')
   mapfile -t COMPREPLY < <(compgen -W "$(berth complete -- "\${words[@]:1}" 2>/dev/null)" -- "\${words[-1]}")
 }
-complete -F _berth berth
+complete -o default -F _berth berth
 `,
   zsh: `#compdef berth
 # Load it with: source <(berth completion zsh)

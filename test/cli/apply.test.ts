@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
+import type { Body } from '../support/body.js'
 import { startBerth, type Ended, type Started } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { waitFor } from '../support/wait.js'
@@ -60,7 +61,7 @@ describe('berth apply and berth export', () => {
     return ended
   }
 
-  const rowOf = async (name: string) => (await gateway.request('GET', `/containers/${name}`)).body.data
+  const rowOf = async (name: string): Promise<Body> => (await gateway.request('GET', `/containers/${name}`)).body.data
   const nameList = async (): Promise<string[]> => {
     const rows = (await gateway.request('GET', '/containers')).body.data as unknown as { name: string }[]
     return rows.map(({ name }) => name)
