@@ -130,12 +130,7 @@ export const addresses: Form = {
 /** A list of addresses that the API expects and shows as one text. */
 export const joinedAddresses: Form = {
   ...addresses,
-  read: (value) =>
-    sortedSet(
-      String(value ?? '')
-        .split(',')
-        .filter(Boolean),
-    ),
+  read: (value) => sortedSet(((value ?? '') as string).split(',').filter(Boolean)),
   send: (value) => (value as string[]).join(','),
 }
 
