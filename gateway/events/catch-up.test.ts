@@ -140,7 +140,7 @@ describe('positions in event streams (the last revision of each sequence of chan
     ])
   })
 
-  it('include another position unless the other one has a later revision of a journal or of a host record', () => {
+  it('are at or after another position unless the other one has a later revision of a journal or of a host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

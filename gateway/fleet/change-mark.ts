@@ -35,7 +35,10 @@ export function removalLane(hostId: string): string {
   return `${hostId}/removed`
 }
 
-/** Sequence for this gateway's connection to a host. A change to online has the number 1, to offline 0. */
+/**
+ * Name of the sequence of changes of this gateway's connection to a host. The numbers do not count: 1 is a change to
+ * online, 0 a change to offline.
+ */
 export function onlineLane(hostId: string): string {
   return `${hostId}/online`
 }

@@ -145,7 +145,7 @@ export class HostWatcher {
     const { view } = this.options
     if (state.kind === 'changes' && host.epoch !== '' && state.epoch !== host.epoch) {
       host.epoch = ''
-      throw new Error('the agent continued the changes of its former database after its database was replaced')
+      throw new Error('the database of the agent was replaced: the gateway reads all its data again')
     }
     if (state.kind === 'all') view.replace(host, state.snapshot, state)
     else for (const message of state.changes) this.#apply(message, state.epoch)

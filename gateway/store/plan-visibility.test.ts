@@ -45,8 +45,8 @@ describe('the required answers of other gateways to a write', () => {
     })
 })
 
-describe('the visibility of a write at all gateways', () => {
-  it('needs an answer of each named gateway, and at least the given number of answers', () => {
+describe('a write', () => {
+  it('is visible at all gateways when each listed gateway, and at least the expected number of gateways, has answered', () => {
     const needed = { from: ['a'], count: 2, untilMs: 0 }
     const verdicts = [['a'], ['b', 'c'], ['a', 'b']].map((ids) => isVisible(needed, new Set(ids)))
     expect(verdicts).to.deep.equal([false, false, true])

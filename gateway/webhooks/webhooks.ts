@@ -87,7 +87,7 @@ export class Webhooks {
   }
 
   /**
-   * Removes a webhook. The gateway that delivers deletes the webhook's pending deliveries and log.
+   * Removes a webhook. The gateway that delivers events then deletes the webhook's pending deliveries and its log.
    * @throws {BerthError} `store_unavailable`
    */
   async remove(id: string): Promise<void> {

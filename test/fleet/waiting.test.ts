@@ -88,7 +88,7 @@ describe('calls that wait for a host', function () {
       agent.stop()
     })
 
-    it('wait only if they concern this host, for example a move to it', async () => {
+    it('do not wait for it if they concern other hosts, unlike a move to it', async () => {
       test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: long } }, { redis })
       await test.addHost('one', { guests: 1 })
       const listen = `127.0.0.1:${await freePort()}`

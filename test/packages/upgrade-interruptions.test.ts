@@ -217,7 +217,7 @@ describe('upgrades and rollbacks that are interrupted', function () {
     })
   }
 
-  it('are completed by the gateway’s command for this host', async () => {
+  it('are completed by the command with which the gateway adds a host', async () => {
     api().ask(`/hosts/${host.id}/upgrade`, { method: 'POST', body: {} })
     await waitFor(() => /^i[HUF]|R$/.test(statusOf('berth-agent')), { timeoutMs: 600_000, what: 'dpkg' })
     kill()

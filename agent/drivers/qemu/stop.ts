@@ -15,7 +15,10 @@ export interface QemuStopContext {
   readonly cgroups: CgroupLayout
 }
 
-/** Interval at which the power button is pressed. A press is lost while the guest boots, and harmless afterwards. */
+/**
+ * Interval at which the power button is pressed again. A guest that still boots ignores a press. Further presses do not
+ * harm a guest that already shuts down.
+ */
 const repeatMs = 5000
 const killTimeoutMs = 30_000
 

@@ -16,7 +16,10 @@ export interface Qdisc {
   readonly parent?: string
 }
 
-/** Matches tc's usage text: the output of the command that marks the end of an answer. */
+/**
+ * Matches the usage text of `tc chain`. An invalid command `chain` follows each command, so that its usage text marks the
+ * end of the answer.
+ */
 const markerOutput = /Usage: tc chain [^\n]*\n[^\n]*BLOCK_INDEX[^\n]*\n$/
 
 /** Runs tc(8) in batch mode with JSON output, except for classes, which it prints as text. */

@@ -12,7 +12,7 @@ const upload = { handle: 'd1', class: 'd1:1' }
 const leafHandle = 'd2'
 const ingressHook = 'ffff:fff1'
 
-/** Stands for the rate of a class with wrong settings. No guest has this rate, so the class counts as different. */
+/** Rate that stands for a class with wrong settings. No guest has this rate, so the class is always replaced. */
 const other = -1
 
 /** Returns the name of a guest's IFB. It ends in a letter, unlike guests' own interfaces. */

@@ -23,11 +23,11 @@ export const PlacementSchema = Type.Object(
       Type.Array(Type.String({ pattern: hostLabelPattern }), {
         maxItems: maxHostLabels,
         description:
-          'The host must have all these labels. `key=value` requires this label, a word requires the label or a label with this key.',
+          'Each entry must match a label of the host. `key=value` matches exactly this label. An entry without `=`, such as `ssd`, matches the label `ssd` and every label with the key `ssd`.',
       }),
     ),
     spread: name('Containers with the same name must be on different hosts.'),
-    together: name('Containers with the same name must be on the same host.'),
+    together: name('Name of a group of containers. All containers with the same name here must be on the same host.'),
   },
   {
     title: 'PlacementRules',

@@ -6,7 +6,8 @@ export const kvmFields = {
   kvm: Type.Boolean(),
   kvm_acceleration: Type.String(),
   kvm_reason: Type.String({
-    description: 'Reason why KVM or its acceleration is not available. Empty: both are available.',
+    description:
+      'Reason why virtual machines, or their hardware acceleration, are not available. Empty: both are available.',
   }),
 }
 
