@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { defaultCreationLimits } from '../access/creation-limits.js'
 import type { Principal } from '../access/principal.js'
 import type { SubUserAccount } from '../accounts/account-record.js'
-import { checkAccountLimit } from './plan-sub-user.js'
+import { checkAccountLimit, maxContainers, planSubUserChange } from './plan-sub-user.js'
 
 describe('the limit on the number of sub-users that a caller may create', () => {
   const limit = defaultCreationLimits.subUsers
@@ -69,4 +69,19 @@ describe('the limit on the number of sub-users that a caller may create', () => 
   ] as [string, SubUserAccount[], Principal, string][])
     it(`${code === '' ? 'is not reached for' : 'is reached for'} ${what}`, () =>
       expect(refusal(all, by)).to.equal(code))
+})
+
+describe('a change that adds containers to a sub-user', () => {
+  const caller = { guests: 'all', scopes: ['*'] } as unknown as Principal
+  const uuids = (from: number, to: number): string[] => Array.from({ length: to - from }, (_, at) => `u${from + at}`)
+  const account = { scopes: [], containerUuids: uuids(0, maxContainers - 1) } as unknown as SubUserAccount
+  const countAfter = (addedUuids: string[], removedUuids: string[] = []): number =>
+    planSubUserChange(account, { addedUuids, removedUuids }, caller).containerUuids.length
+
+  it('may fill the list, also in exchange for others', () => {
+    expect(countAfter(['u0', 'new'])).to.equal(maxContainers)
+    expect(countAfter(['new', 'newer'], ['u0'])).to.equal(maxContainers)
+  })
+  it('is refused if the list would be too long', () =>
+    expect(() => countAfter(['new', 'newer'])).to.throw('would have 1001 containers, at most 1000 are possible'))
 })

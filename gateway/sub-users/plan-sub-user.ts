@@ -3,7 +3,7 @@ import { checkCreationLimit, type CreationLimit } from '../access/creation-limit
 import { creationShareOf, maySee, type Principal } from '../access/principal.js'
 import { coversScope } from '../access/scopes.js'
 import { defaultPermissions, innerPortsScope } from '../access/sub-user-bounds.js'
-import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 
 /*
  * Decides which callers may create and change a sub-user. The caller needs all rights that the sub-user has before and
@@ -18,6 +18,15 @@ export type SubUserTerms = Pick<
 
 /** Fields of a sub-user in a request. Absent fields were not part of the request. */
 export type SubUserFields = { readonly [Name in keyof SubUserTerms]?: SubUserTerms[Name] | undefined }
+
+/** Fields of a change. It replaces the containers (`containerUuids`), or adds some and removes others. */
+export interface SubUserChange extends SubUserFields {
+  readonly addedUuids?: readonly string[] | undefined
+  readonly removedUuids?: readonly string[] | undefined
+}
+
+/** Maximum number of containers of a sub-user. */
+export const maxContainers = 1000
 
 /** Default for the maximum number of host ports in the mappings of each container. */
 const defaultPortMappings = 10
@@ -48,12 +57,24 @@ export function planTerms(
   })
 }
 
-/** Plans a change of an account. @throws {BerthError} `not_found`, `insufficient_scope` */
-export function planSubUserChange(account: SubUserAccount, fields: SubUserFields, caller: Principal): SubUserAccount {
+/** Plans a change of an account. @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_field` */
+export function planSubUserChange(account: SubUserAccount, change: SubUserChange, caller: Principal): SubUserAccount {
   checkManageable(caller, account)
+  const { addedUuids = [], removedUuids = [], ...fields } = change
   const sent = Object.entries(fields).filter(([, value]) => value !== undefined)
   const changed = { ...account, ...(Object.fromEntries(sent) as Partial<SubUserTerms>) }
-  return checkWithinReach(caller, changed)
+  const containerUuids = assign(changed.containerUuids, addedUuids, removedUuids)
+  return checkWithinReach(caller, { ...changed, containerUuids })
+}
+
+function assign(before: readonly string[], added: readonly string[], removed: readonly string[]): readonly string[] {
+  const after = [...new Set([...before, ...added])].filter((uuid) => !removed.includes(uuid))
+  if (after.length > maxContainers)
+    throw invalidField(
+      'add_container_names',
+      `add_container_names: the sub-user would have ${after.length} containers, at most ${maxContainers} are possible`,
+    )
+  return after
 }
 
 /** True if the caller may see the sub-user, which requires access to all containers of the sub-user. */

@@ -24,6 +24,7 @@ import {
   planSubUserChange,
   planTerms,
   planUsername,
+  type SubUserChange,
   type SubUserFields,
 } from './plan-sub-user.js'
 
@@ -188,10 +189,10 @@ export class SubUsers {
     return { account, password, accessCode: this.codeOf(account) }
   }
 
-  /** @throws {BerthError} `not_found`, `insufficient_scope`, `name_conflict` */
-  async update(caller: Principal, id: number, fields: SubUserFields): Promise<SubUserAccount> {
+  /** @throws {BerthError} `not_found`, `insufficient_scope`, `invalid_field` */
+  async update(caller: Principal, id: number, change: SubUserChange): Promise<SubUserAccount> {
     await this.get(caller, id)
-    return this.#change(id, (account) => planSubUserChange(account, fields, caller))
+    return this.#change(id, (account) => planSubUserChange(account, change, caller))
   }
 
   /** @throws {BerthError} `not_found`, `insufficient_scope` */

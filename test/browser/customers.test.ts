@@ -132,6 +132,8 @@ describe('customers in the panel', () => {
       await page.locator('#customer-ports').fill('3')
       await page.locator('#customer-expiry').fill('2031-05-01T12:00')
       await lab.picture(page, 'customer-edit-wide')
+      const third = await lab.gateway.fleet.addGuest({ name: 'by-another-administrator' })
+      await new SubUserCalls(lab.gateway).change(owned.id, { add_container_names: [third.name] })
       await page.locator('form').getByRole('button', { name: 'Save', exact: true }).click()
       await page.getByText('Saved', { exact: true }).waitFor()
       const changed = (await lab.gateway.request('GET', '/sub-users')).body.data as {
@@ -140,9 +142,14 @@ describe('customers in the panel', () => {
         permissions: string[]
       }[]
       const now = changed.find(({ id }) => id === owned.id)
-      expect(now).to.deep.include({ container_names: ['mine'], port_mapping_limit: 3 })
+      expect(now).to.deep.include({ container_names: ['mine', 'by-another-administrator'], port_mapping_limit: 3 })
       expect(now).to.include({ expires_at: '2031-05-01 12:00:00', image_limit_configured: false })
       expect(now?.permissions).to.include('container:power').and.not.to.include('container:reinstall')
+      await page
+        .locator('form')
+        .getByLabel('by-another-administrator', { exact: true })
+        .and(page.locator(':checked'))
+        .waitFor()
       await page.context().close()
     })
 

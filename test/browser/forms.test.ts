@@ -181,6 +181,7 @@ const forms: readonly Form[] = [
     page: '/sub-users/{customer}',
     submit: 'Save',
     values: { 'customer-ports': '7', 'customer-expiry': '2031-01-01T00:00', 'customer-images': true },
+    without: { container_names: 'would replace the guests that another administrator assigns at the same time' },
   },
   {
     name: 'a gateway',

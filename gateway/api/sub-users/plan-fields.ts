@@ -3,7 +3,7 @@ import { BerthError, invalidField, notFound } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
 import { maySee, type Principal } from '../../access/principal.js'
 import type { FleetView } from '../../fleet/contract.js'
-import type { SubUserFields } from '../../sub-users/plan-sub-user.js'
+import type { SubUserChange, SubUserFields } from '../../sub-users/plan-sub-user.js'
 import type { ChangeSubUserSchema, CreateSubUserSchema } from './sub-user-schemas.js'
 
 type ChangeBody = Static<typeof ChangeSubUserSchema>
@@ -30,8 +30,20 @@ export function planCreation(
   }
 }
 
-/** Converts the fields that were sent. @throws {BerthError} `invalid_field`, or `not_found` for a container */
-export function planFields({ view, time }: Parts, body: ChangeBody, caller: Principal): SubUserFields {
+/** Converts the fields of a change. @throws {BerthError} `invalid_field`, or `not_found` for a container */
+export function planChange(parts: Parts, body: ChangeBody, caller: Principal): SubUserChange {
+  const { container_names: all, add_container_names: added, remove_container_names: removed } = body
+  if (all !== undefined && (added ?? removed) !== undefined)
+    throw invalidField('container_names', 'container_names: not possible together with names to add or to remove')
+  const addedUuids = resolve(parts.view, added ?? [], caller)
+  const removedUuids = resolve(parts.view, removed ?? [], caller)
+  if (addedUuids.some((uuid) => removedUuids.includes(uuid)))
+    throw invalidField('remove_container_names', 'remove_container_names: contains a container that is also added')
+  return { ...planFields(parts, body, caller), addedUuids, removedUuids }
+}
+
+/** Converts the terms that were sent. @throws {BerthError} `invalid_field`, or `not_found` for a container */
+function planFields({ view, time }: Parts, body: ChangeBody, caller: Principal): SubUserFields {
   const { container_names: names, permissions, expires_at: expiry } = body
   return {
     containerUuids: names && resolve(view, names, caller),

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { usernamePattern } from '../../accounts/account-record.js'
+import { maxContainers } from '../../sub-users/plan-sub-user.js'
 import { subUserPermissions } from '../../access/sub-user-bounds.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { containerRef, restricts, trimmed } from '../../http/normalize.js'
@@ -13,7 +14,6 @@ const ContainerRefSchema = Type.String({
   maxLength: 64,
   description: 'Name, UUID or numeric id of a container.',
 })
-const maxContainers = 1000
 
 const terms = {
   container_names: optional(
@@ -87,7 +87,21 @@ export const CreateSubUserSchema = Type.Object(
   { title: 'NewSubUser' },
 )
 
-export const ChangeSubUserSchema = Type.Object(terms, { title: 'SubUserChange' })
+const containerRefs = (description: string) =>
+  optional(Type.Array(ContainerRefSchema, { maxItems: maxContainers, description }))
+
+export const ChangeSubUserSchema = Type.Object(
+  {
+    ...terms,
+    add_container_names: containerRefs(
+      `Names, UUIDs or numeric ids of containers to assign to the sub-user. It keeps its other containers. Simultaneous changes of several callers all apply. At most ${maxContainers} containers in total. Not possible together with \`container_names\`.`,
+    ),
+    remove_container_names: containerRefs(
+      'Names, UUIDs or numeric ids of containers to remove from the sub-user. It keeps its other containers. Containers that the sub-user does not have are skipped. Not possible together with `container_names`, and a container cannot be in both lists.',
+    ),
+  },
+  { title: 'SubUserChange' },
+)
 
 export const RotateSchema = Type.Object(
   {

@@ -5,7 +5,7 @@ import { listAnswer, listQuery } from '../../http/list.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import type { SubUsers } from '../../sub-users/sub-users.js'
 import { nothingToChange, updatedAnswer } from '../guests/guest-settings.js'
-import { planCreation, planFields } from './plan-fields.js'
+import { planChange, planCreation } from './plan-fields.js'
 import { createdRow, subUserRow, type RowParts } from './sub-user-row.js'
 import {
   ChangeSubUserSchema,
@@ -136,10 +136,10 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     errors: ['not_found'],
     handle: async (context) => {
       const { caller, params, body } = context
-      const fields = planFields(parts, body, caller)
+      const change = planChange(parts, body, caller)
       // Read before the change, so that a failure of this read changes nothing.
       const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
-      const account = await subUsers.update(caller, params.id, fields)
+      const account = await subUsers.update(caller, params.id, change)
       const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))
       audit(context, account, sent.length === 0 ? 'nothing' : `${sent.join(', ')}: ${describe(account)}`)
       const row = subUserRow(parts, { account, accessCode: subUsers.codeOf(account), lastLogin })

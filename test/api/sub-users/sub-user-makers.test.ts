@@ -90,8 +90,10 @@ describe('the sub-users of a key with restricted rights', function () {
     const none = await create({ container_name: 'nobody' }, { key, headers })
     for (const name of ['two', two!.uuid]) {
       expect((await create({ container_name: name }, { key, headers })).text).to.equal(none.text)
-      const widened = { key, headers, body: { container_names: ['one', name] } }
-      expect((await gateway.request('PATCH', `/sub-users/${mine.id}`, widened)).text).to.equal(none.text)
+      for (const field of ['container_names', 'add_container_names', 'remove_container_names']) {
+        const widened = { key, headers, body: { [field]: ['one', name] } }
+        expect((await gateway.request('PATCH', `/sub-users/${mine.id}`, widened)).text, field).to.equal(none.text)
+      }
     }
     expect(
       (await gateway.request('PATCH', `/sub-users/${mine.id}`, { key, body: { disabled: true } })).status,
