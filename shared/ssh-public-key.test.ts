@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { scratchDirectory } from '../test/support/scratch.js'
-import { parseSshPublicKey } from './ssh-public-key.js'
+import { parseSshPublicKey, sshKeyFingerprint } from './ssh-public-key.js'
 
 const string = (bytes: Buffer | string): Buffer => {
   const body = Buffer.from(bytes)
@@ -52,6 +52,8 @@ describe('the check of an SSH public key', () => {
       const key = generate(name, ...options)
       expect(parseSshPublicKey(`  ${key}\n`)).to.equal(key)
       expect(parseSshPublicKey(key.replaceAll(' ', ' \t '))).to.equal(key)
+      const listed = execFileSync('ssh-keygen', ['-l', '-f', join(directory, `${name}.pub`)], { encoding: 'utf8' })
+      expect(sshKeyFingerprint(key)).to.equal(listed.split(' ')[1])
       const blob = blobOf(key)
       const damaged: [string, string][] = [
         ['a missing byte', withBlob(key, blob.subarray(0, -1))],

@@ -1,4 +1,4 @@
-import { createPublicKey } from 'node:crypto'
+import { createPublicKey, hash } from 'node:crypto'
 import { BerthError, invalidField } from './errors.js'
 
 interface KeyRule {
@@ -46,6 +46,12 @@ export function parseSshPublicKey(line: string, field = 'ssh_public_key', minRsa
     if (!(error instanceof KeyFault)) throw error
     throw refusal(field, error.message)
   }
+}
+
+/** Returns the fingerprint of a valid key in the form of `ssh-keygen -l`: `SHA256:` and base64 without padding. */
+export function sshKeyFingerprint(key: string): string {
+  const blob = Buffer.from(key.split(' ')[1] ?? '', 'base64')
+  return `SHA256:${hash('sha256', blob, 'base64').replace(/=+$/, '')}`
 }
 
 /** The reason why a key is refused. The caller adds the name of the field. */

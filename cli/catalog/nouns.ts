@@ -29,6 +29,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   session: 'sessions of browsers; berth login stores an API key',
   setup: 'links that set up accounts',
   snapshot: 'snapshots of guests',
+  'ssh-key': 'stored SSH keys of the own account; needs a session of a browser',
   'ssh-ticket': 'tickets for terminals; see also berth console',
   ssl: 'TLS of the gateway',
   swap: 'swap of hosts',

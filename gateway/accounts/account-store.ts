@@ -61,7 +61,7 @@ export class AccountStore {
       if ((await client.exists(nameKey)) === 1)
         throw conflict('name_conflict', `an account named ${account.username} already exists`)
       const multi = client.multi()
-      multi.set(this.#records.key(String(account.id)), JSON.stringify(account))
+      multi.set(this.recordKey(account.id), JSON.stringify(account))
       multi.set(nameKey, String(account.id)).sAdd(this.#idsKey(kind), String(account.id)).incr(this.#version)
       also(multi, account)
       await multi.exec()
@@ -85,7 +85,7 @@ export class AccountStore {
       const { account, all } = await this.#watch(client, kind, id)
       const next = plan(account, all)
       const multi = client.multi()
-      multi.set(this.#records.key(String(id)), JSON.stringify(next)).incr(this.#version)
+      multi.set(this.recordKey(id), JSON.stringify(next)).incr(this.#version)
       also(multi, next)
       await multi.exec()
       return next
@@ -95,7 +95,7 @@ export class AccountStore {
   }
 
   /**
-   * Removes an account and ends its sessions.
+   * Removes an account with its stored SSH keys, and ends its sessions.
    * @param check throws to prevent the removal
    * @throws {BerthError} `not_found`, `store_unavailable`, and errors of `check`
    */
@@ -109,7 +109,7 @@ export class AccountStore {
       const { account, all } = await this.#watch(client, kind, id)
       check(account, all)
       const multi = client.multi()
-      multi.del([this.#records.key(String(id)), this.#nameKey(account.username)])
+      multi.del([this.recordKey(id), this.#nameKey(account.username), this.sshKeysKey(id)])
       multi.sRem(this.#idsKey(kind), String(id)).incr(this.#version)
       also(multi, account)
       await multi.exec()
@@ -117,6 +117,16 @@ export class AccountStore {
     })
     this.#records.forget(String(id))
     return removed
+  }
+
+  /** Returns the Redis key of a string: the account. */
+  recordKey(id: number): string {
+    return this.#records.key(String(id))
+  }
+
+  /** Returns the Redis key of a string: the stored SSH keys of an account, see `SshKeys`. */
+  sshKeysKey(id: number): string {
+    return this.store.key('account-ssh-keys', id)
   }
 
   async #watch<K extends AccountKind>(client: StoreClient, kind: K, id: number) {
@@ -130,7 +140,7 @@ export class AccountStore {
   async #readAll<K extends AccountKind>(client: StoreClient, kind: K): Promise<Kinds[K][]> {
     const ids = (await client.sMembers(this.#idsKey(kind))).map(Number).sort((a, b) => a - b)
     if (ids.length === 0) return []
-    const texts = await client.mGet(ids.map((id) => this.#records.key(String(id))))
+    const texts = await client.mGet(ids.map((id) => this.recordKey(id)))
     return texts.filter((text) => text !== null).map((text) => JSON.parse(text) as Kinds[K])
   }
 

@@ -14,6 +14,7 @@ import { PendingLogins } from './pending-logins.js'
 import { SessionCookies } from './session-callers.js'
 import { CsrfValues } from './session-secret.js'
 import { Sessions } from './sessions.js'
+import { SshKeys } from './ssh-keys.js'
 import { TwoFactor } from './two-factor.js'
 
 export interface AccountsOptions {
@@ -35,6 +36,7 @@ export interface Accounts {
   readonly loginLog: LoginLog
   readonly own: OwnAccount
   readonly admins: Admins
+  readonly sshKeys: SshKeys
   readonly callers: SessionCallers
 }
 
@@ -61,6 +63,7 @@ export function createAccounts({ store, secret, retention, log }: AccountsOption
     loginLog,
     own: new OwnAccount({ ...parts, logins }),
     admins: new Admins(parts),
+    sshKeys: new SshKeys(store, accounts),
     callers: new SessionCookies(sessions, csrf, settings),
   }
 }

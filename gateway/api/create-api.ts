@@ -90,6 +90,7 @@ import { loginLogRoutes } from './accounts/login-logs.js'
 import { loginSettingRoutes } from './accounts/login-settings.js'
 import { setupRoutes } from './accounts/setup.js'
 import { ownAccountRoutes } from './accounts/own-account.js'
+import { sshKeyRoutes } from './accounts/ssh-keys.js'
 import { twoFactorRoutes } from './accounts/two-factor.js'
 import { webhookRoutes } from './webhooks/webhooks.js'
 
@@ -243,6 +244,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...loginRoutes(access.accounts),
     ...setupRoutes(access.accounts, access.audit),
     ...ownAccountRoutes({ accounts: access.accounts, time }),
+    ...sshKeyRoutes({ accounts: access.accounts, time }),
     ...twoFactorRoutes({ accounts: access.accounts }),
     ...adminRoutes({ accounts: access.accounts, time, publicUrl }),
     ...loginSettingRoutes(access.accounts.settings),

@@ -58,6 +58,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'invalid_state',
       'key_limit_reached',
       'account_limit_reached',
+      'ssh_key_limit_reached',
       'image_in_use',
       'image_disabled',
       'swap_unsupported',

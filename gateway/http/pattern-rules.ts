@@ -12,7 +12,7 @@ import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 
 /** Pattern of a template's id, or of an empty text. */
 export const optionalTemplateIdPattern = `${templateIdPattern}|^$`
-/** Pattern of names of API keys: at least one visible character, no control characters or line breaks. */
+/** Pattern of names of API keys and SSH keys: at least one visible character, no control characters or line breaks. */
 export const keyNamePattern = '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 export const webhookNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 /** Pattern of names of network interfaces. Empty: the default interface. */

@@ -159,6 +159,13 @@ const forms: readonly Form[] = [
     without: { password: 'is set by the link' },
   },
   {
+    name: 'an SSH key',
+    operation: 'POST /account/ssh-keys',
+    page: '/account',
+    button: 'Add an SSH key',
+    values: { 'ssh-key-name': 'laptop', 'ssh-key-public': hostKey },
+  },
+  {
     name: 'a new customer',
     operation: 'POST /sub-user/create',
     page: '/sub-users',

@@ -73,6 +73,53 @@ describe('guests in the panel', () => {
     await lab.show(page, '/containers') // the same address would keep the result in place of the form
   })
 
+  it('can be created and reinstalled with an SSH key that the user has stored', async () => {
+    const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFuYYb6WDYH4hbfmGCwWrnYbxYW8rM4N8hQdPYcWnLvM'
+    await lab.show(page, '/account')
+    await page.getByRole('button', { name: 'Add an SSH key', exact: true }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.locator('#ssh-key-name').fill('laptop')
+    await dialog.locator('#ssh-key-public').fill('ssh-ed25519 wrong')
+    await dialog.getByRole('button', { name: 'Add an SSH key', exact: true }).click()
+    await dialog.getByRole('alert').filter({ hasText: 'public_key: ' }).waitFor()
+    await dialog.locator('#ssh-key-public').fill(`${publicKey}\n`)
+    await dialog.getByRole('button', { name: 'Add an SSH key', exact: true }).click()
+    await dialog.waitFor({ state: 'detached' })
+    const row = page.locator('tr').filter({ hasText: 'SHA256:' })
+    await row.getByText('laptop', { exact: true }).waitFor()
+    await lab.picture(page, 'ssh-keys-wide')
+
+    const sent = (path: RegExp) =>
+      page.waitForRequest((request) => request.method() === 'POST' && path.test(new URL(request.url()).pathname))
+    await lab.show(page, '/containers/new')
+    await page.locator('#name').fill('with-key')
+    await page.locator('input[name=login][value=key]').check()
+    await page.locator('#public-key-stored').selectOption({ label: 'laptop' })
+    await lab.picture(page, 'stored-key-wide')
+    const creation = sent(/\/containers$/)
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    expect((await creation).postDataJSON()).to.include({ ssh_auth_mode: 'key', ssh_public_key: publicKey })
+    await page.getByRole('link', { name: 'Open guest' }).click()
+    await page.getByRole('heading', { name: 'with-key', exact: true }).waitFor()
+
+    const { id } = (await lab.gateway.request('GET', '/containers/with-key')).body.data as { id: number }
+    await lab.show(page, `/containers/${id}/settings`)
+    await page.getByRole('button', { name: 'Reinstall', exact: true }).click()
+    await dialog.locator('#reinstall-login').selectOption('key')
+    await dialog.locator('#reinstall-key-stored').selectOption({ label: 'laptop' })
+    await dialog.locator('#confirm-typed').fill('with-key')
+    await lab.picture(page, 'reinstall-key-wide')
+    const reinstallation = sent(/\/reinstall$/)
+    await dialog.getByRole('button', { name: 'Reinstall', exact: true }).click()
+    expect((await reinstallation).postDataJSON()).to.include({ ssh_auth_mode: 'key', ssh_public_key: publicKey })
+    await dialog.waitFor({ state: 'detached' })
+
+    await lab.show(page, '/account')
+    await page.getByRole('button', { name: 'Delete the SSH key laptop', exact: true }).click()
+    await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByText('No SSH keys are stored.', { exact: true }).waitFor()
+  })
+
   it('that cannot be created leave the form filled, with the reason and the request id', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')

@@ -10,6 +10,8 @@ interface Customer {
   readonly password: string
 }
 
+const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFuYYb6WDYH4hbfmGCwWrnYbxYW8rM4N8hQdPYcWnLvM'
+
 /**
  * Kills a real gateway and its Redis during changes that accounts-kill.test.ts does not cover: administrators are
  * disabled and removed, customers log in, end their sessions and are removed, and all other settings change.
@@ -118,6 +120,28 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     }
   }
 
+  /** Stores an SSH key in each round, and deletes it. */
+  async function* sshKeys(): AsyncGenerator<void> {
+    const browser = await session(await makeCustomer('with-keys'))
+    const path = '/account/ssh-keys'
+    const list = async (): Promise<{ id: number; name: string }[]> =>
+      (await lab.insist(() => browser.request('GET', path))).body.data as { id: number; name: string }[]
+    for (let n = 0; ; n++) {
+      const body = { name: `key-${n}`, public_key: publicKey }
+      await lab.attempt(() => browser.request('POST', path, { body }))
+      const stored = await lab.insist(() => browser.request('POST', path, { body }))
+      expect(stored.status, stored.text).to.equal(201)
+      const keys = await list()
+      expect(keys.map(({ name }) => name)).to.deep.equal([body.name])
+      const own = `${path}/${keys[0]!.id}`
+      const removed = await lab.attempt(() => browser.request('DELETE', own))
+      const again = await lab.insist(() => browser.request('DELETE', own))
+      if (removed) expect([removed.status, again.status], 'deleted once').to.deep.equal([200, 404])
+      expect(await list()).to.deep.equal([])
+      yield
+    }
+  }
+
   async function ownId(browser: Browser): Promise<string> {
     const { body } = await lab.insist(() => browser.request('GET', '/account/sessions'))
     return (body.data as { id: string; current: boolean }[]).find(({ current }) => current)!.id
@@ -149,7 +173,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
 
   it('keep all acknowledged changes, and the audit log lists exactly these changes', async () => {
     await lab.run([
-      ...([administrators, sessions, customers, checks] satisfies Lane[]),
+      ...([administrators, sessions, sshKeys, customers, checks] satisfies Lane[]),
       lab.setting({
         action: 'login_settings.update',
         path: '/login-settings',

@@ -30,6 +30,8 @@ export const killedMutations = {
     'POST /account/confirm',
     'DELETE /account/sessions',
     'DELETE /account/sessions/{id}',
+    'POST /account/ssh-keys',
+    'DELETE /account/ssh-keys/{id}',
     'POST /sub-user/login',
     'DELETE /sub-users/{id}',
     'PUT /login-settings',

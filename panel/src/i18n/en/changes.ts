@@ -58,6 +58,8 @@ export const changes = {
   'change.account.totp_off': 'Two-factor authentication turned off',
   'change.session.confirm': 'Identity confirmed',
   'change.session.end': 'Session ended',
+  'change.ssh_key.create': 'SSH key stored',
+  'change.ssh_key.delete': 'SSH key deleted',
   'change.admin.create': 'Administrator added',
   'change.admin.update': 'Administrator changed',
   'change.admin.delete': 'Administrator deleted',

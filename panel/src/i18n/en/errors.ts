@@ -46,6 +46,7 @@ export const errors = {
   'error.insufficient_scope': 'You don’t have permission for this action.',
   'error.key_limit_reached': 'No more API keys can be created. Delete some first.',
   'error.account_limit_reached': 'No more customers can be created. Delete some first.',
+  'error.ssh_key_limit_reached': 'No more SSH keys can be stored. Delete some first.',
   'error.internal_error': 'An error occurred in the gateway.',
   'error.invalid_body': 'The body of the request is not valid.',
   'error.invalid_field': 'A value is not allowed.',

@@ -153,6 +153,8 @@ export const guests = {
   'create.key': 'SSH key',
   'create.keyText': 'no password login',
   'create.publicKey': 'Public key',
+  'create.storedKey': 'Stored key',
+  'create.otherKey': 'Another key',
   'create.more': 'Network, quota and expiry',
   'create.anyHost': 'Automatic (most free resources)',
   'create.ports': 'Number of ports',

@@ -59,6 +59,8 @@ export const changes: Readonly<Record<keyof typeof english, string>> = {
   'change.account.totp_off': '关闭双重验证',
   'change.session.confirm': '确认身份',
   'change.session.end': '结束会话',
+  'change.ssh_key.create': '保存 SSH 密钥',
+  'change.ssh_key.delete': '删除 SSH 密钥',
   'change.admin.create': '添加管理员',
   'change.admin.update': '修改管理员',
   'change.admin.delete': '删除管理员',

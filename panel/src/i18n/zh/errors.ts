@@ -48,6 +48,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.insufficient_scope': '您没有此权限。',
   'error.key_limit_reached': 'API 密钥数量已达上限，请先删除一些。',
   'error.account_limit_reached': '客户数量已达上限，请先删除一些。',
+  'error.ssh_key_limit_reached': 'SSH 密钥数量已达上限，请先删除一些。',
   'error.internal_error': '网关内部错误。',
   'error.invalid_body': '请求格式错误。',
   'error.invalid_field': '某个值不符合要求。',

@@ -153,6 +153,8 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'create.key': 'SSH 密钥',
   'create.keyText': '不使用密码登录',
   'create.publicKey': '公钥内容',
+  'create.storedKey': '已保存的密钥',
+  'create.otherKey': '其他密钥',
   'create.more': '网络、配额与到期',
   'create.anyHost': '空闲资源最多的主机',
   'create.ports': '端口数',
