@@ -72,8 +72,13 @@ describe('a deletion that can be undone', () => {
     expect((await remove()).body.code).to.equal('delete_protected')
     await gateway.request('PATCH', path(), { body: { delete_protected: false } })
     await removed()
+    const until: unknown = (await detail()).body.data.deleted_until
     const second = await remove()
     expect([second.status, second.body.code]).to.deep.equal([409, 'invalid_state'])
+    expect(second.body.message).to.include('is deleted already: undelete it first, or delete it with now=true')
+    expect((await detail()).body.data, 'the time is not extended').to.include({ deleted_until: until })
+    const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
+    expect((await gateway.request('DELETE', `${path()}/delete`, { key })).status, 'of a bound caller').to.equal(404)
   })
 
   it('works for several containers at once, and removes them immediately with now=true', async () => {
