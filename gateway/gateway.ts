@@ -22,6 +22,7 @@ import { Gateways } from './gateways/gateways.js'
 import { ensureGatewayKey, ensureOwnGateway } from './gateways/own-gateway.js'
 import { CustomImages } from './images/custom-images.js'
 import { keepImages } from './images/keep-images.js'
+import { Maintenance } from './maintenance/maintenance.js'
 import { AccessPolicies } from './policy/access-policy.js'
 import { PanelSettings } from './settings/panel-settings.js'
 import { FleetAuthority } from './pki/fleet-authority.js'
@@ -116,6 +117,7 @@ async function startParts(
   const webhooks = new Webhooks({ store, secret, policy: webhookPolicy(config), log })
   const fleetUpgrades = new FleetUpgrades({ store, log })
   const drains = new Drains({ store, log })
+  const maintenance = new Maintenance({ store, log })
   const gateways = new Gateways({
     store,
     authority,
@@ -171,6 +173,7 @@ async function startParts(
     webhooks,
     fleetUpgrades,
     drains,
+    maintenance,
     gateways,
     time,
     ...about,
@@ -186,11 +189,14 @@ async function startParts(
   onClose(() => fleetUpgrades.close())
   drains.start(fleet)
   onClose(() => drains.close())
+  maintenance.start(fleet)
+  onClose(() => maintenance.close())
   upkeep.start(upkeepEveryMs)
   onClose(() => upkeep.close())
   webhooks.start(fleet.view, describe)
   onClose(() => webhooks.close())
-  gateways.start(() => fleet.joinAddress, [webhooks.lease, fleetUpgrades.lease, drains.lease, fleet.rotation.lease])
+  const leases = [webhooks.lease, fleetUpgrades.lease, drains.lease, maintenance.lease, fleet.rotation.lease]
+  gateways.start(() => fleet.joinAddress, leases)
   onClose(() => gateways.close())
   const server = await startHttpServer(api, { listen, log, sockets })
   await tls.start(api)

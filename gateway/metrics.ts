@@ -5,6 +5,8 @@ import { isEnded } from './fleet/lists/operation-table.js'
 import type { StoreHealth } from './access/contract.js'
 import { addDrainGauge } from './drains/drain-metrics.js'
 import type { Drains } from './drains/drains.js'
+import { addMaintenanceGauge } from './maintenance/maintenance-metrics.js'
+import type { Maintenance } from './maintenance/maintenance.js'
 import { addGatewayGauge } from './gateways/gateway-metrics.js'
 import type { Gateways } from './gateways/gateways.js'
 import { addRotationGauges, type RotationSource } from './rotation/rotation-metrics.js'
@@ -34,11 +36,13 @@ export interface MetricsSources extends StoreMetricSources {
   readonly tls: CertificateSource
   readonly gateways: Pick<Gateways, 'list'>
   readonly drains: Pick<Drains, 'all'>
+  readonly maintenance: Pick<Maintenance, 'all'>
   readonly rotation: RotationSource
 }
 
 /** Metrics of the gateway, and the last reported metrics of all agents. */
-export function createMetrics({ view, health, tls, gateways, drains, rotation, ...sources }: MetricsSources): Metrics {
+export function createMetrics(options: MetricsSources): Metrics {
+  const { view, health, tls, gateways, drains, maintenance, rotation, ...sources } = options
   const registry = new Registry()
   collectDefaultMetrics({
     register: registry,
@@ -50,6 +54,7 @@ export function createMetrics({ view, health, tls, gateways, drains, rotation, .
   addStoreMetrics(registry, sources)
   addGatewayGauge(registry, gateways)
   addDrainGauge(registry, drains)
+  addMaintenanceGauge(registry, maintenance)
   addRotationGauges(registry, rotation)
   addCertificateGauge(registry, { name: 'start', help: 'Start', read: () => tls.validity?.notBeforeMs })
   addCertificateGauge(registry, { name: 'end', help: 'End', read: () => tls.validity?.notAfterMs })

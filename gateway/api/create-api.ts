@@ -7,6 +7,7 @@ import type { BackupTargets } from '../backups/targets.js'
 import type { CustomImages } from '../images/custom-images.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Drains } from '../drains/drains.js'
+import type { Maintenance } from '../maintenance/maintenance.js'
 import type { EventHub } from '../events/hub.js'
 import type { Fleet } from '../fleet/contract.js'
 import { Consoles } from '../console/consoles.js'
@@ -56,6 +57,7 @@ import { fleetCaRoutes } from './hosts/fleet-ca.js'
 import { fleetUpgradeRoutes } from './hosts/fleet-upgrade.js'
 import { gatewayRoutes } from './hosts/gateways.js'
 import { hostRoutes } from './hosts/hosts.js'
+import { maintenanceRoutes } from './hosts/maintenance.js'
 import { hostUpgradeRoute } from './hosts/upgrade.js'
 import { limitRoutes } from './guests/limits.js'
 import { overviewRoutes } from './hosts/overview.js'
@@ -105,6 +107,7 @@ export interface ApiOptions {
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
   readonly drains: Drains
+  readonly maintenance: Maintenance
   readonly gateways: Gateways
   readonly time: TimeFormat
   readonly maxBodyBytes: number
@@ -147,10 +150,17 @@ export function createApi(options: ApiOptions): Api {
     health: access.health,
     tls: options.tls,
     store: options.store,
-    leases: [options.webhooks.lease, options.fleetUpgrades.lease, options.drains.lease, fleet.rotation.lease],
+    leases: [
+      options.webhooks.lease,
+      options.fleetUpgrades.lease,
+      options.drains.lease,
+      options.maintenance.lease,
+      fleet.rotation.lease,
+    ],
     rotation: fleet.rotation,
     gateways: options.gateways,
     drains: options.drains,
+    maintenance: options.maintenance,
   })
   const isClosing = () => options.isClosing()
   const pages = [
@@ -220,6 +230,7 @@ function allRoutes(options: ApiOptions): Route[] {
     ...fleetCaRoutes({ fleet, time }),
     ...fleetUpgradeRoutes({ fleet, fleetUpgrades: more.fleetUpgrades, time }),
     ...drainRoutes({ fleet, drains: more.drains, time }),
+    ...maintenanceRoutes({ fleet, maintenance: more.maintenance, time }),
     ...swapRoutes(fleet),
     ...historyRoutes({ fleet, time }),
     ...templateRoutes({ view }),

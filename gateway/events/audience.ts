@@ -10,6 +10,7 @@ const rules: Readonly<Record<EventKind, { readonly scope: string; readonly subUs
   host: { scope: 'host:read', subUsers: false },
   usage: { scope: 'host:read', subUsers: false },
   alert: { scope: 'security:read', subUsers: false },
+  maintenance: { scope: 'container:read', subUsers: true },
 }
 
 /** Events that a caller may receive. Their data is limited to what the caller can read in other ways. */
@@ -52,15 +53,16 @@ export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
 }
 
 /**
- * True if the listener may receive an event. `guest.host` says that the containers of a host became reachable or
- * unreachable. Listeners restricted to containers get this event if one of their containers is on the host.
+ * True if the listener may receive an event. Some events concern all containers of a host: `guest.host` says that they
+ * became reachable or unreachable, and events of maintenance announce an interruption. Listeners restricted to containers
+ * get such an event if one of their containers is on the host.
  */
 export function isFor(audience: Audience, event: EventContent, view: Pick<FleetView, 'findGuest'>): boolean {
   const kind = kindOf(event.type)
   if (!audience.kinds.has(kind)) return false
   if (audience.guests === 'all') return true
   if (event.customer === null) return false
-  if (event.type === 'guest.host') {
+  if (event.type === 'guest.host' || kind === 'maintenance') {
     for (const uuid of audience.guests) if (view.findGuest(uuid)?.hostId === event.hostId) return true
     return false
   }

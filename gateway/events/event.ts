@@ -1,6 +1,6 @@
 import type { FleetChange } from '../fleet/fleet-changes.js'
 
-export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
+export const eventKinds = ['guest', 'task', 'host', 'usage', 'alert', 'maintenance'] as const
 export type EventKind = (typeof eventKinds)[number]
 
 /** Types of events: `kind.word`, for example `guest.created`. */
@@ -14,6 +14,8 @@ export const eventTypes = [
   ...(['host.upgraded', 'host.upgrade_failed', 'host.drained'] as const),
   ...(['usage.host'] as const),
   ...(['alert.raised', 'alert.updated', 'alert.removed'] as const),
+  ...(['maintenance.announced', 'maintenance.changed', 'maintenance.started'] as const),
+  ...(['maintenance.ended', 'maintenance.canceled'] as const),
 ]
 export type EventType = (typeof eventTypes)[number]
 

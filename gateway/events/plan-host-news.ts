@@ -41,6 +41,7 @@ function viewOf({ id, name, online }: HostPosition): HostView {
     state: online ? 'online' : 'offline',
     draining: false,
     drained: undefined,
+    maintenance: [],
     group: '',
     labels: [],
     publicAddress: { host: '', source: 'none' },

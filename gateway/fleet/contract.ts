@@ -15,6 +15,7 @@ import type { GuestMovePlan, GuestMoveRequest, PlannedMove, Suggestion } from '.
 import type { AlertView, GuestView, HostView, OperationView } from './reported.js'
 import type { FleetChanges } from './fleet-changes.js'
 import type { DrainResult } from './host-record.js'
+import type { HostWindow } from './host-windows.js'
 import type { Allocation, Ratios } from '../../shared/allocation.js'
 import type { GuestCounts } from './guest-status.js'
 import type { GuestSize } from './host-totals.js'
@@ -186,6 +187,8 @@ export interface HostAdmin extends InstallHosts {
   updateHost(hostId: string, change: HostChange): Promise<HostView>
   /** Records the result of a drain that has ended. */
   recordDrain(hostId: string, drained: DrainResult): Promise<void>
+  /** Records changed maintenance windows of the host (see `mergeWindows`). */
+  recordMaintenance(hostId: string, changed: readonly HostWindow[], nowMs: number): Promise<void>
   /**
    * Removes the host and revokes its certificates.
    * @throws {BerthError} `invalid_state` if the host has guests, unless `force` is true

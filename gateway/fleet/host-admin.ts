@@ -8,6 +8,7 @@ import type { GuestRegistry } from './placement/guest-registry.js'
 import type { InstallReport, UpgradeReport } from '../join/installer.js'
 import type { DrainResult, HostRecord } from './host-record.js'
 import type { HostStore } from './host-store.js'
+import { mergeWindows, type HostWindow } from './host-windows.js'
 import { reportedUpgrade } from '../join/host-upgrade.js'
 import type { JoinTokens, VerifiedToken } from './join-tokens.js'
 import type { FleetState } from './view.js'
@@ -90,6 +91,13 @@ export class StoredHostAdmin implements HostAdmin {
 
   async recordDrain(hostId: string, drained: DrainResult): Promise<void> {
     await this.options.watched.update(hostId, (record) => ({ ...record, drained }))
+  }
+
+  async recordMaintenance(hostId: string, changed: readonly HostWindow[], nowMs: number): Promise<void> {
+    await this.options.watched.update(hostId, (record) => ({
+      ...record,
+      maintenance: mergeWindows(record.maintenance ?? [], changed, nowMs),
+    }))
   }
 
   async removeHost(hostId: string, { force }: { force: boolean }): Promise<void> {

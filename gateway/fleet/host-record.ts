@@ -1,5 +1,6 @@
 import type { InstallReport } from '../join/installer.js'
 import type { HostUpgrade } from '../join/host-upgrade.js'
+import type { HostWindow } from './host-windows.js'
 
 /** Result of a drain that has ended: numbers of containers by state. */
 export interface DrainResult {
@@ -34,6 +35,8 @@ export interface HostRecord {
   readonly labels?: readonly string[]
   /** Result of the last drain that has ended. */
   readonly drained?: DrainResult | undefined
+  /** Open maintenance windows, and those that were closed lately. Absent: none. */
+  readonly maintenance?: readonly HostWindow[]
   /** Name or address at which customers reach the guests. Absent or "": derived, see `public-address.ts`. */
   readonly publicAddress?: string
   readonly createdAtMs: number

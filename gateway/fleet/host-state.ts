@@ -3,11 +3,13 @@ import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { AlertView, GuestView, HostView, OperationView, TemplateView } from './contract.js'
 import type { HostRecord } from './host-record.js'
+import { findNextWindow, type HostWindow } from './host-windows.js'
 import { planPublicAddress, type PublicAddress } from './public-address.js'
 import { HostTotals } from './host-totals.js'
 
 /** The same list for each host without labels, because cached rows compare lists by identity. */
 const noLabels: readonly string[] = []
+const noWindows: readonly HostWindow[] = []
 
 /** The fleet view's data about one host. The maps have the uuid or id as key, in the order of the items' creation. */
 export class HostState {
@@ -43,15 +45,30 @@ export class HostState {
   /** Listeners get changes in the host's first report only above this revision. See `ReportingHost`. */
   newsAfter: number | undefined
 
-  /** Public address of the host, cached because each of its guests is shown with it. See `readAddress`. */
+  /** Public address of the host, cached because each of its guests is shown with it. See `readShared`. */
   publicAddress: PublicAddress = { host: '', source: 'none' }
+  /** Current or next maintenance window of the host, cached for the same reason. */
+  nextWindow: HostWindow | undefined
 
   constructor(public record: HostRecord) {
-    this.readAddress()
+    this.readShared()
   }
 
-  /** Updates `publicAddress`. Call this after a change of record or metrics. @returns true if it has changed */
-  readAddress(): boolean {
+  /** Updates what all guests of the host show. Call this after a change of record or metrics. @returns true if it has changed */
+  readShared(): boolean {
+    const changes = [this.#readAddress(), this.#readNextWindow()]
+    return changes.includes(true)
+  }
+
+  #readNextWindow(): boolean {
+    const before = this.nextWindow
+    const after = findNextWindow(this.record.maintenance ?? noWindows)
+    if (before?.id === after?.id && before?.version === after?.version) return false
+    this.nextWindow = after
+    return true
+  }
+
+  #readAddress(): boolean {
     const before = this.publicAddress
     const after = planPublicAddress({
       set: this.record.publicAddress ?? '',
@@ -67,7 +84,7 @@ export class HostState {
   get view(): HostView {
     const { id, name, address, install, upgrade, draining, drained, createdAtMs, certificateNotAfterMs, serials } =
       this.record
-    const { group = '', labels = noLabels } = this.record
+    const { group = '', labels = noLabels, maintenance = noWindows } = this.record
     const state = this.online ? 'online' : serials.length > 0 ? 'offline' : 'pending'
     return {
       id,
@@ -76,6 +93,7 @@ export class HostState {
       install,
       upgrade,
       drained,
+      maintenance,
       state,
       draining,
       group,
@@ -117,5 +135,9 @@ export class GuestEntry implements GuestView {
 
   get hostAddress(): string {
     return this.host.publicAddress.host
+  }
+
+  get maintenance(): HostWindow | undefined {
+    return this.host.nextWindow
   }
 }

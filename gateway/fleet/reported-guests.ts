@@ -41,9 +41,9 @@ export class ReportedGuests {
     this.unsaved.add({ hostId: host.record.id, uuid })
   }
 
-  /** Updates the public address that all guests of the host show. */
-  readAddress(host: HostState): void {
-    if (host.readAddress()) this.index.touch(host)
+  /** Updates the public address and the maintenance window that all guests of the host show. */
+  readShared(host: HostState): void {
+    if (host.readShared()) this.index.touch(host)
   }
 }
 

@@ -2,6 +2,7 @@ import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { HostDescription, HostMetrics } from '../../proto/gen/berth/agent/v1/host.js'
 import type { Alert } from '../../proto/gen/berth/agent/v1/security.js'
 import type { DrainResult } from './host-record.js'
+import type { HostWindow } from './host-windows.js'
 import type { InstallReport } from '../join/installer.js'
 import type { HostUpgrade } from '../join/host-upgrade.js'
 import type { PublicAddress } from './public-address.js'
@@ -15,6 +16,8 @@ export interface GuestView {
   readonly online: boolean
   /** Public address of the host: a name or an address. "": not known. */
   readonly hostAddress: string
+  /** Current maintenance window of the host, or else the next one. `undefined`: none is announced. */
+  readonly maintenance: HostWindow | undefined
   /** Cache for data that readers of the fleet view derive from this guest. Readers must check if it is current. */
   shown?: unknown
 }
@@ -51,6 +54,8 @@ export interface HostView {
   readonly labels: readonly string[]
   /** Result of the last drain that has ended. `undefined`: no drain has ended. */
   readonly drained: DrainResult | undefined
+  /** Open maintenance windows, and those that were closed lately. */
+  readonly maintenance: readonly HostWindow[]
   /** Public address at which the guests of the host are reachable. */
   readonly publicAddress: PublicAddress
   readonly createdAtMs: number

@@ -151,7 +151,7 @@ export class FleetState implements FleetView {
     }
     const before = host.view
     host.record = record
-    this.#reported.guests.readAddress(host)
+    this.#reported.guests.readShared(host)
     this.changes.tell(host, { kind: 'host', before, after: host.view }, recordMark(host))
     return host
   }

@@ -93,7 +93,7 @@ export const singleKinds: {
   },
   metrics: (host, raw, fleet) => {
     host.metrics = parseMetrics(raw)
-    fleet.guests.readAddress(host)
+    fleet.guests.readShared(host)
     fleet.changes.tell(host, { kind: 'usage', after: host.view })
   },
 }

@@ -94,6 +94,7 @@ const statusOfOthers: Readonly<Record<string, number>> = {
       'rotation_unsupported',
       'store_not_shared',
       'too_many_gateways',
+      'too_many_windows',
       'own_gateway',
       'up_to_date',
       'no_previous_version',

@@ -4,9 +4,11 @@ import type { AlertView, GuestView, HostView, OperationView } from '../../fleet/
 import { upgradeStateOf } from '../../join/host-upgrade.js'
 import { operationStatusOf } from '../../fleet/lists/operation-table.js'
 import { isDeleted } from '../../fleet/guest-status.js'
+import { changesOf } from '../../fleet/host-windows.js'
 import { guestUuidOf } from '../../fleet/operation-subject.js'
 import type { Describe, EventContent, EventType } from '../../events/event.js'
 import { differsForCustomer, guestRow } from '../guests/guest-row.js'
+import { windowFields } from '../guests/maintenance-row.js'
 import { alertRow } from '../security/alert-row.js'
 import { taskRow } from '../tasks/task-row.js'
 
@@ -26,7 +28,7 @@ export function createDescribe(time: TimeFormat): Describe {
       case 'alert':
         return [alertEvent(change, hostId, time)]
       case 'host':
-        return hostEvents(change, hostId, time)
+        return [...hostEvents(change, hostId, time), ...maintenanceEvents(change, hostId, time)]
       case 'usage':
         return [{ type: 'usage.host', hostId, guestUuid: '', data: JSON.stringify(usageRow(change.after, time)) }]
     }
@@ -141,6 +143,21 @@ function drainEvents(before: HostView, { id: hostId, name, drained }: HostView):
   const { mode, direction, state, done, failed, skipped } = drained
   const data = JSON.stringify({ id: hostId, name, mode, direction, state, done, failed, skipped })
   return [{ type: 'host.drained', hostId, guestUuid: '', data }]
+}
+
+/** Reports changes of the host's maintenance windows. Callers that are restricted to containers do not see its name. */
+function maintenanceEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
+  if (!before || !after || before.maintenance === after.maintenance) return []
+  return after.maintenance.flatMap((window) => {
+    const row = { ...windowFields(window, time), host_id: hostId }
+    const customerData = JSON.stringify(row)
+    const data = JSON.stringify({ ...row, host_name: after.name })
+    const former = before.maintenance.find(({ id }) => id === window.id)
+    return changesOf(former, window).map((change): EventContent => {
+      const type = `maintenance.${change}` as const
+      return { type, hostId, guestUuid: '', data, customer: { type, data: customerData } }
+    })
+  })
 }
 
 function hostType(before: HostView | undefined, after: HostView | undefined): EventType | undefined {

@@ -4,6 +4,7 @@ import type { TimeFormat } from '../../../shared/time.js'
 import { isBound, type Principal } from '../../access/principal.js'
 import { coversScope } from '../../access/scopes.js'
 import type { FleetView, GuestView } from '../../fleet/contract.js'
+import type { HostWindow } from '../../fleet/host-windows.js'
 import { guestFields, type GuestField } from '../../fleet/lists/guest-table.js'
 import { selectFrom, type ListQuery } from '../../lists/query.js'
 import { revisionEtag } from '../../http/if-match.js'
@@ -55,6 +56,7 @@ export interface GuestPages {
 interface CachedRow {
   readonly online: boolean
   readonly hostAddress: string
+  readonly maintenance: HostWindow | undefined
   readonly json: string
   prepared: { body: string; etag: string } | undefined
 }
@@ -110,15 +112,16 @@ function prepare({ guest }: GuestView, json: string): { body: string; etag: stri
   return { body, etag: revisionEtag(guest.revision, body) }
 }
 
-function findShown({ shown, online, hostAddress }: GuestView): CachedRow | undefined {
+function findShown({ shown, online, hostAddress, maintenance }: GuestView): CachedRow | undefined {
   const kept = shown as CachedRow | undefined
-  return kept?.online === online && kept.hostAddress === hostAddress ? kept : undefined
+  const isCurrent = kept?.online === online && kept.hostAddress === hostAddress && kept.maintenance === maintenance
+  return isCurrent ? kept : undefined
 }
 
 function show(guest: GuestView, time: TimeFormat): CachedRow {
-  const { online, hostAddress } = guest
+  const { online, hostAddress, maintenance } = guest
   const json = JSON.stringify(guestRow(guest, time))
-  const shown = { online, hostAddress, json, prepared: undefined }
+  const shown = { online, hostAddress, maintenance, json, prepared: undefined }
   guest.shown = shown
   return shown
 }

@@ -7,6 +7,7 @@ import { guestStatuses, statusOf } from '../../fleet/guest-status.js'
 import { TimeSchema, oneOf } from '../../http/schema.js'
 import { placementRow, placementRowFields } from './placement-row.js'
 import { labelRowFields, labelsRow } from './label-row.js'
+import { maintenanceRow, MaintenanceSchema } from './maintenance-row.js'
 import { planSshPlace, sshCommand } from './ssh-line.js'
 import { suspensionRow, suspensionRowFields } from './suspension-row.js'
 
@@ -108,6 +109,7 @@ export const GuestRowSchema = Type.Object(
     created_at: TimeSchema,
     expires_at: TimeSchema,
     host_id: Type.String(),
+    maintenance: MaintenanceSchema,
     traffic_mode: TrafficModeSchema,
     monthly_traffic_gb: gbPerMonth,
     traffic_in_gb: gbPerMonth,
@@ -198,6 +200,7 @@ export function guestRow(view: GuestView, time: TimeFormat, shown: 'all' | 'cust
     created_at: time.format(guest.createdAtMs),
     expires_at: time.format(guest.expiresAtMs),
     host_id: view.hostId,
+    maintenance: maintenanceRow(view.maintenance, time),
     ...trafficLimitRow(guest.traffic),
     snapshot_limit: guest.snapshotLimit,
     snapshot_space_used_bytes: guest.snapshotSpaceUsedBytes,

@@ -19,7 +19,7 @@ function guestOf([hostId, uuid, ramMb, placement, more]: Placed): GuestView {
   const limits = { vcpuMilli: 0, ramMb, diskGb: 0 }
   const rules = placement && { placement }
   const guest = Guest.fromPartial({ uuid, name: uuid, virtualization: 'lxc', limits, ...rules, ...more })
-  return { hostId, guest, online: true, hostAddress: '' }
+  return { hostId, guest, online: true, hostAddress: '', maintenance: undefined }
 }
 
 function hostOf(id: string, guests: readonly Placed[]): Candidate {

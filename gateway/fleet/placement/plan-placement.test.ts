@@ -27,6 +27,7 @@ function candidate(id: string, changes: Partial<HostView> = {}, allocated: Parti
     state: 'online',
     draining: false,
     drained: undefined,
+    maintenance: [],
     group: '',
     labels: [],
     createdAtMs: 0,

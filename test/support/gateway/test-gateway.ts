@@ -12,6 +12,7 @@ import { createAccess, noLimits, type Access, type LimitOptions } from '../../..
 import { createAdminKey } from '../../../gateway/access/bootstrap.js'
 import { keepTargets } from '../../../gateway/backups/keep-targets.js'
 import { Drains } from '../../../gateway/drains/drains.js'
+import { Maintenance } from '../../../gateway/maintenance/maintenance.js'
 import { EventHub, type HubOptions } from '../../../gateway/events/hub.js'
 import { BackupTargets } from '../../../gateway/backups/targets.js'
 import { CustomImages } from '../../../gateway/images/custom-images.js'
@@ -66,6 +67,7 @@ export interface TestGateway {
   readonly webhooks: Webhooks
   readonly fleetUpgrades: FleetUpgrades
   readonly drains: Drains
+  readonly maintenance: Maintenance
   readonly redis: TestRedis
   readonly tls: Tls
   readonly url: string
@@ -94,7 +96,7 @@ export interface TestGatewayOptions {
   /** Limits of the requests. Default: no limits. */
   readonly limits?: Partial<LimitOptions>
   readonly metricsFor?: MetricsReaders
-  /** Clock for tickets, in ms since 1970. */
+  /** Clock for tickets and maintenance, in ms since 1970. */
   readonly now?: () => number
   /** Settings of the event hub. Default: the settings of the product. */
   readonly events?: Partial<HubOptions>
@@ -133,6 +135,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const webhooks = new Webhooks({ store, secret, log, policy: loopbackPolicy, ...options.webhooks })
   const fleetUpgrades = new FleetUpgrades({ store, log, everyMs: 50 })
   const drains = new Drains({ store, log, everyMs: 50, retryMs: 100 })
+  const maintenance = new Maintenance({ store, log, everyMs: 50, ...(options.now && { now: options.now }) })
   const gateways = new Gateways({
     store,
     authority: await ensureAuthority(join(stateDir, 'pki'), 10),
@@ -147,7 +150,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   store.start()
   access.start()
-  gateways.start(() => '127.0.0.1:8081', [webhooks.lease, fleetUpgrades.lease, drains.lease])
+  gateways.start(() => '127.0.0.1:8081', [webhooks.lease, fleetUpgrades.lease, drains.lease, maintenance.lease])
   await waitFor(() => store.ready(), { what: 'store connected' })
   const fleet = await LabFleet.start({
     store,
@@ -159,6 +162,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   })
   fleetUpgrades.start(fleet)
   drains.start(fleet)
+  maintenance.start(fleet)
   const backupTargets = new BackupTargets(store, secret)
   const customImages = new CustomImages(store)
   const upkeep = new PeriodicTasks(
@@ -183,6 +187,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     webhooks,
     fleetUpgrades,
     drains,
+    maintenance,
     gateways,
     time,
     maxBodyBytes: options.maxBodyBytes ?? 65_536,
@@ -217,6 +222,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     webhooks,
     fleetUpgrades,
     drains,
+    maintenance,
     redis,
     tls,
     url: server.url,
@@ -233,6 +239,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       await webhooks.close()
       await fleetUpgrades.close()
       await drains.close()
+      await maintenance.close()
       await gateways.close()
       await fleet.close()
       await access.close()

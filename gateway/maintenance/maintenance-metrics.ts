@@ -1,0 +1,17 @@
+import { Gauge, type Registry } from 'prom-client'
+import { windowStates } from '../fleet/host-windows.js'
+import type { Maintenance } from './maintenance.js'
+
+/** Adds the number of maintenance windows by state. */
+export function addMaintenanceGauge(registry: Registry, maintenance: Pick<Maintenance, 'all'>): void {
+  new Gauge({
+    name: 'berth_maintenance_windows',
+    help: 'Maintenance windows by state; of those that ended or were canceled, only the newest',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      for (const state of windowStates)
+        this.set({ state }, maintenance.all.filter((window) => window.state === state).length)
+    },
+  })
+}

@@ -1,0 +1,180 @@
+import type { Logger } from 'pino'
+import { SingleFlight } from '../../shared/async/single-flight.js'
+import { describeError, notFound } from '../../shared/errors.js'
+import type { Fleet } from '../fleet/contract.js'
+import { isOutdated, type HostWindow } from '../fleet/host-windows.js'
+import { StoredDocument } from '../store/document.js'
+import { Lease } from '../store/lease.js'
+import type { Store } from '../store/store.js'
+import {
+  planAnnouncement,
+  planCancel,
+  planChange,
+  planHost,
+  planLost,
+  planState,
+  type HostFacts,
+  type NewWindow,
+} from './plan-window.js'
+import { forgetOldest, type Window, type WindowFields, type Windows } from './window.js'
+
+export interface MaintenanceOptions {
+  readonly store: Store
+  readonly log: Logger
+  /** Time in ms after which another gateway takes over the work of one that died. Default: 10 s. */
+  readonly leaseMs?: number
+  /** Interval in ms of checks of the windows. Default: 1 s. */
+  readonly everyMs?: number
+  /** Returns the present time in ms since 1970. Default: the system clock. */
+  readonly now?: () => number
+}
+
+/**
+ * Announced maintenance of hosts. The store has the windows, and the record of each host has a copy of its own windows:
+ * gateways show guests with this copy, and make events of its changes. A copy follows each version of a window once, so
+ * that all gateways report the same changes. Create the object before `store.start()`.
+ */
+export class Maintenance {
+  readonly #document: StoredDocument<Windows>
+  /** The gateway that holds this lease starts and ends windows. All others only read them. */
+  readonly lease: Lease
+  readonly #now: () => number
+  readonly #working = new SingleFlight()
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(private readonly options: MaintenanceOptions) {
+    const { store, log, leaseMs = 10_000, now = Date.now } = options
+    this.#document = new StoredDocument<Windows>({ store, name: 'maintenance-windows', initial: {}, log })
+    this.lease = new Lease(store, 'maintenance-worker', leaseMs)
+    this.#now = now
+  }
+
+  /** All windows, earliest first. Empty until the store has been read. */
+  get all(): readonly Window[] {
+    return Object.values(this.#document.value ?? {}).sort((a, b) => a.startsAtMs - b.startsAtMs)
+  }
+
+  /** All windows, earliest first. @throws {BerthError} `store_unavailable` */
+  list(): readonly Window[] {
+    void this.#document.current
+    return this.all
+  }
+
+  /** @throws {BerthError} `not_found`, `store_unavailable` */
+  get(id: string): Window {
+    return getFrom(this.#document.current, id)
+  }
+
+  start(fleet: Fleet): void {
+    const work = (): void => void this.#working.run(() => this.#work(fleet))
+    this.#timer = setInterval(work, this.options.everyMs ?? 1000)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#working.settled()
+    await this.lease.release().catch(() => undefined) // if this fails, the lease expires
+  }
+
+  /**
+   * Announces maintenance. A repeated call with the same id announces nothing again.
+   * @throws {BerthError} `invalid_field`, `too_many_windows`, `store_unavailable`
+   */
+  announce(fleet: Fleet, wanted: NewWindow): Promise<Window> {
+    return this.#change(fleet, wanted.id, (old) => old[wanted.id] ?? planAnnouncement(old, wanted, this.#now()))
+  }
+
+  /** @throws {BerthError} `not_found`, `invalid_field`, `invalid_state`, `store_unavailable` */
+  update(fleet: Fleet, id: string, change: Partial<WindowFields>): Promise<Window> {
+    return this.#change(fleet, id, (old) => planChange(getFrom(old, id), change, this.#now()))
+  }
+
+  /**
+   * Cancels announced maintenance, or ends active maintenance now.
+   * @throws {BerthError} `not_found`, `invalid_state`, `store_unavailable`
+   */
+  cancel(fleet: Fleet, id: string): Promise<Window> {
+    return this.#change(fleet, id, (old) => planCancel(getFrom(old, id), this.#now()))
+  }
+
+  /** Stores a window, and then copies it to its hosts. If the second step fails, the worker completes it. */
+  async #change(fleet: Fleet, id: string, change: (old: Windows) => Window): Promise<Window> {
+    const windows = await this.#document.update((old) => forgetOldest({ ...old, [id]: change(old) }))
+    const window = windows[id]!
+    await this.#copy(fleet, factsOf(fleet), (host) => planHost(host, [window], this.#now()))
+    return window
+  }
+
+  async #work(fleet: Fleet): Promise<void> {
+    try {
+      if (this.#closed || !fleet.isComplete || !this.#needsWork(fleet)) return
+      if (await this.lease.take()) await this.#advance(fleet)
+    } catch (error) {
+      this.options.log.debug({ reason: describeError(error) }, 'continuing the maintenance windows failed')
+    }
+  }
+
+  #needsWork(fleet: Fleet): boolean {
+    const windows = this.#document.value
+    const nowMs = this.#now()
+    if (windows === undefined) return false
+    return isLate(windows, nowMs) || factsOf(fleet).some((host) => isBehind(host, planCopies(host, windows, nowMs), nowMs))
+  }
+
+  /** Copies each state to the hosts before the next one begins, so that no state is skipped after a pause. */
+  async #advance(fleet: Fleet): Promise<void> {
+    // The hosts are read first: the store then has each window that a host shows, unless the window was lost.
+    const hosts = factsOf(fleet)
+    const windows = await this.#document.update((old) => old, this.lease)
+    await this.#copy(fleet, hosts, (host) => planCopies(host, windows, this.#now()))
+    while (isLate(this.#document.current, this.#now())) await this.#changeStates(fleet)
+  }
+
+  async #changeStates(fleet: Fleet): Promise<void> {
+    const before = this.#document.current
+    const after = await this.#document.update((old) => forgetOldest(planStates(old, this.#now())), this.lease)
+    const changed = Object.values(after).filter(({ id, version }) => before[id]?.version !== version)
+    for (const { id, state } of changed) this.options.log.info({ window: id }, `a maintenance window is ${state}`)
+    await this.#copy(fleet, factsOf(fleet), (host) => planHost(host, changed, this.#now()))
+  }
+
+  async #copy(fleet: Fleet, hosts: readonly HostFacts[], plan: (host: HostFacts) => HostWindow[]): Promise<void> {
+    for (const host of hosts) {
+      const changed = plan(host)
+      if (!isBehind(host, changed, this.#now())) continue
+      await fleet.hosts.recordMaintenance(host.id, changed, this.#now()).catch((error: unknown) => {
+        if (fleet.view.findHost(host.id)) throw error // a removed host needs no windows
+      })
+    }
+  }
+}
+
+/** @throws {BerthError} `not_found` */
+function getFrom(windows: Windows, id: string): Window {
+  const window = windows[id]
+  if (!window) throw notFound('maintenance window')
+  return window
+}
+
+function factsOf({ view }: Fleet): HostFacts[] {
+  return view.hosts().map(({ id, maintenance }) => ({ id, windows: maintenance }))
+}
+
+function planCopies(host: HostFacts, windows: Windows, nowMs: number): HostWindow[] {
+  return [...planHost(host, Object.values(windows), nowMs), ...planLost(host, windows, nowMs)]
+}
+
+/** True if the record of the host must be changed. */
+function isBehind({ windows }: HostFacts, changed: readonly HostWindow[], nowMs: number): boolean {
+  return changed.length > 0 || windows.some((window) => isOutdated(window, nowMs))
+}
+
+function isLate(windows: Windows, nowMs: number): boolean {
+  return Object.values(windows).some((window) => planState(window, nowMs) !== window)
+}
+
+function planStates(windows: Windows, nowMs: number): Windows {
+  return Object.fromEntries(Object.entries(windows).map(([id, window]) => [id, planState(window, nowMs)]))
+}
