@@ -22,6 +22,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   language: 'default language of the panel',
   'login-log': 'logins and failed attempts',
   'login-setting': 'login settings',
+  maintenance: 'announced maintenance of hosts',
   port: 'port mappings of guests',
   'public-url': 'public URL of the panel',
   routing: 'ports and public addresses of hosts',

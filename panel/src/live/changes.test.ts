@@ -17,6 +17,7 @@ describe('the data that an event changes', () => {
     ['task.removed', { task_id: 'x' }, ['tasks'], 0],
     ['host.offline', { id: 'a' }, ['hosts'], 0],
     ['usage.host', { host_id: 'a' }, ['host-usage'], 0],
+    ['maintenance.started', { id: 'x', host_id: 'a' }, ['guests', 'hosts'], 0],
     ['alert.raised', { id: 'x', container_id: 7 }, ['alerts'], 7],
   ] as const)
     it(`is known for the event ${type} with the data ${JSON.stringify(data)}`, () => {

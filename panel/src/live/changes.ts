@@ -52,6 +52,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
   if (kind === 'host') return ['hosts']
   if (kind === 'usage') return ['host-usage']
   if (kind === 'alert') return ['alerts']
+  if (kind === 'maintenance') return ['guests', 'hosts']
   // A new or removed guest also changes the number of guests of its host.
   return word === 'updated' ? ['guests'] : ['guests', 'hosts']
 }

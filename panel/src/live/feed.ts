@@ -17,7 +17,7 @@ export type FeedOrder =
   | 'rest'
   | 'leave'
 
-const kinds = ['guest', 'task', 'host', 'usage', 'alert'] as const
+const kinds = ['guest', 'task', 'host', 'usage', 'alert', 'maintenance'] as const
 /** Time in ms of silence after which a stream counts as broken. The gateway sends something every 15 s. */
 const silentMs = 40_000
 /** Time in ms for which events are collected before they are passed on. */

@@ -125,6 +125,7 @@ export const errors = {
   'error.store_not_shared':
     'This gateway has a private Redis server. Move its data to a Redis server of your own first.',
   'error.too_many_gateways': 'A fleet can have at most 16 gateways.',
+  'error.too_many_windows': 'At most 100 maintenance windows can be open. Cancel one first.',
   'error.own_gateway': 'A gateway cannot remove itself. Use another gateway.',
   'error.upgrade_unsupported':
     'The panel cannot upgrade this host. Create a new command for the host and run it on the host once.',

@@ -13,6 +13,7 @@ export const webhooks = {
   'webhooks.kind.task': 'Tasks',
   'webhooks.kind.host': 'Hosts',
   'webhooks.kind.alert': 'Security alerts',
+  'webhooks.kind.maintenance': 'Maintenance',
   'webhooks.test': 'Send test event',
   'webhooks.tested': 'The test event is queued.',
   'webhooks.rotate': 'New secret',

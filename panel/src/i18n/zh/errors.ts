@@ -126,6 +126,7 @@ export const errors: Readonly<Record<keyof typeof english, string>> = {
   'error.volume_missing': '实例的磁盘已不存在。',
   'error.store_not_shared': '该网关使用私有的 Redis 服务器。请先把数据迁移到您自己的 Redis 服务器。',
   'error.too_many_gateways': '一个集群最多有 16 个网关。',
+  'error.too_many_windows': '最多可以有 100 个未结束的维护。请先取消一个。',
   'error.own_gateway': '网关不能移除自己。请使用另一个网关。',
   'error.upgrade_unsupported': '无法从面板升级该主机，请先为该主机创建新的命令，并在该主机上运行一次。',
   'error.drain_running': '该主机的实例已在迁移中。',

@@ -7,6 +7,7 @@ import { gateways } from './gateways.ts'
 import { guestSettings } from './guest-settings.ts'
 import { guests } from './guests.ts'
 import { labels } from './labels.ts'
+import { maintenance } from './maintenance.ts'
 import { moves } from './moves.ts'
 import { overview } from './overview.ts'
 import { session } from './session.ts'
@@ -27,6 +28,7 @@ export const zh = {
   ...labels,
   ...moves,
   ...drains,
+  ...maintenance,
   ...tasks,
   ...console,
   ...fleet,

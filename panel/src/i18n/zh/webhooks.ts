@@ -15,6 +15,7 @@ export const webhooks: Readonly<Record<keyof typeof english, string>> = {
   'webhooks.kind.task': '任务',
   'webhooks.kind.host': '主机',
   'webhooks.kind.alert': '安全告警',
+  'webhooks.kind.maintenance': '维护',
   'webhooks.test': '发送测试',
   'webhooks.tested': '测试消息已排队。',
   'webhooks.rotate': '更换密钥',

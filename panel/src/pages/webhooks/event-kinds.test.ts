@@ -3,7 +3,7 @@ import { shownWords, wordsOf, type EventKind } from './event-kinds.ts'
 
 describe('the selected events of a webhook', () => {
   for (const [kinds, words] of [
-    [['guest', 'task', 'host', 'alert'], ['*']],
+    [['guest', 'task', 'host', 'alert', 'maintenance'], ['*']],
     [['guest'], ['guest.*']],
     [
       ['guest', 'alert'],

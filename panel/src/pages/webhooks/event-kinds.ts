@@ -1,5 +1,5 @@
 /** Kinds of events that a webhook can receive. */
-export const eventKinds = ['guest', 'task', 'host', 'alert'] as const
+export const eventKinds = ['guest', 'task', 'host', 'alert', 'maintenance'] as const
 export type EventKind = (typeof eventKinds)[number]
 
 /** Returns the event patterns that the API expects for the selected kinds. */

@@ -1,0 +1,26 @@
+import type { maintenance as english } from '../en/maintenance.ts'
+
+export const maintenance: Record<keyof typeof english, string> = {
+  'maintenance.title': '维护',
+  'maintenance.none': '没有已公布的维护。',
+  'maintenance.announce': '公布维护',
+  'maintenance.change': '修改维护',
+  'maintenance.cancel': '取消维护',
+  'maintenance.cancelAsk': '取消此维护?',
+  'maintenance.end': '立即结束',
+  'maintenance.endAsk': '立即结束此维护?',
+  'maintenance.told': '在这些主机上有实例的客户会在面板中看到此信息。',
+  'maintenance.starts': '开始',
+  'maintenance.ends': '结束',
+  'maintenance.minutes': '预计中断时间(分钟)',
+  'maintenance.minutesHint': '0:预计不会中断。',
+  'maintenance.message': '给客户的说明',
+  'maintenance.guests': '{{count}} 个实例',
+  'maintenance.guests_one': '1 个实例',
+  'maintenance.announced': '计划维护开始时间:',
+  'maintenance.active': '正在维护,结束时间:',
+  'maintenance.span': '{{from}} 至 {{to}}',
+  'maintenance.interruption': '每个实例预计中断 {{count}} 分钟。',
+  'maintenance.interruption_one': '每个实例预计中断 1 分钟。',
+  'maintenance.noInterruption': '预计不会中断。',
+}
