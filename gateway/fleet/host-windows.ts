@@ -17,7 +17,7 @@ export interface HostWindow {
   readonly closedAtMs: number
 }
 
-/** What happened to a window, from the view of one host. */
+/** Kinds of changes of a window that a host reports. */
 export const windowChanges = ['announced', 'changed', 'started', 'ended', 'canceled'] as const
 export type WindowChange = (typeof windowChanges)[number]
 

@@ -120,7 +120,9 @@ export class Maintenance {
     const windows = this.#document.value
     const nowMs = this.#now()
     if (windows === undefined) return false
-    return isLate(windows, nowMs) || factsOf(fleet).some((host) => isBehind(host, planCopies(host, windows, nowMs), nowMs))
+    return (
+      isLate(windows, nowMs) || factsOf(fleet).some((host) => isBehind(host, planCopies(host, windows, nowMs), nowMs))
+    )
   }
 
   /** Copies each state to the hosts before the next one begins, so that no state is skipped after a pause. */

@@ -1,7 +1,15 @@
 import { expect } from 'chai'
 import { BerthError } from '../../shared/errors.js'
 import type { HostWindow } from '../fleet/host-windows.js'
-import { planAnnouncement, planCancel, planChange, planHost, planLost, planState, type NewWindow } from './plan-window.js'
+import {
+  planAnnouncement,
+  planCancel,
+  planChange,
+  planHost,
+  planLost,
+  planState,
+  type NewWindow,
+} from './plan-window.js'
 import { forgetOldest, hostWindowOf, mostOpenWindows, type Window, type Windows } from './window.js'
 
 const hour = 3_600_000
@@ -110,12 +118,12 @@ describe('the maintenance windows that a host lacks', () => {
     ['are new windows', [], [window()], [copy(window())]],
     ['are newer versions', [copy(window())], [active], [copy(active)]],
     ['are the ends of windows that it has', [copy(active)], [ended], [copy(ended)]],
-    ['are no windows of other hosts', [], [elsewhere], []],
-    ['are no present versions', [copy(active)], [active], []],
-    ['are no older versions', [copy(active)], [window()], []],
-    ['are no closed windows that it never had', [], [ended, canceled], []],
+    ['exclude windows of other hosts', [], [elsewhere], []],
+    ['exclude versions that it has', [copy(active)], [active], []],
+    ['exclude older versions', [copy(active)], [window()], []],
+    ['exclude closed windows that it never had', [], [ended, canceled], []],
     ['are canceled windows that no longer concern it', [copy(active)], [elsewhere], [withdrawn(elsewhere)]],
-    ['are no closed windows that no longer concern it', [copy(ended)], [elsewhere], []],
+    ['exclude closed windows that no longer concern it', [copy(ended)], [elsewhere], []],
   ] as const)
     it(name, () => expect(planHost({ id: 'a', windows: known }, windows, now)).to.deep.equal(changed))
 
@@ -132,7 +140,9 @@ describe('the maintenance windows that a host lacks', () => {
 
 describe('the stored maintenance windows', () => {
   it('are all open ones and the newest closed ones', () => {
-    const closed = Array.from({ length: 101 }, (_, at) => window({ id: `closed-${at}`, state: 'ended', closedAtMs: at + 1 }))
+    const closed = Array.from({ length: 101 }, (_, at) =>
+      window({ id: `closed-${at}`, state: 'ended', closedAtMs: at + 1 }),
+    )
     const all = [window({ id: 'open' }), ...closed]
     const kept = forgetOldest(Object.fromEntries(all.map((one) => [one.id, one])))
     expect(Object.keys(kept)).to.have.length(101).and.to.include.members(['open', 'closed-1', 'closed-100'])

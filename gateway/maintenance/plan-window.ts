@@ -94,5 +94,6 @@ function checkStart({ startsAtMs }: Pick<Window, 'startsAtMs'>, nowMs: number): 
 function checkEnd({ startsAtMs, endsAtMs }: Pick<Window, 'startsAtMs' | 'endsAtMs'>, nowMs: number): void {
   if (endsAtMs <= startsAtMs) throw invalidField('ends_at', 'ends_at: must be after starts_at')
   if (endsAtMs <= nowMs) throw invalidField('ends_at', 'ends_at: must be in the future')
-  if (endsAtMs - startsAtMs > longestMs) throw invalidField('ends_at', 'ends_at: must be at most 7 days after starts_at')
+  if (endsAtMs - startsAtMs > longestMs)
+    throw invalidField('ends_at', 'ends_at: must be at most 7 days after starts_at')
 }

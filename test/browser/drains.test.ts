@@ -58,6 +58,28 @@ describe('the drain of a host in the panel', () => {
     await page.getByRole('button', { name: 'Resume' }).waitFor()
   })
 
+  it('can be announced as maintenance, which guests show until it is canceled', async () => {
+    page = await lab.logIn()
+    await lab.show(page, '/hosts')
+    await page.getByRole('button', { name: 'Announce maintenance', exact: true }).click()
+    const dialog = page.getByRole('dialog', { name: 'Announce maintenance', exact: true })
+    const localAt = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString().slice(0, 16)
+    await dialog.getByLabel('Hosts', { exact: true }).selectOption('host-a')
+    await dialog.getByLabel('Start', { exact: true }).fill(localAt(30))
+    await dialog.getByLabel('End', { exact: true }).fill(localAt(32))
+    await dialog.getByLabel('Text for customers', { exact: true }).fill('We replace a disk.')
+    await dialog.getByRole('button', { name: 'Announce maintenance', exact: true }).click()
+    const card = page.getByRole('region', { name: 'Maintenance', exact: true })
+    await card.getByText('We replace a disk.', { exact: true }).waitFor()
+    expect(await findingsOf(page)).to.deep.equal([])
+    await lab.show(page, `/containers/${lab.gateway.fleet.view.findGuest('machine')!.guest.id}`)
+    const banner = page.getByRole('status').filter({ hasText: 'Planned maintenance starts' })
+    await banner.getByText('We replace a disk.', { exact: true }).waitFor()
+    const { body } = await lab.gateway.request('GET', '/maintenance')
+    await lab.gateway.request('POST', `/maintenance/${body.data[0].id}/cancel`)
+    await banner.waitFor({ state: 'detached' })
+  })
+
   it('is accessible and translated in Chinese, and fits a phone', async () => {
     page = await lab.logIn({ language: 'zh', screen: 'phone' })
     await lab.show(page, '/hosts/host-a')

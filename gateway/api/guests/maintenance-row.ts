@@ -18,10 +18,13 @@ export const maintenanceFields = {
   message: Type.String({ description: 'Plain text for customers. Empty: there is none.' }),
 }
 
-export const MaintenanceSchema = Type.Union([Type.Object(maintenanceFields, { title: 'ContainerMaintenance' }), Type.Null()], {
-  description:
-    'Current maintenance window of the host, or else the next one. It changes when the container moves to another host. `null`: no maintenance is announced.',
-})
+export const MaintenanceSchema = Type.Union(
+  [Type.Object(maintenanceFields, { title: 'ContainerMaintenance' }), Type.Null()],
+  {
+    description:
+      'Current maintenance window of the host, or else the next one. It changes when the container moves to another host. `null`: no maintenance is announced.',
+  },
+)
 type MaintenanceRow = Static<typeof MaintenanceSchema>
 
 export function maintenanceRow(window: HostWindow | undefined, time: TimeFormat): MaintenanceRow {

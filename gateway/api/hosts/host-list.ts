@@ -29,7 +29,10 @@ interface RenderedHost {
  * Fields of a host that are compared by identity: the view replaces their objects when they change. `metrics` only
  * reaches the row as part of `warnings`.
  */
-const replacedFields: Record<Exclude<keyof HostView, 'id' | 'metrics' | 'lastSeenMs' | 'warnings' | 'maintenance'>, true> = {
+const replacedFields: Record<
+  Exclude<keyof HostView, 'id' | 'metrics' | 'lastSeenMs' | 'warnings' | 'maintenance'>,
+  true
+> = {
   name: true,
   address: true,
   install: true,

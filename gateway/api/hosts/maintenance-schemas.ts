@@ -42,11 +42,13 @@ const fields = {
   group: Type.String({
     minLength: 1,
     pattern: placementNamePattern,
-    description: 'Group of hosts. The maintenance concerns the hosts that belong to the group at the time of the request.',
+    description:
+      'Group of hosts. The maintenance concerns the hosts that belong to the group at the time of the request.',
   }),
   starts_at: Type.String({
     ...time,
-    description: 'Begin of the maintenance: now or later, at most 90 days ahead. It is fixed once the maintenance has started.',
+    description:
+      'Begin of the maintenance: now or later, at most 90 days ahead. It is fixed once the maintenance has started.',
   }),
   ends_at: Type.String({ ...time, description: 'Expected end, at most 7 days after `starts_at`.' }),
   interruption_minutes: Type.Integer({

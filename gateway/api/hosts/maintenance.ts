@@ -117,7 +117,10 @@ function updateRoute({ fleet, maintenance, time }: Parts): Route {
       const before = maintenance.get(params.id)
       const hostIds = findHosts(fleet.view, body)
       const change = { ...fieldsOf(body, time), ...(hostIds && { hostIds }) }
-      context.audit({ target: targetOf(fleet.view, hostIds ?? before.hostIds), detail: detailOf(params.id, change, time) })
+      context.audit({
+        target: targetOf(fleet.view, hostIds ?? before.hostIds),
+        detail: detailOf(params.id, change, time),
+      })
       const isEmpty = Object.keys(change).length === 0
       const window = isEmpty ? before : await maintenance.update(fleet, params.id, change)
       const message = isEmpty ? nothingToChange : 'maintenance changed'
@@ -190,4 +193,3 @@ function detailOf(id: string, fields: Partial<WindowFields>, time: TimeFormat): 
     ...(message === undefined ? [] : ['message changed']),
   ].join(', ')
 }
-

@@ -120,7 +120,10 @@ describe('maintenance windows over HTTP', () => {
     await call('POST', `/maintenance/${everywhere.id}/cancel`)
     const happened = ['announced', 'changed', 'started', 'ended'].map((word) => `maintenance.${word}`)
     for (const stream of [all, own, ofKey, ofOther])
-      await stream.wait(({ data }) => data.data?.['id'] === everywhere.id && data.type === 'maintenance.ended', 'the end')
+      await stream.wait(
+        ({ data }) => data.data?.['id'] === everywhere.id && data.type === 'maintenance.ended',
+        'the end',
+      )
     for (const stream of [all, own, ofKey]) expect(typesOf(stream, id)).to.deep.equal(happened)
     expect(typesOf(ofOther, id)).to.deep.equal([])
     const { data } = await own.type('maintenance.announced')
@@ -211,7 +214,10 @@ describe('maintenance windows over HTTP', () => {
     const stream = await listen()
     const { store } = gateway
     await store.run('lose the windows', (client) => client.del(store.key('maintenance-windows')))
-    await stream.wait(({ data }) => data.type === 'maintenance.canceled' && data.data?.['id'] === id, 'the cancellation')
+    await stream.wait(
+      ({ data }) => data.type === 'maintenance.canceled' && data.data?.['id'] === id,
+      'the cancellation',
+    )
     expect(await shownOn(guest)).to.equal(null)
   })
 
