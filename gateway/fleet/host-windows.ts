@@ -61,14 +61,21 @@ export function findNextWindow(windows: readonly HostWindow[]): HostWindow | und
  */
 export function changesOf(before: HostWindow | undefined, after: HostWindow | undefined): WindowChange[] {
   if (after === undefined || before?.version === after.version) return []
-  const wasOpen = before !== undefined && isOpen(before)
-  if (after.state === 'canceled') return wasOpen ? ['canceled'] : []
-  return [
-    ...(wasOpen ? [] : (['announced'] as const)),
-    ...(wasOpen && isOpen(after) && !hasSameFacts(before, after) ? (['changed'] as const) : []),
-    ...(wasOpen && before.state === 'active' ? [] : after.state === 'announced' ? [] : (['started'] as const)),
-    ...(after.state === 'ended' ? (['ended'] as const) : []),
-  ]
+  const former = before && isOpen(before) ? before : undefined
+  if (after.state === 'canceled') return former ? ['canceled'] : []
+  return [...factChanges(former, after), ...stateChanges(former, after)]
+}
+
+/** @param before undefined: the host did not have the window, or the window was closed */
+function factChanges(before: HostWindow | undefined, after: HostWindow): WindowChange[] {
+  if (before === undefined) return ['announced']
+  return isOpen(after) && !hasSameFacts(before, after) ? ['changed'] : []
+}
+
+function stateChanges(before: HostWindow | undefined, { state }: HostWindow): WindowChange[] {
+  if (state === 'announced') return []
+  const started: WindowChange[] = before?.state === 'active' ? [] : ['started']
+  return state === 'ended' ? [...started, 'ended'] : started
 }
 
 function hasSameFacts(a: HostWindow, b: HostWindow): boolean {

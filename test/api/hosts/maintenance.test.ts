@@ -31,14 +31,14 @@ describe('maintenance windows over HTTP', () => {
   })
   after(() => gateway.close())
   afterEach(async () => {
-    for (const { close } of open.splice(0)) await close()
+    for (const one of open.splice(0)) await one.close()
     for (const { id, state } of await list())
       if (['announced', 'active'].includes(state)) await call('POST', `/maintenance/${id}/cancel`)
   })
 
   const call = (method: string, path: string, body?: object, headers = {}): Promise<Reply> =>
     gateway.request(method, path, { ...(body && { body }), headers })
-  const list = async (query = ''): Promise<Body[]> => (await call('GET', `/maintenance${query}`)).body.data
+  const list = async (query = ''): Promise<Body[]> => (await call('GET', `/maintenance${query}`)).body.data as Body[]
   const timeAt = (ms: number): string => new Date(nowMs + ms).toISOString()
   const wanted = (fields: object = {}): object => ({
     hosts: ['host-a'],
@@ -59,7 +59,8 @@ describe('maintenance windows over HTTP', () => {
     expect(row?.maintenance, 'the row of the list').to.deep.equal(body.data.maintenance)
     return body.data.maintenance
   }
-  const stateOf = async (id: string): Promise<string> => (await call('GET', `/maintenance/${id}`)).body.data.state
+  const stateOf = async (id: string): Promise<string> =>
+    String((await call('GET', `/maintenance/${id}`)).body.data.state)
   const passTime = async (ms: number, id: string, state: string): Promise<void> => {
     nowMs += ms
     await waitFor(async () => (await stateOf(id)) === state, { what: state })
@@ -164,7 +165,7 @@ describe('maintenance windows over HTTP', () => {
       await call('POST', '/maintenance', wanted(), headers),
       await call('POST', '/maintenance', wanted(), headers),
     ]
-    expect(new Set(replies.map(({ body }) => body.data.id)).size).to.equal(1)
+    expect(new Set(replies.map(({ body }) => String(body.data.id))).size).to.equal(1)
     expect(await list('?state=announced')).to.have.length(1)
   })
 
@@ -200,7 +201,7 @@ describe('maintenance windows over HTTP', () => {
 
   it('reach their hosts even if the gateway fails after it has stored them', async () => {
     const { hosts: admin } = gateway.fleet
-    const { recordMaintenance } = admin
+    const recordMaintenance = admin.recordMaintenance.bind(admin)
     admin.recordMaintenance = () => Promise.reject(new BerthError('unavailable', 'store_unavailable', 'a fault'))
     const { status } = await call('POST', '/maintenance', wanted())
     expect(status).to.equal(503)
@@ -232,7 +233,7 @@ describe('maintenance windows over HTTP', () => {
     await Promise.all([startWorker(), startWorker()])
     const order = ['maintenance.announced', 'maintenance.started', 'maintenance.ended']
     const ofHost = (events: readonly Body[], host: string): unknown[] =>
-      events.filter(({ data }) => data?.id === id && data.host_id === host).map(({ type }) => type)
+      events.filter(({ data }) => data?.id === id && data.host_id === host).map(({ type }) => String(type))
     const [received, streamed] = [
       () => receiver.messages.map(({ body }) => body),
       () => stream.events.map(({ data }) => data),
