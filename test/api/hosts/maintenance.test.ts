@@ -51,13 +51,17 @@ describe('maintenance windows over HTTP', () => {
     expect(status, text).to.equal(201)
     return body.data
   }
-  const shownOn = async ({ uuid }: Guest, headers?: Record<string, string>): Promise<Body> => {
+  const readOf = async ({ uuid }: Guest, headers?: Record<string, string>): Promise<Body> => {
     const options = headers ? { key: '', headers } : {}
-    const { body } = await gateway.request('GET', `/containers/${uuid}`, options)
-    const rows = (await gateway.request('GET', '/containers', options)).body.data as Body[]
-    const row = rows.find((one) => one.uuid === uuid)
-    expect(row?.maintenance, 'the row of the list').to.deep.equal(body.data.maintenance)
-    return body.data.maintenance
+    return (await gateway.request('GET', `/containers/${uuid}`, options)).body.data.maintenance as Body
+  }
+  /** Returns what a container shows while nothing changes, on its own and in the list. */
+  const shownOn = async (one: Guest, headers?: Record<string, string>): Promise<Body> => {
+    const shown = await readOf(one, headers)
+    const { body } = await gateway.request('GET', '/containers', headers ? { key: '', headers } : {})
+    const row = (body.data as Body[]).find(({ uuid }) => uuid === one.uuid)
+    expect(row?.maintenance, 'the row of the list').to.deep.equal(shown)
+    return shown
   }
   const stateOf = async (id: string): Promise<string> =>
     String((await call('GET', `/maintenance/${id}`)).body.data.state)
@@ -94,9 +98,9 @@ describe('maintenance windows over HTTP', () => {
     const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
     expect(metrics).to.include('berth_maintenance_windows{state="announced"} 1')
     await passTime(10 * minute, made.id, 'active')
-    await waitFor(async () => (await shownOn(guest))?.state === 'active', { what: 'the start at the container' })
+    await waitFor(async () => (await readOf(guest))?.state === 'active', { what: 'the start at the container' })
     await passTime(50 * minute, made.id, 'ended')
-    await waitFor(async () => (await shownOn(guest)) === null, { what: 'the end at the container' })
+    await waitFor(async () => (await readOf(guest)) === null, { what: 'the end at the container' })
     expect((await call('GET', `/maintenance/${made.id}`)).body.data.closed_at).not.to.equal('')
   })
 
@@ -144,7 +148,7 @@ describe('maintenance windows over HTTP', () => {
     const { id } = await announce({ hosts: ['host-a'] })
     expect(await shownOn(moved)).to.equal(null)
     await call('POST', `/containers/${moved.uuid}/migrate`, { host_id: 'host-a' })
-    await waitFor(async () => (await shownOn(moved))?.id === id, { what: 'the window of the new host' })
+    await waitFor(async () => (await readOf(moved))?.id === id, { what: 'the window of the new host' })
   })
 
   it('concern the hosts that belong to a group at the time of the request', async () => {
@@ -207,7 +211,7 @@ describe('maintenance windows over HTTP', () => {
     expect(status).to.equal(503)
     expect(await shownOn(guest)).to.equal(null)
     admin.recordMaintenance = recordMaintenance
-    await waitFor(async () => (await shownOn(guest))?.state === 'announced', { what: 'the window at the container' })
+    await waitFor(async () => (await readOf(guest))?.state === 'announced', { what: 'the window at the container' })
   })
 
   it('are canceled at their hosts if the store has lost them', async () => {
