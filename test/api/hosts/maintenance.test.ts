@@ -53,7 +53,7 @@ describe('maintenance windows over HTTP', () => {
   }
   const readOf = async ({ uuid }: Guest, headers?: Record<string, string>): Promise<Body> => {
     const options = headers ? { key: '', headers } : {}
-    return (await gateway.request('GET', `/containers/${uuid}`, options)).body.data.maintenance as Body
+    return (await gateway.request('GET', `/containers/${uuid}`, options)).body.data.maintenance
   }
   /** Returns what a container shows while nothing changes, on its own and in the list. */
   const shownOn = async (one: Guest, headers?: Record<string, string>): Promise<Body> => {
