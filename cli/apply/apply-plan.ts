@@ -25,6 +25,8 @@ export interface Progress {
 }
 
 interface Job {
+  /** True if the job only runs if none before it has failed: a failed creation may replace the deleted guest. */
+  readonly needsAll?: true
   readonly title: string
   readonly result: string
   run(context: ApplyContext): Promise<void>
@@ -40,7 +42,8 @@ export async function applyPlan(context: ApplyContext, plan: Plan, progress: Pro
   const count = { all: stages.flat().length, done: 0, failed: 0 }
   const show = (): void => progress.show(`${count.done} of ${count.all} done, ${count.failed} failed`)
   const run = async (job: Job, now: ApplyContext): Promise<void> => {
-    const failure = await failureOf(job, now)
+    const failure =
+      job.needsAll && count.failed > 0 ? 'skipped, because another change failed' : await failureOf(job, now)
     if (failure === undefined) count.done++
     else count.failed++
     progress.report(`${job.title}: ${failure ?? job.result}`)
@@ -92,7 +95,8 @@ function waitJob(guest: CurrentItem): Job {
 
 function jobOf(change: Change): Job {
   const title = titleOf(change)
-  if (change.action === 'delete') return { title, result: 'deleted', run: (context) => deleteGuest(context, change) }
+  if (change.action === 'delete')
+    return { title, result: 'deleted', needsAll: true, run: (context) => deleteGuest(context, change) }
   const isGuest = change.wanted.kind.noun === 'guest'
   if (change.action === 'create') {
     const create = isGuest ? createGuest : createAccount

@@ -27,6 +27,8 @@ export interface Form {
   write?(value: unknown): unknown
   /** Converts a canonical value to a value in a request. Default: the value stays as it is. */
   send?(value: unknown): unknown
+  /** Converts a canonical value to the text that differences show. Default: the value of the file. */
+  describe?(value: unknown): string
   /** Compares the parts of a value. Without this function, values are compared as a whole. */
   parts?(wanted: unknown, current: unknown): Parts
 }

@@ -69,6 +69,9 @@ function field(name: string, form: Form, change: ChangeKind, options: FieldOptio
   return { name, api, row, form, change, isAddedLater }
 }
 
+/** Text that may contain passwords. Differences show only its length. */
+const secret: Form = { ...text, describe: (value) => `(${String(value).length} characters)` }
+const describeKeyGuests = (names: readonly string[]): string => (names.length > 0 ? names.join(', ') : 'all guests')
 const tags: Form = { ...words, parse: (value) => checked(() => parseTags(textsOf(value)), 'tags') }
 const note: Form = { ...text, parse: (value) => checked(() => checkNote(text.parse(value) as string), 'note') }
 
@@ -78,7 +81,7 @@ const guest: Kind = {
   path: '/containers',
   createPath: '/containers',
   nameField: 'name',
-  isCaseless: false,
+  isCaseless: true,
   required: ['image'],
   fields: [
     field('image', text, 'fixed', { api: 'template_id', row: 'template' }),
@@ -86,7 +89,7 @@ const guest: Kind = {
     field('host', text, 'initial', { api: 'host_id' }),
     field('start', flag, 'initial'),
     field('ssh_public_key', text, 'initial'),
-    field('user_data', text, 'initial'),
+    field('user_data', secret, 'initial'),
     field('ipv4_count', whole, 'initial'),
     field('ipv6_count', whole, 'initial'),
     field('vcpu', decimal, 'limits'),
@@ -146,7 +149,9 @@ const apiKey: Kind = {
   required: [],
   fields: [
     field('scopes', words, 'item'),
-    field('guests', words, 'item', { api: 'container_uuids' }),
+    field('guests', { ...words, describe: (value) => describeKeyGuests(value as string[]) }, 'item', {
+      api: 'container_uuids',
+    }),
     field('ip_whitelist', joinedAddresses, 'item'),
     field('expires_at', time, 'item'),
     field('disabled', flag, 'item'),

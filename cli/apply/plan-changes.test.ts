@@ -22,6 +22,19 @@ describe('planChanges', () => {
     ['equal objects', guests({ name: 'a', ram: '1g' }), [present('a', { ram: 1024 })], []],
     ['fields that are not in the file', guests({ name: 'a' }), [present('a', { ram: 1024, tags: ['x'] })], []],
     ['fields for new guests', guests({ name: 'a', start: false, ssh_public_key: 'k' }), [present('a', {})], []],
+    ['names in upper and lower case', guests({ name: 'A', ram: '1g' }), [present('a', { ram: 1024 })], []],
+    [
+      'user data without its text',
+      guests({ name: 'a', image: 'debian-12', user_data: 'password' }),
+      [],
+      ['+ guest a', '    image: debian-12', '    user_data: (8 characters)'],
+    ],
+    [
+      'a key that then may access all guests',
+      { api_keys: [{ name: 'k', guests: [] }] },
+      [present('k', { guests: ['a'] }, { noun: 'api-key' })],
+      ['~ api-key k', '    guests: a → all guests'],
+    ],
     ['marks', guests({ name: 'a', tags: ['x'] }), [present('a', { tags: ['berth.apply:shop', 'x'] })], []],
     ['a host by its id', guests({ name: 'a', host: 'id-a' }), [present('a', {})], []],
     [

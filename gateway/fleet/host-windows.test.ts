@@ -17,6 +17,14 @@ const active = window({ version: 2, state: 'active' })
 const ended = window({ version: 3, state: 'ended', closedAtMs: 12 * hour })
 const canceled = window({ version: 2, state: 'canceled', closedAtMs: 11 * hour })
 
+describe('the maintenance windows of a host', () => {
+  it('include only the newest 20 of those that have ended', () => {
+    const closed = Array.from({ length: 25 }, (_, n) => ({ ...ended, id: `w-${n}`, closedAtMs: (12 + n / 10) * hour }))
+    const ids = mergeWindows([window()], closed, 20 * hour).map(({ id }) => id)
+    expect(ids).to.have.members(['w', ...closed.slice(5).map(({ id }) => id)])
+  })
+})
+
 describe('the changes of a maintenance window on a host', () => {
   for (const [name, before, after, changes] of [
     ['announces a new window', undefined, window(), ['announced']],

@@ -23,6 +23,8 @@ export type WindowChange = (typeof windowChanges)[number]
 
 /** Time in ms for which a host retains a closed window, so that all gateways see how it ended. */
 const retainedMs = 24 * 3_600_000
+/** Maximum number of closed windows that a host retains: the newest ones. */
+const maxClosed = 20
 
 export function isOpen({ state }: Pick<HostWindow, 'state'>): boolean {
   return state === 'announced' || state === 'active'
@@ -40,7 +42,10 @@ export function mergeWindows(
   const merged = new Map(known.map((window) => [window.id, window]))
   for (const window of changed)
     if (window.version > (merged.get(window.id)?.version ?? 0)) merged.set(window.id, window)
-  return [...merged.values()].filter((window) => !isOutdated(window, nowMs))
+  const retained = [...merged.values()].filter((window) => !isOutdated(window, nowMs))
+  const closed = retained.filter((window) => !isOpen(window)).sort((a, b) => b.closedAtMs - a.closedAtMs)
+  const surplus = new Set(closed.slice(maxClosed))
+  return retained.filter((window) => !surplus.has(window))
 }
 
 /** True if the host need not retain the window any longer. */

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { SingleFlight } from '../../shared/async/single-flight.js'
 import { describeError, notFound } from '../../shared/errors.js'
+import { steadyClock } from '../../shared/steady-clock.js'
 import type { Fleet } from '../fleet/contract.js'
 import { isOutdated, type HostWindow } from '../fleet/host-windows.js'
 import { StoredDocument } from '../store/document.js'
@@ -25,7 +26,7 @@ export interface MaintenanceOptions {
   readonly leaseMs?: number
   /** Interval in ms of checks of the windows. Default: 1 s. */
   readonly everyMs?: number
-  /** Returns the present time in ms since 1970. Default: the system clock. */
+  /** Returns the present time in ms since 1970. Default: the steady clock, because a jump must not end windows. */
   readonly now?: () => number
 }
 
@@ -44,7 +45,7 @@ export class Maintenance {
   #closed = false
 
   constructor(private readonly options: MaintenanceOptions) {
-    const { store, log, leaseMs = 10_000, now = Date.now } = options
+    const { store, log, leaseMs = 10_000, now = () => steadyClock.now() } = options
     this.#document = new StoredDocument<Windows>({ store, name: 'maintenance-windows', initial: {}, log })
     this.lease = new Lease(store, 'maintenance-worker', leaseMs)
     this.#now = now
@@ -155,7 +156,7 @@ export class Maintenance {
 
 /** @throws {BerthError} `not_found` */
 function getFrom(windows: Windows, id: string): Window {
-  const window = windows[id]
+  const window = Object.hasOwn(windows, id) ? windows[id] : undefined
   if (!window) throw notFound('maintenance window')
   return window
 }

@@ -2,8 +2,10 @@ import { SingleFlight } from '../../shared/async/single-flight.js'
 import { storeUnavailable, toStoreError, withTimeout } from './connection.js'
 import { trustMs } from './plan-visibility.js'
 
-/** Time limit in ms of a renewal, which repeats exchanges until one is fast enough and its reports are applied. */
+/** Time limit in ms of an exchange with the server, including the time until this process has applied its reports. */
 const renewTimeoutMs = 10_000
+/** Maximum number of exchanges. If none is fast enough, the caches may not be used. */
+const trustAttempts = 3
 
 export interface CacheTrustOptions {
   /**
@@ -41,9 +43,8 @@ export class CacheTrust {
 
   /** Waits until the caches may be used. @throws {BerthError} `store_unavailable` */
   async ensure(): Promise<void> {
-    const begunMs = performance.now()
-    while (performance.now() - this.#confirmedMs > trustMs) {
-      if (performance.now() - begunMs > renewTimeoutMs) throw storeUnavailable('the server answers too slowly')
+    for (let attempt = 0; performance.now() - this.#confirmedMs > trustMs; attempt++) {
+      if (attempt === trustAttempts) throw storeUnavailable('the server answers too slowly')
       await this.#renewals
         .run(() => withTimeout(renewTimeoutMs, this.#renew()))
         .catch((cause: unknown) => {

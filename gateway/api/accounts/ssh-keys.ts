@@ -19,7 +19,7 @@ const NameSchema = Type.String({
 const PublicKeySchema = Type.String({
   ...trimmed,
   minLength: 1,
-  maxLength: 16_384,
+  maxLength: 4096,
   description:
     'Public key: one line in the format of OpenSSH, without options; Ed25519, ECDSA, RSA of at least 2048 bits, or a security key. Certificates and DSA keys are refused.',
 })

@@ -171,11 +171,17 @@ function findHost(hosts: readonly HostView[], ref: string): HostView {
 function fieldsOf(body: WindowBody, time: TimeFormat): Partial<Omit<WindowFields, 'hostIds'>> {
   const { starts_at: startsAt, ends_at: endsAt, interruption_minutes: interruptionMinutes, message } = body
   return {
-    ...(startsAt !== undefined && { startsAtMs: time.parseField('starts_at', startsAt) }),
+    ...(startsAt !== undefined && { startsAtMs: parseStart(startsAt, time) }),
     ...(endsAt !== undefined && { endsAtMs: time.parseField('ends_at', endsAt) }),
     ...(interruptionMinutes !== undefined && { interruptionMinutes }),
     ...(message !== undefined && { message }),
   }
+}
+
+/** Parses the start. A date without a time would mean the end of the day. @throws {BerthError} `invalid_field` */
+function parseStart(text: string, time: TimeFormat): number {
+  if (/^\s*\d+-\d+-\d+\s*$/.test(text)) throw invalidField('starts_at', 'starts_at: add the time to the date')
+  return time.parseField('starts_at', text)
 }
 
 function targetOf(view: FleetView, hostIds: readonly string[]): string {

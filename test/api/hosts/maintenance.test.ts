@@ -182,6 +182,7 @@ describe('maintenance windows over HTTP', () => {
     ['with a long text', { message: 'x'.repeat(501) }, 'message'],
     ['with a negative interruption', { interruption_minutes: -1 }, 'interruption_minutes'],
     ['with a text in place of a time', { starts_at: 'soon' }, 'starts_at'],
+    ['with a start without a time', { starts_at: '2030-01-15' }, 'starts_at'],
     ['without an end', { ends_at: '' }, 'ends_at'],
     ['that start in the past', { starts_at: '2020-01-01 00:00:00' }, 'starts_at'],
   ] as const)
