@@ -43,7 +43,10 @@ function differencesIn({ fields }: Kind, wanted: Fields, current: Fields): Field
 
 function fieldDifference({ name, form }: Field, wanted: unknown, current: unknown): FieldDifference {
   if (form.parts) return { field: name, ...form.parts(wanted, current) }
-  const written = (value: unknown): unknown => (form.describe ?? form.write ?? ((same: unknown) => same))(value)
+  const written = (value: unknown): unknown => {
+    if (form.describe) return form.describe(value)
+    return form.write ? form.write(value) : value
+  }
   return { field: name, ...(current !== undefined && { before: written(current) }), after: written(wanted) }
 }
 

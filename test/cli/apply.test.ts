@@ -200,7 +200,9 @@ describe('berth apply and berth export', () => {
     const noted = await applied(kept)
     expect(noted.out).to.contain('note: guest btest-3 is no longer in the file; --prune deletes it')
     const failing = { ...kept, guests: [...kept.guests, { name: 'btest-no-image', image: 'no-such-image' }] }
-    expect((await apply(failing, '--yes', '--prune')).err).to.contain('guest btest-3: skipped, because another change failed')
+    expect((await apply(failing, '--yes', '--prune')).err).to.contain(
+      'guest btest-3: skipped, because another change failed',
+    )
     const { out, err } = await applied(kept, '--prune')
     expect(out).to.contain('- guest btest-3\n').and.to.contain('btest-19 is protected from deletion and stays')
     expect(err).to.contain('guest btest-3: deleted').and.to.contain('1 of 1 changes done.')
