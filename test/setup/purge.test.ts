@@ -180,7 +180,6 @@ describe('scripts/down --purge without a working agent', function () {
     const foreign = ['198.51.100.8', '198.51.100.9', '2001:db8:7::8', '2001:db8:7::9']
     // The kernel may omit entries of a list that changes while it is read. Other tests change this list.
     await waitFor(() => foreign.every((other) => keptAddresses().includes(other)), {
-      timeoutMs: 30_000,
       what: () => `${foreign.join()} to be kept: ${keptAddresses()}`,
     })
     await waitFor(() => !existsSync(`/proc/${stray}`) || readFileSync(`/proc/${stray}/stat`, 'utf8').includes(') Z '))
