@@ -11,7 +11,7 @@ export const tagTexts: Readonly<Record<string, string>> = {
   Hosts: 'Hosts of the fleet, and how they join it.',
   Images: 'Images on the hosts.',
   Logs: 'Logs of changes and of logins.',
-  Maintenance: 'Announced maintenance of hosts, which customers see.',
+  Maintenance: 'Announced maintenance of hosts, which sub-users see.',
   Overview: 'State of the fleet and its hosts.',
   Ports: 'Mappings of host ports to containers.',
   Routing: 'Public addresses and port ranges of a host, and their assignments.',

@@ -105,9 +105,13 @@ for source in sys.argv[1:]:
     await lab.follow(lab.client, 'echo', '5001')
     const answers = await lab.follow(inMany, 'talk', clientAddress, '5001')
     await waitFor(() => answers.length > 10)
-    lab.tool(inMany, 'flood', clientAddress, '40000')
+    // On a busy machine, the first connections of a flood may expire before its last ones are opened.
+    const isFull = (): boolean => {
+      lab.tool(inMany, 'flood', clientAddress, '40000')
+      return lab.ask(inMany, `udp:${clientAddress}:53`, { timeoutSeconds: 0.3 }) === ''
+    }
+    await waitFor(isFull, { what: 'the refusal of another connection' })
     const count = answers.length
-    expect(lab.ask(inMany, `udp:${clientAddress}:53`, { timeoutSeconds: 0.3 })).to.equal('')
     await waitFor(() => answers.length > count + 10, { what: 'more answers on the open connection' })
   })
 })

@@ -59,7 +59,7 @@ const fields = {
   message: Type.String({
     ...trimmed,
     pattern: suspensionTextPattern,
-    description: 'Plain text on one line, at most 500 characters, which customers see. Default: empty.',
+    description: 'Plain text on one line, at most 500 characters, which sub-users see. Default: empty.',
   }),
 } as const
 

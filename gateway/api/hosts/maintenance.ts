@@ -72,7 +72,7 @@ function announceRoute({ fleet, maintenance, time }: Parts): Route {
     scope: 'host:manage',
     audit: 'maintenance.announce',
     summary:
-      'Announces maintenance of hosts. Customers see it with each of their containers on these hosts. It starts and ends by itself at the announced times, and changes neither hosts nor containers',
+      'Announces maintenance of hosts. Sub-users see it with each of their containers on these hosts. It starts and ends by itself at the announced times, and changes neither hosts nor containers',
     body: AnnounceSchema,
     example: {
       hosts: ['node1'],
