@@ -25,10 +25,10 @@ export interface Progress {
 }
 
 interface Job {
-  /** True if the job only runs if none before it has failed: a failed creation may replace the deleted guest. */
-  readonly needsAll?: true
   readonly title: string
   readonly result: string
+  /** True if the job is skipped after a failure in an earlier stage: a failed creation may replace the deleted guest. */
+  readonly needsAll?: true
   run(context: ApplyContext): Promise<void>
 }
 
@@ -41,9 +41,8 @@ export async function applyPlan(context: ApplyContext, plan: Plan, progress: Pro
   const stages = stagesOf(plan)
   const count = { all: stages.flat().length, done: 0, failed: 0 }
   const show = (): void => progress.show(`${count.done} of ${count.all} done, ${count.failed} failed`)
-  const run = async (job: Job, now: ApplyContext): Promise<void> => {
-    const failure =
-      job.needsAll && count.failed > 0 ? 'skipped, because another change failed' : await failureOf(job, now)
+  const run = async (job: Job, now: ApplyContext, isBlocked: boolean): Promise<void> => {
+    const failure = isBlocked && job.needsAll ? 'skipped, because another change failed' : await failureOf(job, now)
     if (failure === undefined) count.done++
     else count.failed++
     progress.report(`${job.title}: ${failure ?? job.result}`)
@@ -53,7 +52,8 @@ export async function applyPlan(context: ApplyContext, plan: Plan, progress: Pro
   for (const stage of stages) {
     if (stage.length === 0) continue
     const now = { ...context, names: await readNames(context) }
-    await eachLimited(stage, { limit: parallelRequests }, (job) => run(job, now))
+    const isBlocked = count.failed > 0
+    await eachLimited(stage, { limit: parallelRequests }, (job) => run(job, now, isBlocked))
   }
   return count
 }

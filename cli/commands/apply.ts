@@ -1,5 +1,6 @@
 import { applyPlan, type Outcome } from '../apply/apply-plan.js'
 import { countsText, differenceLines, differenceRows } from '../apply/difference.js'
+import { kindOf, nameKey } from '../apply/kinds.js'
 import { planChanges, type Plan } from '../apply/plan-changes.js'
 import { planWanted, type Problem, type Wanted } from '../apply/plan-wanted.js'
 import { readFleetFile, type FleetFile } from '../apply/read-file.js'
@@ -64,10 +65,14 @@ function refuseProblems(file: FleetFile, problems: readonly Problem[]): void {
 function readFleet(client: Client, { sections, items }: Wanted): Promise<PresentFleet> {
   const filtered = new Set(
     items.flatMap(({ kind, name, fields }) =>
-      kind.noun === 'guest' && fields['firewall'] !== undefined ? [name] : [],
+      kind.noun === 'guest' && fields['firewall'] !== undefined ? [nameKey(kind, name)] : [],
     ),
   )
-  return readPresent(client, { sections, needsFirewall: (name) => filtered.has(name), isLenient: false })
+  return readPresent(client, {
+    sections,
+    needsFirewall: (name) => filtered.has(nameKey(kindOf('guest'), name)),
+    isLenient: false,
+  })
 }
 
 function show({ options, surroundings }: ApplyRun, plan: Plan, { unread }: PresentFleet): void {

@@ -29,10 +29,8 @@ export class StoredDocument<T> {
   constructor(private readonly options: DocumentOptions<T>) {
     const { store, name } = options
     this.#key = store.key(name)
-    store.onInvalidate(this.#key, (key) => {
-      if (key === null || key === this.#key) return this.#reload() // other keys may begin with the name of this one
-      return undefined
-    })
+    // Names of other keys may begin with the name of this one.
+    store.onInvalidate(this.#key, (key) => (key === null || key === this.#key ? this.#reload() : undefined))
     store.on('up', () => this.#reload(true))
   }
 

@@ -15,7 +15,7 @@ export const maintenanceFields = {
   interruption_minutes: Type.Integer({
     description: 'Minutes for which each container is expected to be interrupted. 0: no interruption is expected.',
   }),
-  message: Type.String({ description: 'Plain text for sub-users. Empty: there is none.' }),
+  message: Type.String({ description: 'Plain text that sub-users see. Empty: there is no text.' }),
 }
 
 export const MaintenanceSchema = Type.Union(
