@@ -1,7 +1,8 @@
 import type { RawData, WebSocket } from 'ws'
 import type { ConsoleOpened, ConsoleStart } from '../../proto/gen/berth/agent/v1/console.js'
 import type { ConsoleRequest } from '../../shared/console-frames.js'
-import { fromServiceError } from '../../shared/grpc-errors.js'
+import type { BerthError } from '../../shared/errors.js'
+import { fromServiceError, UnansweredError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleOutput, ConsoleStream } from '../fleet/contract.js'
 import { endingOfError, endingOfExit, endings, type ConsoleEnding } from './endings.js'
 import type { ClientFrame } from './frames.js'
@@ -58,24 +59,21 @@ export class ConsoleSocket {
   #pingedAtMs = performance.now()
   #isAlive = true
   readonly #rate = new InputRate(performance.now())
-  readonly #stream: ConsoleStream
+  #stream: ConsoleStream
+  #attempts = 0
   readonly #timer: NodeJS.Timeout
   #resumeTimer: NodeJS.Timeout | undefined
 
   constructor(private readonly parts: ConsoleSocketParts) {
-    const { socket, start, voice } = parts
+    const { socket, voice } = parts
     this.#timer = setTimeout(() => this.end(endings.failed), openTimeoutMs)
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary))
     socket.on('pong', () => (this.#isAlive = true))
     socket.on('error', () => undefined) // the event `close` follows and is handled
     socket.on('close', (code) => this.#left(code))
     socket.pause() // the socket stays paused until the console is open in the guest
-    this.#stream = parts.openStream({
-      onMessage: (message) => this.#show(message),
-      onEnd: (error) => this.#failed(error),
-    })
     voice.connecting(socket)
-    this.#ask({ $case: 'start', value: start })
+    this.#stream = this.#open()
   }
 
   get hasEnded(): boolean {
@@ -115,6 +113,16 @@ export class ConsoleSocket {
 
   warn(ending: ConsoleEnding, seconds: number): void {
     if (this.#state === 'open') this.parts.voice.warn(this.parts.socket, ending, seconds)
+  }
+
+  #open(): ConsoleStream {
+    this.#attempts++
+    const stream = this.parts.openStream({
+      onMessage: (message) => this.#show(message),
+      onEnd: (error) => this.#failed(error),
+    })
+    stream.send({ $case: 'start', value: this.parts.start })
+    return stream
   }
 
   #ask(message: ConsoleRequest): void {
@@ -225,9 +233,15 @@ export class ConsoleSocket {
     this.end(endings.closed, code !== 1000)
   }
 
+  /** A connection may break before the console is open, for example after a pause of the agent. One more is tried. */
+  #mayRepeat(error: BerthError): boolean {
+    return this.#state === 'opening' && error instanceof UnansweredError && this.#attempts === 1
+  }
+
   #failed(error: unknown): void {
     if (this.#state === 'ended') return
     const known = fromServiceError(error, { step: 'open a console', left: this.#state === 'open' })
+    if (this.#mayRepeat(known)) return void (this.#stream = this.#open())
     if (this.#state === 'opening') this.parts.voice.failed(this.parts.socket, known.message)
     this.end(endingOfError(known.code), true)
   }

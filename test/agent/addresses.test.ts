@@ -82,16 +82,16 @@ describe('addresses on a host with real guests', function () {
 
       it('are reachable and are the guest’s source addresses (public IPv4)', async () => {
         const [address = ''] = (await host.guest(uuid)).publicIpv4s
-        expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside}`)
-        expect(host.ask(uuid, 'tcp', outside, '8081')).to.equal(`outside ${address}`)
+        expect(host.answer(undefined, 'tcp', address, '8081')).to.equal(`inside ${outside}`)
+        expect(host.answer(uuid, 'tcp', outside, '8081')).to.equal(`outside ${address}`)
       })
 
       it('are reachable from the start and are the guest’s source addresses (IPv6)', async () => {
         const { ipv6Addresses, ipv6 } = await host.guest(uuid)
         expect(ipv6Addresses).to.deep.equal([ipv6])
         expect(ipv6.startsWith('2001:db8:7:1:')).to.equal(true)
-        expect(host.ask(undefined, 'tcp', ipv6, '8081')).to.equal(`inside ${outside6}`)
-        expect(host.ask(uuid, 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
+        expect(host.answer(undefined, 'tcp', ipv6, '8081')).to.equal(`inside ${outside6}`)
+        expect(host.answer(uuid, 'tcp', outside6, '8081')).to.equal(`outside ${ipv6}`)
       })
 
       /** Waits until each address answers: a system uses a new address only after it has checked for duplicates. */
@@ -164,8 +164,8 @@ describe('addresses on a host with real guests', function () {
               timeoutMs: deadlineOf(5000),
               what: 'the addresses',
             })
-            expect(host.ask(uuid, 'tcp', outside, '8081')).to.contain('outside ')
-            expect(host.ask(uuid, 'tcp', outside6, '8081')).to.contain('outside ')
+            expect(host.answer(uuid, 'tcp', outside, '8081')).to.contain('outside ')
+            expect(host.answer(uuid, 'tcp', outside6, '8081')).to.contain('outside ')
             for (const lines of streams) {
               const count = lines.length
               await waitFor(() => lines.length > count + 100, { what: 'the requests in the meantime' })

@@ -36,9 +36,9 @@ describe('a guest whose first IPv6 address is not the closest one to its clients
   async function expectAnswers(name: string): Promise<void> {
     await host.serve(uuid, name)
     const { hostPort } = (await host.guest(uuid)).portMappings[0]!
-    expect(host.ask(undefined, 'udp', hostAddress6, `${hostPort}`)).to.equal(`${name} ${outside6}`)
+    expect(host.answer(undefined, 'udp', hostAddress6, `${hostPort}`)).to.equal(`${name} ${outside6}`)
     for (const address of [first, ...nearer])
-      expect(host.ask(undefined, 'tcp', address, '8081')).to.equal(`${name} ${outside6}`)
+      expect(host.answer(undefined, 'tcp', address, '8081')).to.equal(`${name} ${outside6}`)
     expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
   }
 

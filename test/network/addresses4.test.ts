@@ -32,20 +32,20 @@ describe('a public IPv4 address of a guest', function () {
   })
 
   it('leads to its guest, which sees the client’s real address', () => {
-    expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
-    expect(lab.ask(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
-    expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
-    expect(lab.ask(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.answer(lab.client, `udp:${publicA}:53`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
   it('is the source address of the guest (the first one of several)', () => {
-    expect(lab.ask(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
-    expect(lab.ask(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
+    expect(lab.answer(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
+    expect(lab.answer(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })
 
   it('does not change the source address of the host', () => {
-    expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
-    expect(lab.ask(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+    expect(lab.answer(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
+    expect(lab.answer(lab.host, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 
   it('is added again if another program removes it, and is removed if it is marked as Berth’s but has no guest', async () => {
@@ -69,7 +69,7 @@ describe('a public IPv4 address of a guest', function () {
     pair.show('address', 'delete', `${publicB}/32`, 'dev', 'up0')
     pair.show('address', 'add', `${publicB}/24`, 'dev', 'up0')
     expect(await pair.repairs()).to.deep.equal([])
-    expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
     await pair.book.call('detach', pair.b)
     expect(pair.show('address', 'show', 'dev', 'up0')).to.contain(`${publicB}/24`)
     pair.show('address', 'delete', `${publicB}/24`, 'dev', 'up0')

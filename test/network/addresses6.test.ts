@@ -41,8 +41,8 @@ describe('IPv6 of guests', function () {
     expect(lab.in(lab.host, 'sysctl', '-n', 'net.ipv6.conf.up0.accept_ra').trim()).to.equal('2')
     expect(lab.in(pair.inA, 'ip', '-6', 'address', 'show', 'dev', 'eth0')).to.contain(`${proxied}/128`)
     await waitFor(() => lab.ask(lab.client, `tcp:${proxied}:22`))
-    expect(lab.ask(lab.client, `tcp:${proxied}:22`)).to.equal(`bt11 ${clientAddress6}`)
-    expect(lab.ask(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
+    expect(lab.answer(lab.client, `tcp:${proxied}:22`)).to.equal(`bt11 ${clientAddress6}`)
+    expect(lab.answer(pair.inA, `tcp:${clientAddress6}:80`)).to.equal(`client ${proxied}`)
   })
 
   it('keeps the detected prefix if a change that omits it is rejected', async () => {
@@ -63,16 +63,16 @@ describe('IPv6 of guests', function () {
     pair.b = { ...pair.b, ipv6Addresses: [routed] }
     await pair.attach(pair.b)
     await waitFor(() => lab.ask(lab.client, `tcp:${routed}:22`), { what: 'the routed address to answer' })
-    expect(lab.ask(lab.client, `tcp:${routed}:22`)).to.equal(`bt12 ${clientAddress6}`)
-    expect(lab.ask(pair.inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${routed}`)
+    expect(lab.answer(lab.client, `tcp:${routed}:22`)).to.equal(`bt12 ${clientAddress6}`)
+    expect(lab.answer(pair.inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${routed}`)
     expect(pair.show('-6', 'neigh', 'show', 'proxy'))
       .to.contain(proxied)
       .and.not.contain(routed)
   })
 
   it('lets guests reach each other through the host', () => {
-    expect(lab.ask(pair.inA, `tcp:${routed}:22`)).to.equal(`bt12 ${proxied}`)
-    expect(lab.ask(pair.inB, `tcp:${proxied}:22`)).to.equal(`bt11 ${routed}`)
+    expect(lab.answer(pair.inA, `tcp:${routed}:22`)).to.equal(`bt12 ${proxied}`)
+    expect(lab.answer(pair.inB, `tcp:${proxied}:22`)).to.equal(`bt11 ${routed}`)
   })
 
   for (const [prefix, prefixLen, client] of [
@@ -129,7 +129,7 @@ describe('IPv6 of guests', function () {
     const { ipv6Prefixes } = await pair.readRouting()
     expect(ipv6Prefixes.map((one) => one.interface)).to.deep.equal(['up0', 'up0'])
     expect(pair.show('-6', 'neigh', 'show', 'proxy')).to.contain(`${proxied} dev up0`)
-    expect(lab.ask(lab.client, `tcp:${proxied}:22`)).to.equal(`bt11 ${clientAddress6}`)
+    expect(lab.answer(lab.client, `tcp:${proxied}:22`)).to.equal(`bt11 ${clientAddress6}`)
     await pair.book.call('remove', failing.uuid)
     pair.show('link', 'delete', 'up1')
     await pair.repairs()

@@ -102,7 +102,7 @@ describe('a guest after another program', function () {
       })
 
       it('does not affect other guests', () => {
-        expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+        expect(lab.answer(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       })
 
       it('is attached to its bridge again when the next agent starts', async () => {

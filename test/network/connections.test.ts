@@ -43,10 +43,10 @@ describe('the connections of a guest', function () {
   const countFlows = (): number => Number(lab.in(lab.host, 'cat', '/proc/sys/net/netfilter/nf_conntrack_count'))
 
   function expectOthersServed(): void {
-    expect(lab.ask(inOther, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
-    expect(lab.ask(inOther, `udp:${clientAddress6}:53`)).to.equal(`client ${other.ipv6Addresses[0]}`)
-    expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`other ${clientAddress}`)
-    expect(lab.ask(lab.client, `udp:${other.ipv6Addresses[0]}:53`)).to.equal(`other ${clientAddress6}`)
+    expect(lab.answer(inOther, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
+    expect(lab.answer(inOther, `udp:${clientAddress6}:53`)).to.equal(`client ${other.ipv6Addresses[0]}`)
+    expect(lab.answer(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`other ${clientAddress}`)
+    expect(lab.answer(lab.client, `udp:${other.ipv6Addresses[0]}:53`)).to.equal(`other ${clientAddress6}`)
   }
 
   for (const [name, from, flood] of [

@@ -27,7 +27,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     lab.in(lab.host, 'nft', 'flush', 'ruleset')
     expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
     expect(await pair.agent.ensure(all)).to.deep.equal(['nft tables created'])
-    expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
     expect(lab.ask(inA, `tcp:${hostAddress}:8080`)).to.equal('')
     lab.in(lab.host, 'nft', 'add table inet foreign; add chain inet foreign keep; add rule inet foreign keep counter')
   })
@@ -85,8 +85,8 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
   it('does not keep a guest from being attached if all nft tables were deleted', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
-    expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
-    expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
     expect(await pair.agent.ensure(all)).to.deep.equal([])
   })
 

@@ -57,7 +57,7 @@ describe('a detected IPv6 prefix', function () {
     expect((await pair.readRouting()).ipv6Prefixes.map(({ prefix }) => prefix)).to.deep.equal(['2001:db8:51::'])
     expect((await choose())[0]).to.match(/^2001:db8:51:/)
     expect(await pair.repairs()).to.deep.equal([])
-    expect(lab.ask(lab.client, `tcp:${own}:22`)).to.equal(`bt11 ${clientAddress6}`)
+    expect(lab.answer(lab.client, `tcp:${own}:22`)).to.equal(`bt11 ${clientAddress6}`)
     expect((await warnings()).join()).to.match(
       /2001:db8:51::\/64 of up0, but the default route of the host uses veth9 now/,
     )

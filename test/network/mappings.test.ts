@@ -92,20 +92,20 @@ describe('a host with two guests', function () {
     })
 
     it('forwards ports for itself and other guests too, and no port outside of the range', () => {
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
-      expect(lab.ask(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
-      expect(lab.ask(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.answer(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
+      expect(lab.answer(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
       for (const port of [2999, 4000]) expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal('')
     })
 
     it('can forward ports to other port numbers in the guest', () => {
       for (const port of [21000, 21019])
-        expect(lab.ask(lab.client, `tcp:${hostAddress}:${port}`)).to.equal(`bt11 ${clientAddress}`)
+        expect(lab.answer(lab.client, `tcp:${hostAddress}:${port}`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:21020`)).to.equal('')
     })
 
     it('forwards the ports of a single host address only at that address', () => {
-      expect(lab.ask(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${secondAddress}:5009`)).to.equal(`bt12 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
 
@@ -123,40 +123,40 @@ describe('a host with two guests', function () {
   })
 
   it('can forward the same port of two host addresses to different guests', () => {
-    expect(lab.ask(lab.client, `tcp:${secondAddress}:20005`)).to.equal(`bt11 ${clientAddress}`)
-    expect(lab.ask(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${secondAddress}:20005`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${hostAddress}:20005`)).to.equal(`bt12 ${clientAddress}`)
   })
 
   describe('if guests have public IPv4 addresses', () => {
     it('forwards every port of an address to its guest', () => {
       for (const address of [publicA, publicA2]) {
-        expect(lab.ask(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
-        expect(lab.ask(lab.client, `udp:${address}:3005`)).to.equal(`bt11 ${clientAddress}`)
+        expect(lab.answer(lab.client, `tcp:${address}:22`)).to.equal(`bt11 ${clientAddress}`)
+        expect(lab.answer(lab.client, `udp:${address}:3005`)).to.equal(`bt11 ${clientAddress}`)
       }
-      expect(lab.ask(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${publicB}:22`)).to.equal(`bt12 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${publicB}:8080`)).to.equal('')
     })
 
     it('makes the first address of a guest its source address', () => {
-      expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
-      expect(lab.ask(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
-      expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+      expect(lab.answer(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
+      expect(lab.answer(inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
+      expect(lab.answer(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
     })
 
     it('lets the host and other guests reach the address', () => {
-      expect(lab.ask(lab.host, `tcp:${publicA}:22`)).to.match(/^bt11 /)
-      expect(lab.ask(inPlain, `tcp:${publicA}:22`)).to.equal(`bt11 ${plain.ipv4}`)
-      expect(lab.ask(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
+      expect(lab.answer(lab.host, `tcp:${publicA}:22`)).to.match(/^bt11 /)
+      expect(lab.answer(inPlain, `tcp:${publicA}:22`)).to.equal(`bt11 ${plain.ipv4}`)
+      expect(lab.answer(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)
     })
 
     it('ends the connections of an address when the guest loses it', async () => {
-      expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.answer(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
       await agent.call('attach', { ...b, publicIpv4s: [] })
       expect(lab.in(lab.host, 'conntrack', '-L', '--orig-dst', publicB)).to.equal('')
       expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454, timeoutSeconds: 0.3 })).to.equal('')
-      expect(lab.ask(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+      expect(lab.answer(inB, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
       await agent.call('attach', b)
-      expect(lab.ask(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.answer(lab.client, `udp:${publicB}:53`, { sport: 5454 })).to.equal(`bt12 ${clientAddress}`)
     })
   })
 
@@ -171,25 +171,25 @@ describe('a host with two guests', function () {
 
   describe('if guests have IPv6 addresses', () => {
     it('routes traffic between each address and its guest', () => {
-      expect(lab.ask(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
-      expect(lab.ask(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
-      expect(lab.ask(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
+      expect(lab.answer(lab.client, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.answer(lab.client, `udp:${guestPrefix6}12:3005`)).to.equal(`bt12 ${clientAddress6}`)
+      expect(lab.answer(inB, `tcp:${clientAddress6}:80`)).to.equal(`client ${guestPrefix6}12`)
     })
 
     it('lets other guests reach the addresses', () => {
-      expect(lab.ask(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
+      expect(lab.answer(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
     })
 
     it('serves port mappings at its own addresses, or at only one of them', () => {
-      expect(lab.ask(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
-      expect(lab.ask(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
-      expect(lab.ask(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
     it('replaces private addresses by its own, and forwards packets to private addresses only through mappings', () => {
-      expect(lab.ask(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
-      expect(lab.ask(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
+      expect(lab.answer(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
@@ -221,7 +221,7 @@ describe('a host with two guests', function () {
       'add rule ip filter FORWARD iifname berth0 accept; add rule ip filter FORWARD oifname berth0 counter accept',
     )
     expect(await warnings()).to.not.contain('DOCKER-USER')
-    expect(lab.ask(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
+    expect(lab.answer(lab.client, `tcp:${publicA}:22`)).to.equal(`bt11 ${clientAddress}`)
     // As in a chain of firewalld: the policy accepts packets, but the last rule rejects them.
     lab.in(
       lab.host,
@@ -235,6 +235,6 @@ describe('a host with two guests', function () {
     const accepts = ['iifname', 'oifname'].map((way) => `add rule inet fw zones ${way} berth0 accept`)
     lab.in(lab.host, 'nft', accepts.join('; '))
     expect(await warnings()).to.not.contain('DOCKER-USER')
-    expect(lab.ask(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+    expect(lab.answer(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
   })
 })

@@ -61,13 +61,13 @@ describe('NAT66 (private IPv6 addresses behind the host’s)', function () {
     await network.call('attach', guest)
     await book.call('attach', guest)
     await waitFor(() => lab.ask(inside, `tcp:${clientAddress6}:80`), { what: 'the way out' })
-    expect(lab.ask(inside, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
-    expect(lab.ask(inside, `udp:${clientAddress6}:53`)).to.equal(`client ${hostAddress6}`)
+    expect(lab.answer(inside, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
+    expect(lab.answer(inside, `udp:${clientAddress6}:53`)).to.equal(`client ${hostAddress6}`)
   })
 
   it('serves port mappings at the host’s IPv4 and IPv6 address, and shows the client’s real address', () => {
-    expect(lab.ask(lab.client, `tcp:${hostAddress6}:20022`)).to.equal(`bt11 ${clientAddress6}`)
-    expect(lab.ask(lab.client, `tcp:${hostAddress}:20022`)).to.match(/^bt11 /)
+    expect(lab.answer(lab.client, `tcp:${hostAddress6}:20022`)).to.equal(`bt11 ${clientAddress6}`)
+    expect(lab.answer(lab.client, `tcp:${hostAddress}:20022`)).to.match(/^bt11 /)
   })
 
   it('drops packets from outside to the private address of a guest', () => {

@@ -17,14 +17,14 @@ describe('the network of guests', function () {
 
   describe('with one agent', () => {
     it('serves a port mapping to a client, and shows the guest the real address of the client', () => {
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
-      expect(lab.ask(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.answer(lab.client, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
     })
 
     it('serves a port mapping to the host itself', () => {
-      expect(lab.ask(lab.host, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${hostAddress}`)
-      expect(lab.ask(lab.host, `tcp:${gateway}:20001`)).to.match(/^bt11 /)
+      expect(lab.answer(lab.host, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${hostAddress}`)
+      expect(lab.answer(lab.host, `tcp:${gateway}:20001`)).to.match(/^bt11 /)
     })
 
     // Tests both values. The default of bridge-nf-call-iptables is 1, and Docker and Kubernetes also set it to 1.
@@ -33,9 +33,9 @@ describe('the network of guests', function () {
         before(() => setBridgeFilter(filtered))
 
         it('serves a port mapping to other guests, and shows the mapped guest their real addresses', () => {
-          expect(lab.ask(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
-          expect(lab.ask(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
-          expect(lab.ask(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
+          expect(lab.answer(inB, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
+          expect(lab.answer(inB, `udp:${hostAddress}:20001`)).to.equal(`bt11 ${b.ipv4}`)
+          expect(lab.answer(inB, `tcp:${gateway}:20001`)).to.equal(`bt11 ${b.ipv4}`)
         })
 
         it('answers a guest only on mapped ports of the host', () => {
@@ -55,7 +55,7 @@ describe('the network of guests', function () {
 
     it('serves a port mapping to the mapped guest itself', () => {
       setBridgeFilter(0)
-      expect(lab.ask(inA, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${gateway}`)
+      expect(lab.answer(inA, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${gateway}`)
       setBridgeFilter(1)
     })
 
@@ -70,18 +70,18 @@ describe('the network of guests', function () {
     })
 
     it('replaces the source address of guests’ packets by the address of the host', () => {
-      expect(lab.ask(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
-      expect(lab.ask(inA, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
+      expect(lab.answer(inA, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
+      expect(lab.answer(inA, `udp:${clientAddress}:53`)).to.equal(`client ${hostAddress}`)
     })
 
     it('drops packets that a client routes to a guest’s private address', () => {
       lab.in(lab.client, 'ip', 'route', 'replace', '10.77.0.0/24', 'via', hostAddress)
       expect(lab.ask(lab.client, `tcp:${a.ipv4}:22`)).to.equal('')
-      expect(lab.ask(lab.host, `tcp:${a.ipv4}:22`)).to.equal(`bt11 ${gateway}`)
+      expect(lab.answer(lab.host, `tcp:${a.ipv4}:22`)).to.equal(`bt11 ${gateway}`)
     })
 
     it('does not prevent clients from reaching programs of the host', () => {
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:8080`)).to.equal(`host ${clientAddress}`)
     })
 
     it('answers pings of a guest only at the gateway address', () => {
@@ -118,15 +118,15 @@ describe('the network of guests', function () {
       await other.ensure([x])
       second.plug(x)
       await second.serve(second.namespaceOf(x), x.device, 'tcp:22')
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:30001`)).to.equal(`bx11 ${clientAddress}`)
-      expect(lab.ask(inB, `tcp:${hostAddress}:30001`)).to.match(/^bx11 /)
-      expect(lab.ask(second.namespaceOf(x), `tcp:${hostAddress}:20001`)).to.match(/^bt11 /)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:30001`)).to.equal(`bx11 ${clientAddress}`)
+      expect(lab.answer(inB, `tcp:${hostAddress}:30001`)).to.match(/^bx11 /)
+      expect(lab.answer(second.namespaceOf(x), `tcp:${hostAddress}:20001`)).to.match(/^bt11 /)
       expect(lab.ask(inB, `tcp:${x.ipv4}:22`)).to.equal('')
       expect(await pair.agent.ensure(all)).to.deep.equal([])
       expect(await other.ensure([x])).to.deep.equal([])
       await other.call('remove')
       expect(await pair.agent.ensure(all)).to.deep.equal([])
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:20002`)).to.equal(`bt12 ${clientAddress}`)
       await other.end()
     })
   })

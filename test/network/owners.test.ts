@@ -27,14 +27,14 @@ describe('an agent', function () {
 
     it('replaces the port mappings of a guest if the guest is attached again with other mappings', async () => {
       await attach({ ...a, portMappings: [tcp(20003)] })
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:20003`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal('')
       await attach(a)
       expect(lab.in(lab.host, 'nft', 'list', 'map', 'ip', 'berth', 'ports')).to.not.include('20003')
     })
 
     it('leads an existing client of a port to the new guest', async () => {
-      const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20001`, { sport: 5353, timeoutSeconds: 3 })
+      const asked = (): string => lab.answer(lab.client, `udp:${hostAddress}:20001`, { sport: 5353 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.call('detach', a)
       await attach({ ...b, portMappings: [tcp(20002), udp(20001)] })
@@ -46,23 +46,23 @@ describe('an agent', function () {
 
     it('leads clients to the new guest even if the former one was never detached', async () => {
       await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
       await attach(b)
       await attach(a)
-      expect(lab.ask(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
     })
 
     it('serves a client that had sent datagrams before the mapping existed', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5454, timeoutSeconds: 0.3 })
       expect(asked()).to.equal('')
       await attach({ ...a, portMappings: [...a.portMappings, udp(20009)] })
-      expect(lab.ask(lab.client, `udp:${hostAddress}:20009`, { sport: 5455 })).to.equal(`bt11 ${clientAddress}`)
+      expect(lab.answer(lab.client, `udp:${hostAddress}:20009`, { sport: 5455 })).to.equal(`bt11 ${clientAddress}`)
       await waitFor(() => asked() === `bt11 ${clientAddress}`)
       await attach(a)
     })
 
     it('ends only the connections of a port that is no longer mapped, even if the agent was killed before', async () => {
-      const asked = (port: number): string => lab.ask(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
+      const asked = (port: number): string => lab.answer(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)
       await pair.agent.end()
@@ -74,7 +74,7 @@ describe('an agent', function () {
     })
 
     it('ends the connections of the former guest', async () => {
-      expect(lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
+      expect(lab.answer(inA, `udp:${clientAddress}:53`, { sport: 4444 })).to.equal(`client ${hostAddress}`)
       expect(flowsOf(a.ipv4)).to.not.equal('')
       await pair.agent.call('detach', a)
       await attach(a)

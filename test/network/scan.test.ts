@@ -84,7 +84,7 @@ describe('a guest that scans its host', function () {
   for (const address of ['169.254.169.254', ...lab.config.closed_destinations])
     it(`cannot reach ${address}, unlike the host, except for DNS at a configured resolver`, async () => {
       lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')
-      expect(lab.ask(lab.host, `tcp:${address}:80`)).to.match(/^client /)
+      expect(lab.answer(lab.host, `tcp:${address}:80`)).to.match(/^client /)
       const open: Firewall = { enabled: true, defaultAction: 'ACCEPT', rules: [] }
       for (const guest of [{ ...scanner, firewall: open }, scanner]) {
         await agent.call('attach', guest)

@@ -132,6 +132,11 @@ export class AddressedHost {
     return sh(program, ...args).trim()
   }
 
+  /** Like `ask`, for a request that must be answered: waits for a minute, because the machine may be busy. */
+  answer(uuid: string | undefined, protocol: string, address: string, port: string): string {
+    return this.ask(uuid, protocol, address, port, '0', '60')
+  }
+
   /** True if a client in the public network reaches the address. */
   isReached(address: string): boolean {
     return this.ask(undefined, 'tcp', address, '8081', '0', '0.3') !== ''

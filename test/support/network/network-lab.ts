@@ -156,6 +156,11 @@ export class NetworkLab {
     return this.tool(name, 'ask', protocol, host, port, String(sport), String(timeoutSeconds))
   }
 
+  /** Like `ask`, for a request that must be answered: waits for a minute, because the machine may be busy. */
+  answer(name: string, target: string, options: { sport?: number } = {}): string {
+    return this.ask(name, target, { ...options, timeoutSeconds: 60 })
+  }
+
   /** Tests targets at the same time: tcp,HOST,PORT udp,HOST,PORT icmp,HOST. @returns whether each one answers */
   probe(name: string, targets: readonly string[]): boolean[] {
     return [...this.tool(name, 'probe', ...targets)].map((digit) => digit === '1')

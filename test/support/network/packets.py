@@ -64,11 +64,26 @@ def ask(kind, host, port, sport="0", timeout="1"):
     try:
         # getaddrinfo accepts the scope of a link-local address, as in fe80::1%eth0.
         sock.connect(socket.getaddrinfo(host, int(port), family)[0][4])
-        if kind == "udp":
-            sock.send(b"?")
-        print(sock.recv(2048).decode())
+        print(receive(sock, kind, float(timeout)))
     except OSError:
         pass
+
+
+def receive(sock, kind, timeout):
+    """Returns the answer of a connected socket. Sends the datagram again each second, because it may be lost."""
+    if kind == "tcp":
+        return sock.recv(2048).decode()
+    ends = time.monotonic() + timeout
+    while True:
+        left = ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        sock.settimeout(min(left, 1))
+        sock.send(b"?")
+        try:
+            return sock.recv(2048).decode()
+        except TimeoutError:
+            pass
 
 
 def probe(*targets):

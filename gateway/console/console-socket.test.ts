@@ -1,0 +1,75 @@
+import { EventEmitter } from 'node:events'
+import { expect } from 'chai'
+import type { WebSocket } from 'ws'
+import type { ConsoleRequest } from '../../shared/console-frames.js'
+import { brokenError, refusalError } from '../../shared/grpc-errors.js'
+import type { ConsoleListener, ConsoleStream } from '../fleet/contract.js'
+import { ConsoleSocket, type ConsoleSocketParts } from './console-socket.js'
+import type { ConsoleEnding } from './endings.js'
+
+class FakeSocket extends EventEmitter {
+  isPaused = false
+  pause = (): void => undefined
+  resume = (): void => undefined
+  close = (): void => undefined
+  terminate = (): void => undefined
+}
+
+/** Opens a console. The test plays the agent through the listeners of the streams. */
+function openConsole() {
+  const listeners: ConsoleListener[] = []
+  const requests: ConsoleRequest[] = []
+  const endings: ConsoleEnding[] = []
+  const silent = (): void => undefined
+  const stream: ConsoleStream = {
+    isPaused: false,
+    send: (request) => void requests.push(request),
+    end: silent,
+    cancel: silent,
+    pause: silent,
+    resume: silent,
+  }
+  new ConsoleSocket({
+    socket: new FakeSocket() as unknown as WebSocket,
+    openStream: (listener) => {
+      listeners.push(listener)
+      return stream
+    },
+    start: { guestUuid: 'some' } as ConsoleSocketParts['start'],
+    voice: {
+      connecting: silent,
+      ready: silent,
+      failed: silent,
+      closing: silent,
+    } as unknown as ConsoleSocketParts['voice'],
+    readFrame: () => ({ type: 'bad' }),
+    onReady: silent,
+    onEnd: (ending) => endings.push(ending),
+  })
+  return { listeners, requests, endings }
+}
+
+const opened = { $case: 'opened', value: { offset: 0 } } as Parameters<ConsoleListener['onMessage']>[0]
+
+describe('the socket of a console', () => {
+  it('opens a second connection to the host if the first one breaks before the console is open', () => {
+    const { listeners, requests, endings } = openConsole()
+    listeners[0]!.onEnd(brokenError(undefined))
+    expect(requests.map(({ $case }) => $case)).to.deep.equal(['start', 'start'])
+    listeners[1]!.onEnd(brokenError(undefined))
+    expect([listeners.length, endings]).to.deep.equal([2, [{ code: 1011, reason: 'host_offline' }]])
+  })
+
+  it('opens no second connection if the host refuses the console', () => {
+    const { listeners, endings } = openConsole()
+    listeners[0]!.onEnd(refusalError({ status: 5, code: 'not_found', field: '', message: 'no such guest' }))
+    expect([listeners.length, endings]).to.deep.equal([1, [{ code: 4404, reason: 'not_found' }]])
+  })
+
+  it('opens no second connection if the first one breaks after the console was open', () => {
+    const { listeners, endings } = openConsole()
+    listeners[0]!.onMessage(opened)
+    listeners[0]!.onEnd(brokenError(undefined))
+    expect([listeners.length, endings.length]).to.deep.equal([1, 1])
+  })
+})
