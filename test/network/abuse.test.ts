@@ -27,7 +27,7 @@ import {
   NetworkLab,
   type AgentNetwork,
 } from '../support/network/network-lab.js'
-import { patienceMs, waitFor } from '../support/wait.js'
+import { eventually, patienceMs, waitFor } from '../support/wait.js'
 
 /*
  * Runs real programs in network namespaces. Each guest does one kind of work, all at the same time, with limited rates
@@ -222,11 +222,11 @@ describe('abuse by guests', function () {
     const guest = guests.get('a slow scan')!
     const reaches = (): boolean[] =>
       lab.probe(lab.namespaceOf(guest), ['tcp,198.19.4.4,25', `tcp,${clientAddress6},25`, 'tcp,198.19.3.3,21'])
-    expect(reaches()).to.deep.equal([false, false, true])
+    await eventually(() => expect(reaches()).to.deep.equal([false, false, true]))
     await network.call('attach', { ...guest, sendsMail: true })
-    expect(reaches()).to.deep.equal([true, true, true])
+    await eventually(() => expect(reaches()).to.deep.equal([true, true, true]))
     await network.call('attach', guest)
-    expect(reaches()).to.deep.equal([false, false, true])
+    await eventually(() => expect(reaches()).to.deep.equal([false, false, true]))
   })
 
   it('is recorded in the connection log of the guest', async () => {

@@ -10,7 +10,7 @@ import {
   NetworkLab,
   type AgentNetwork,
 } from '../support/network/network-lab.js'
-import { waitFor } from '../support/wait.js'
+import { eventually, waitFor } from '../support/wait.js'
 
 /*
  * In these tests, a guest scans all ports and protocols of each IPv4 and IPv6 address of the host. Programs of the host
@@ -88,8 +88,9 @@ describe('a guest that scans its host', function () {
       const open: Firewall = { enabled: true, defaultAction: 'ACCEPT', rules: [] }
       for (const guest of [{ ...scanner, firewall: open }, scanner]) {
         await agent.call('attach', guest)
-        const reached = lab.probe(inside, [`tcp,${address},80`, `icmp,${address}`, `tcp,${address},53`])
-        expect(reached).to.deep.equal([false, false, resolvers.includes(address)])
+        const targets = [`tcp,${address},80`, `icmp,${address}`, `tcp,${address},53`]
+        const wanted = [false, false, resolvers.includes(address)]
+        await eventually(() => expect(lab.probe(inside, targets)).to.deep.equal(wanted))
       }
       lab.in(lab.client, 'ip', 'address', 'delete', address, 'dev', 'lo')
     })
