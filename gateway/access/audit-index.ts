@@ -135,7 +135,7 @@ export class AuditIndex {
     })
   }
 
-  /** Removes entries until at most `keep` are left: the oldest entries of the callers with the most entries. */
+  /** Removes the oldest entries of the callers with the most entries, until at most `keep` entries are left. */
   async shrink(keep: number): Promise<void> {
     const excess = (await this.count('all', {})) - keep
     if (excess <= 0) return

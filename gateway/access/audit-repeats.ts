@@ -38,7 +38,7 @@ export class AuditRepeats {
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Makes the entry `id` count further failures under `key`. The entry that counted earlier failures was removed. */
+  /** Lets the entry `id` count further failures under `key`, because the entry that counted them before was removed. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))
@@ -58,7 +58,7 @@ export class AuditRepeats {
     })
   }
 
-  /** Redis key of a string: the id of the entry that counts these failures. */
+  /** Redis key of a string: the id of the entry that counts failures with these properties. */
   #key(parts: readonly string[]): string {
     return this.store.key('audit-recent', hash('sha256', JSON.stringify(parts), 'base64url'))
   }

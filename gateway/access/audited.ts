@@ -20,7 +20,7 @@ export async function auditedBy<T>(log: AuditLog, start: Start, act: () => Promi
   const entry = await log.begin({ action, address, requestId, target, caller })
   try {
     const done = await act()
-    // If the store is down, the outcome is written later, and the action stays done.
+    // If the store is down, the outcome is written later, and the action is not undone.
     await log.finish(entry, { success: true, target: done.target, detail: done.detail }).catch(() => undefined)
     return done.value
   } catch (error) {

@@ -2,7 +2,7 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of ended requests that wait to be recorded. Others may count as running until the process ends. */
+/** Maximum number of records in `#waiting`. Further ended requests may count as running until this process ends. */
 const maxRecords = 10_000
 
 /**

@@ -11,7 +11,7 @@ import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
-/** Time in ms for which a takeover of a request blocks other attempts, in case the process dies during the takeover. */
+/** A takeover of a request blocks other attempts for this time in ms, and not longer if the process dies meanwhile. */
 const takeoverMs = 30_000
 
 type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
@@ -72,7 +72,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Writes to a request's record the state in which the request has ended, and the answer. */
+  /** Stores in a request's record how the request has ended, and its answer. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return

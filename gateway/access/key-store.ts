@@ -60,8 +60,8 @@ export async function readChain(
 }
 
 /**
- * Stores record, digest and id of a key in one transaction, which also changes the key `version` in Redis. Concurrent
- * transactions that watch `version` therefore fail and run again.
+ * Stores record, digest and id of a key in one transactionand increments the counter `version`. Concurrent transactions
+ * that watch this counter therefore fail and run again.
  * @param marker value to set in the same transaction
  */
 export async function insertKey(

@@ -18,7 +18,7 @@ import { coversScope, defaultScopes } from './scopes.js'
  * no decision in this file can give a key more rights than its creator has.
  */
 
-/** Takes the place of a calling key's id if the caller is a logged-in administrator, whom no key limits. */
+/** Used instead of the id of a calling key if the caller is a logged-in administrator. No key limits this caller. */
 export const administratorId = 0
 
 export type Keys = ReadonlyMap<number, KeyRecord>
@@ -166,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // A limited key must not add rights to a key that it did not create: such a key would outlive the limited key.
+  // A limited key must not add rights to a key that it did not create: that key would outlive the limited one.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
       'a limited key can extend only the rights of keys that it created itself, or that such a key created',
@@ -204,7 +204,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** Rejects a key that the caller may not manage. Checked first: later errors would reveal facts about the key. */
+/** Rejects a key that the caller may not manage. Call it first, because later errors reveal facts about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('the caller cannot change this key, which has rights that the caller does not have')

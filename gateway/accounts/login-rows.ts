@@ -25,7 +25,7 @@ export interface LoginRow {
 }
 
 interface PlannedRow extends LoginRow {
-  /** Counts a new row of this kind. True if the day's limit for the kind allows the row. */
+  /** Counts a new row of this kind. Returns false if the day's limit for the kind is reached. */
   readonly mayBeMade: (client: StoreClient) => Promise<boolean>
 }
 

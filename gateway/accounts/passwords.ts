@@ -31,7 +31,7 @@ export const passwordLength = { admin: 12, sub_user: 8, most: 256 } as const
 /** Hashes and checks passwords. FairGate decides which of the waiting requests is processed next. */
 export class Passwords {
   readonly #gate = new FairGate(limits)
-  /** Hash of no account. Unknown names are checked against it, so that they take the same time as existing ones. */
+  /** A hash that belongs to no account. Passwords for unknown names are checked against it, to take the same time. */
   readonly #dummy: string
 
   constructor(private readonly cost: Cost = defaultCost) {

@@ -51,7 +51,7 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const content = parseJoinToken(text, gatewayJoinAudience)
   const { state_dir: stateDir } = context.config
   const own = await findOwnGateway(stateDir)
-  // The identity is moved last, but the command may have been killed before it removed the mark of the change.
+  // The identity is moved last, but the command may have been killed before it removed the marker (see `#begin`).
   if (own?.id !== content.hostId || isJoinInterrupted(stateDir)) {
     refuseConfiguredStore(context)
     const joining = new GatewayJoin(context, content.hostId)

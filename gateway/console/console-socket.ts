@@ -18,7 +18,7 @@ const openTimeoutMs = 15_000
 /** Interval of pings in ms. A client that does not answer a ping until the next one is disconnected. */
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
-/** Minimum number of bytes that a frame counts towards the client's limit of input. */
+/** Each frame of input counts as at least this number of bytes towards the client's rate limit. */
 const frameCostBytes = 32
 /** A resize of the terminal counts as this many bytes of input, because it makes guest programs work. */
 const resizeCostBytes = 1024
@@ -233,7 +233,7 @@ export class ConsoleSocket {
     this.end(endings.closed, code !== 1000)
   }
 
-  /** A connection may break before the console is open, for example after a pause of the agent. One more is tried. */
+  /** A connection may break before the console is open, for example after a pause of the agent. It is repeated once. */
   #mayRepeat(error: BerthError): boolean {
     return this.#state === 'opening' && error instanceof UnansweredError && this.#attempts === 1
   }

@@ -275,7 +275,7 @@ export class ConsoleUpgrades {
   }
 }
 
-/** Rejects a malformed handshake before it costs the client its ticket. @throws {BerthError} `invalid_request` */
+/** Rejects a malformed handshake before the client's ticket is used up. @throws {BerthError} `invalid_request` */
 function checkHandshake({ headers }: IncomingMessage): void {
   const version = headers['sec-websocket-version'] ?? ''
   const isKey = /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')

@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes of older output that are sent first. Terminals must not answer control codes in it again. */
+  /** Number of bytes of earlier output that are sent first. Terminals must not answer the control codes in it again. */
   readonly replay: number
   readonly offset: number
 }
@@ -42,7 +42,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Lines of text for terminals without the subprotocol `berth.console.v1`. Some clients send Enter only after one. */
+/** Text for terminals without the subprotocol `berth.console.v1`. Some clients send Enter only after a line of text. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

@@ -88,7 +88,7 @@ function replaceGuests(drain: Drain, replace: (guest: DrainedGuest) => DrainedGu
   return guests.every((guest, index) => guest === drain.guests[index]) ? drain : { ...drain, guests }
 }
 
-/** True if the container is where the drain wants it, or is stopped or runs on the host as the drain wants it. */
+/** True if the container already has the host (mode `move`) or the power state (mode `stop`) that the drain wants. */
 function isReached({ mode, direction, hostId }: Drain, at: string, { isStopped }: DrainedGuestFacts): boolean {
   if (mode === 'stop') return at === hostId && isStopped === (direction === 'away')
   return direction === 'away' ? at !== hostId : at === hostId
@@ -128,7 +128,7 @@ function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAt
   if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
   if (task.status === 'canceled')
     return failed(drain, guest, { message: 'the task was canceled', retryAtMs, kind: 'final' })
-  // The host reports the container or its state a little later, or somebody has changed it meanwhile.
+  // The host may report the container's new state a little later, or somebody may have changed the container meanwhile.
   if (hostId === undefined || drain.mode === 'stop') return { ...guest, state: 'done', message: '' }
   const message = 'the container was moved in the opposite direction meanwhile'
   return failed(drain, guest, { message, retryAtMs, kind: 'final' })
@@ -137,7 +137,7 @@ function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAt
 const gone = 'the container was deleted'
 const elsewhere = 'somebody has moved the container to another host'
 
-/** True if the container is on another host than the drain has left it on. */
+/** True if somebody has moved the container away from the host on which the drain left it. */
 function wasMovedOn({ mode, direction, hostId }: Drain, { toHostId }: DrainedGuest, at: string): boolean {
   if (mode === 'stop') return at !== hostId
   return direction === 'back' && toHostId !== '' && at !== toHostId

@@ -18,7 +18,7 @@ export type Verdict = 'send' | 'skip' | 'gap'
  * selection ends when this gateway has seen all events that the client has received.
  */
 export class CatchUp {
-  /** False while the client knew all entries so far. An entry without a mark then counts as known, too. */
+  /** False while the client knows all entries that were judged. An entry without a mark then counts as known, too. */
   #hasNews: boolean
   readonly #removedGuests = new Set<string>()
   readonly #position: Map<string, number>

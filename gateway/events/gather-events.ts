@@ -65,7 +65,7 @@ function frameFor({ guests }: Audience, { frame, customerFrame }: SentEvent): Bu
   return guests === 'all' ? frame : customerFrame
 }
 
-/** Replaces the id. It must be the first line of the frame. */
+/** Replaces the id of an encoded event. The id must be the first line. */
 function withId(frame: Buffer, id: string): Buffer {
   return Buffer.concat([Buffer.from(`id: ${id}`), frame.subarray(frame.indexOf('\n'))])
 }

@@ -33,7 +33,7 @@ describe('the recorded order of events', () => {
     [2, { 'x/journal/e': 5, 'y/journal/e': 7 }],
     [3, { 'x/journal/e': 5, 'y/journal/e': 7 }],
     [4, { 'x/journal/e': 6, 'y/journal/e': 7 }],
-    // A change of a complete report does not advance the position, because earlier changes may follow it.
+    // A change in a complete report does not advance the position, because earlier changes may follow it.
     [5, { 'x/journal/e': 6, 'y/journal/e': 7 }],
     [6, undefined],
   ] as const)

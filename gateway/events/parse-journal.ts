@@ -67,7 +67,7 @@ function contentOf(lines: readonly JournalLine[]): Pick<FormerEvents, 'entries' 
   return { entries, hosts }
 }
 
-/** Converts an entry of an earlier version, which had only other data for customers, never another type. */
+/** Converts an entry of an earlier version. Its event for customers has other data, but never another type. */
 function convert(entry: FormerEntry): FormerEntry {
   const { event } = entry
   if (!event || !('customerData' in event)) return entry

@@ -36,8 +36,8 @@ export function removalLane(hostId: string): string {
 }
 
 /**
- * Name of the sequence of changes of this gateway's connection to a host. The numbers do not count: 1 is a change to
- * online, 0 a change to offline.
+ * Name of the sequence of changes of this gateway's connection to a host. Its numbers are no counter: a change to
+ * online has the number 1, a change to offline 0.
  */
 export function onlineLane(hostId: string): string {
   return `${hostId}/online`

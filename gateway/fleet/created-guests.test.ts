@@ -11,7 +11,7 @@ const response = {
   revision,
 }
 
-/** Shows a creation. @param after revision of the host after its guest was checked @returns kinds of what was added */
+/** Shows a creation. @param after revision of the host after `check` @returns kinds of the items added to the view */
 async function show(after: number): Promise<string[]> {
   const host = { revision: revision - 1 }
   const added: string[] = []

@@ -47,7 +47,7 @@ export class HostState {
 
   /** Public address of the host, cached because each of its guests is shown with it. See `readShared`. */
   publicAddress: PublicAddress = { host: '', source: 'none' }
-  /** Current or next maintenance window of the host, cached for the same reason. */
+  /** Current or next maintenance window of the host, cached because each of its guests is shown with it. */
   nextWindow: HostWindow | undefined
 
   constructor(public record: HostRecord) {

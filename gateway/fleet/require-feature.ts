@@ -4,8 +4,8 @@ import type { HostView } from './contract.js'
 import { cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
- * Features that requests can require with this function. No request requires `fence`, because agents without it ignore
- * fences. The rotation of the CA requires `rotate-ca` of all hosts. Without `list-usage` the usage of guests is unknown.
+ * Features that requests can require with this function. Nobody requires the others here: agents without `fence` ignore
+ * fences, a CA rotation checks `rotate-ca` on all hosts, and without `list-usage`, the usage of guests is just unknown.
  */
 type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-ca' | 'list-usage'>
 

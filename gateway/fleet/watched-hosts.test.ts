@@ -12,7 +12,7 @@ const recordOf = (id: string, version = 1): HostRecord => ({
   ...{ serials: [], certificateNotAfterMs: 0 },
 })
 
-/** The store reports changes when a test says so. It never finishes writing lost hosts again. */
+/** The store reports changes when a test says so. Its attempt to write lost hosts again never ends. */
 describe('the hosts of a gateway when the store has lost them', () => {
   let list: HostList
   let restored: string[]

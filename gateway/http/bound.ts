@@ -7,7 +7,7 @@ import { refuseBlocked } from './sub-user.js'
 
 /* Restricts callers that may access only some guests. For them, all other guests seem not to exist. */
 
-/** @throws {BerthError} `insufficient_scope` if the route refuses this caller, because it is restricted to guests */
+/** @throws {BerthError} `insufficient_scope` if the route refuses callers that are restricted to some guests */
 export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): void {
   if (route.bound === 'refused' && isBound(caller))
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
@@ -64,14 +64,14 @@ async function getTask(fleet: Pick<Fleet, 'findOperation'>, caller: Principal, i
   return { task }
 }
 
-/** By error code: messages for callers restricted to guests. They do not reveal which ports and addresses are used. */
+/** By error code: messages for callers restricted to some guests. They do not reveal the ports and addresses in use. */
 const untold: Readonly<Record<string, string>> = {
   port_conflict: 'these host ports are not available',
   address_in_use: 'these addresses are not available',
   resource_exhausted: 'not enough resources are available',
 }
 
-/** If the caller is restricted to guests, replaces the message of an error whose code is in `untold`. */
+/** If the caller is restricted to some guests, replaces the message of an error whose code is in `untold`. */
 export function toldTo(caller: Principal, error: unknown): unknown {
   if (!isBound(caller) || !(error instanceof BerthError)) return error
   const message = untold[error.code]

@@ -58,8 +58,8 @@ export interface RequestContext<Params, Query, Body> {
   readonly log: Logger
   /**
    * Sets target and detail of the audit entry. They must not contain secrets. An entry about a container needs
-   * `containerUuid`, because callers restricted to guests see only their guests' entries. In `guest` and `task` routes,
-   * it is already set.
+   * `containerUuid`, because callers restricted to some guests see only their guests' entries. In `guest` and `task`
+   * routes, it is already set.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }

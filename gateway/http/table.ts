@@ -6,7 +6,7 @@ const pathPattern = /^(\/([a-z0-9.-]+|\{[a-z_]+\}))+$/
 const namePattern = /^[a-z]+([A-Z][a-z0-9]*)*$/
 
 /**
- * Checks that each route defines its scope, the access of callers restricted to guests, and its audit action.
+ * Checks that each route defines its scope, the access of callers restricted to some guests, and its audit action.
  * @throws {Error} with the name of a route that breaks a rule
  */
 export function checkRoutes(routes: readonly Route[]): void {

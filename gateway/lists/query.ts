@@ -1,4 +1,4 @@
-/** Value of a field. A filter matches a list if the list contains the value. */
+/** Value of a field. If the value is a list, a filter matches each value in the list. */
 type FieldValue = string | number | readonly string[]
 
 /** Functions that read the fields of an item, for filters and sorting. */

@@ -69,15 +69,15 @@ export function planHost({ id, windows: known }: HostFacts, windows: readonly Wi
 }
 
 /**
- * Returns the open windows of a host that the store has lost, as canceled ones: a gateway restores lost records of
- * hosts, but not the windows.
+ * Returns the open windows in a host's record that the store has lost, as canceled ones. A gateway restores lost
+ * records of hosts, but not lost windows.
  */
 export function planLost({ windows: known }: HostFacts, windows: Windows, nowMs: number): HostWindow[] {
   const lost = known.filter((window) => isOpen(window) && !windows[window.id])
   return lost.map((window) => withdrawn({ ...window, version: window.version + 1 }, nowMs))
 }
 
-/** The window of a host that it does not concern any longer. */
+/** The canceled form of a window, for a host that the window does not concern any longer. */
 function withdrawn(window: HostWindow, nowMs: number): HostWindow {
   return { ...window, state: 'canceled', closedAtMs: nowMs }
 }

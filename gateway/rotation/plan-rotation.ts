@@ -8,7 +8,7 @@ import {
   type RotationState,
 } from './rotation.js'
 
-/** A step that brings a host further: it must trust exactly these CAs, or needs a certificate of the new CA. */
+/** The next step of a host: it must trust exactly these CAs, or needs a certificate of the new CA. */
 export type HostStep = { readonly kind: 'trust'; readonly fingerprints: readonly string[] } | { readonly kind: 'renew' }
 
 /** Plans the next state of a rotation. Returns the same rotation if it must wait. */

@@ -2,7 +2,7 @@ import { SingleFlight } from '../../shared/async/single-flight.js'
 import { storeUnavailable, toStoreError, withTimeout } from './connection.js'
 import { trustMs } from './plan-visibility.js'
 
-/** Time limit in ms of an exchange with the server, including the time until this process has applied its reports. */
+/** Time limit in ms of an exchange with the server. It includes the time in which this process applies the changes. */
 const renewTimeoutMs = 10_000
 /** Maximum number of exchanges. If none is fast enough, the caches may not be used. */
 const trustAttempts = 3
@@ -30,7 +30,7 @@ export class CacheTrust {
 
   constructor(private readonly options: CacheTrustOptions) {}
 
-  /** -Infinity: no exchange has succeeded since the connection was lost. */
+  /** Time of the server's last confirmation. -Infinity: no exchange has succeeded since the connection was lost. */
   get confirmedMs(): number {
     return this.#confirmedMs
   }

@@ -5,7 +5,7 @@ import { apiDocument } from '../../scripts/lib/api-document.js'
 
 const page = 'docs/panel-operations.md'
 const sources = 'panel/src'
-/** A row of the page: the operation, its place or the reason why it has none, and the file that calls it. */
+/** A row of the page: the operation, where the panel offers it (or why it does not), and the file that calls it. */
 const row = /^\| `([A-Z]+) ([^`]+)` +\| (.+?) +\|(?: `([^`]+)` +\|)?$/gm
 
 interface Place {

@@ -61,8 +61,8 @@ function guestTypes(pair: Pair<GuestView>): EventType[] {
 }
 
 /**
- * The event for listeners that may access only some guests. For them a deleted guest is removed, and an undeleted one is
- * new. @returns undefined for the same event, null for no event
+ * The event for listeners that may access only some guests. They see a deleted guest as removed, and an undeleted one
+ * as new. undefined: they get the same event as other listeners; null: they get no event.
  */
 function customerEvent(
   type: EventType,

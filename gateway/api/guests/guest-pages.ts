@@ -98,7 +98,7 @@ export function createGuestPages({ view, time, readOwners }: GuestPageParts): Gu
   }
 }
 
-/** True if the caller may see the sub-users of guests. Callers restricted to guests must not see other accounts. */
+/** True if the caller may see the sub-users of guests. Callers restricted to some guests must not see them. */
 function seesOwners(caller: Principal): boolean {
   return !isBound(caller) && coversScope(caller.scopes, 'subuser:read')
 }
@@ -131,7 +131,7 @@ type JsonOf = (guest: GuestView) => string
 function listOf(
   view: FleetView,
   { jsonOf, customerJsonOf }: { readonly jsonOf: JsonOf; readonly customerJsonOf: JsonOf },
-  /** Version of the row data that is not part of the guest, such as owners. A new version renders all rows again. */
+  /** Version of row data that is not part of the guest, such as owners. If it changes, all rows are rendered again. */
   extraVersion?: () => number,
 ): GuestPages['fullList'] {
   const whole = new WholeList(view, jsonOf, extraVersion)

@@ -20,7 +20,7 @@ export interface RateBody {
   readonly io_speed_mbps?: number
 }
 
-/** Converts rates. A legacy field sets both directions. The own field of a direction, unless 0, replaces its value. */
+/** Converts rates. A legacy field sets both directions. The field of one direction takes precedence, unless it is 0. */
 export function planRates(body: RateBody): { [Name in RateName | RequestsName]: number | undefined } {
   const { network_bw_mbps: bandwidth, io_speed_mbps: speed } = body
   return {

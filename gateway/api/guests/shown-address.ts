@@ -11,7 +11,7 @@ export interface JudgedAddress {
   readonly verdict: AddressVerdict
 }
 
-/** The answers are cached, because customers can trigger look-ups. */
+/** Answers of name servers are cached, because customers can trigger look-ups. */
 const names = new NameLookup({ timeoutMs: 2000, keepMs: 30_000, keep: 1000 })
 
 /** Selects and checks the address that customers see. @param found result of the agent, which is not trusted */

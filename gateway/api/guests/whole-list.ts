@@ -26,18 +26,18 @@ export class WholeList {
   constructor(
     private readonly view: FleetView,
     private readonly jsonOf: (guest: GuestView) => string,
-    /** Version of the row data that is not part of the guest, such as owners. A new version renders all rows again. */
+    /** Version of row data that is not part of the guest, such as owners. If it changes, all rows are made again. */
     private readonly extraVersion: () => number = () => 0,
   ) {}
 
   async read(): Promise<Answer<never>> {
     if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
-    // Concurrent readers share the rendering. Afterwards, `#assemble` renders blocks that have changed during it.
+    // Concurrent readers share the rendering. Afterwards, `#assemble` renders blocks that have changed in the meantime.
     await this.#making.run(() => inSlices(this.#makeStale()))
     return this.#assemble()
   }
 
-  /** Renders changed blocks, including those that change during this, until only few are left for `#assemble`. */
+  /** Renders changed blocks, including those that change during this call, until `#assemble` has only few to render. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

@@ -42,7 +42,7 @@ export function planChange(parts: Parts, body: ChangeBody, caller: Principal): S
   return { ...planFields(parts, body, caller), addedUuids, removedUuids }
 }
 
-/** Converts the terms that were sent. @throws {BerthError} `invalid_field`, or `not_found` for a container */
+/** Converts the fields that were sent. @throws {BerthError} `invalid_field`, or `not_found` for a container */
 function planFields({ view, time }: Parts, body: ChangeBody, caller: Principal): SubUserFields {
   const { container_names: names, permissions, expires_at: expiry } = body
   return {

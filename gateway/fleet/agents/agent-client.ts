@@ -24,7 +24,7 @@ type UnaryMethod<Request, Response> = (
 /** Maximum number of calls that wait for one host. It limits the gateway's memory if an agent stalls. */
 const maxWaiting = 2000
 
-/** Timeouts in ms that are shorter than the default. `getOperation` waits for the slowest of all hosts. */
+/** Timeouts in ms that are shorter than the default. `getOperation` calls all hosts and waits for the slowest one. */
 const shortTimeouts: Readonly<Record<string, number>> = { getOperation: 2000 }
 /** Longer timeouts of calls, in ms. During these calls the agent waits for other servers, which may be slow. */
 const longTimeouts: Readonly<Record<string, number>> = { listBackups: 70_000 }
@@ -148,8 +148,8 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /**
- * Sends a call to a host. If the connection fails, sends the call again on the next one, unless the call may have run
- * and would do harm twice.
+ * Sends a call to a host. If the connection fails, sends the call again on the next one, unless the call may have been
+ * executed and must not be executed twice.
  */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts

@@ -68,7 +68,7 @@ export class GuestMover {
     await (toHostId === undefined ? watched.expectedConnections() : watched.expectedConnection(toHostId))
   }
 
-  /** @throws {BerthError} if neither the guest nor its present host is ready for a move */
+  /** @throws {BerthError} if the guest or its present host is not ready for a move */
   #refuseUnmovable(guest: GuestView, offline: boolean): void {
     refuseUnmovable(guest, { offline })
     const { watched, view } = this.options

@@ -21,8 +21,8 @@ export class NeighborIndex {
   }
 
   /**
-   * Finds the neighbors of a guest that was added. `together` contains only the hosts with most guests of the name, or
-   * only the present host if it is among the hosts with most guests.
+   * Finds the neighbors of a guest that was added. `together` contains only the hosts with the most guests that must
+   * stay together with it. If the present host is one of these, `together` contains only this host.
    */
   neighborsOf({ hostId, rules }: Located): Neighbors {
     const rivals = this.#spread.of(rules.spread)

@@ -205,7 +205,7 @@ export class Placement {
   }
 }
 
-/** Reason if no other one is known. */
+/** Reason that is reported if no other reason is known. */
 const noTarget = 'no target was found'
 
 function findRefusal(refuse: () => void): BerthError | undefined {

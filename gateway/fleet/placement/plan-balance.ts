@@ -20,7 +20,7 @@ interface BalanceFacts {
 
 /** Greatest number of suggestions of each kind. */
 const mostSuggestions = 20
-/** Greatest number of guests for which a target is sought in vain, because each search takes time. */
+/** Maximum number of guests for which no target is found. Beyond it, the search ends, because it takes time. */
 const mostFailures = 200
 /** A move must reduce the higher load of the two hosts by at least this fraction. */
 const leastGain = 0.05
@@ -67,7 +67,7 @@ class BalancedFleet {
   readonly #hostOf = new Map<GuestView, string>()
   readonly #index = new NeighborIndex()
   readonly #suggested = new Set<GuestView>()
-  /** Hosts that no move has relieved. */
+  /** Hosts from which no move gains enough. */
   readonly #hopeless = new Set<string>()
 
   constructor(private readonly facts: BalanceFacts) {

@@ -11,7 +11,7 @@ export interface ReservedRoom {
   readonly uuid?: string
   /** Time in ms since 1970 (steady clock) at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
-  /** Maximum time in ms until `untilMs`, since other gateways' clocks may be ahead. Default: `roomLifetimeMs`. */
+  /** Maximum time in ms until `untilMs`: the clock of the reserving gateway may be ahead. Default: `roomLifetimeMs`. */
   readonly lifetimeMs?: number
 }
 

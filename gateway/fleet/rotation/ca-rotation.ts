@@ -41,7 +41,7 @@ export interface CaRotationOptions {
   readonly gateways?: RotationMembers | undefined
   /** True if the gateway uses a certificate of this CA on each connection to a host with a certificate of this CA. */
   readonly isInUse: (fingerprint: string) => boolean
-  /** Does for each connected host what `stepFor` returns, for example renews its certificate. */
+  /** Takes for each connected host the step that `stepFor` returns, for example renews its certificate. */
   readonly checkHosts: () => Promise<void>
   /** Interval in ms of checks. Default: 1 s. */
   readonly everyMs?: number

@@ -25,7 +25,7 @@ Wants=network-online.target
 After=network-online.target berth-agent.service
 
 [Service]
-# The boot does not wait for the end.
+# The boot does not wait until this unit has ended.
 Type=exec
 ExecStart=/bin/sh $pending/install.sh --resume
 RuntimeMaxSec=1h
@@ -56,7 +56,7 @@ resume() {
   architecture=$(dpkg --print-architecture)
   case $(installed_version berth-agent) in
     "$version" | "$installed" | '') ;;
-    # Meanwhile a third version was installed, for example by the command of the gateway for this host.
+    # Meanwhile another version was installed, for example with the gateway's command for this host.
     *)
       end_pending
       return

@@ -77,7 +77,7 @@ export function snapshotAll(guests: readonly Guest[], description: string): Prom
 /** Number of requests that are sent at once. */
 const parallel = 4
 
-/** Sends a request for each guest. A failure does not stop the others. */
+/** Sends a request for each guest. A failed request does not stop the others. */
 async function forEach(guests: readonly Guest[], request: (guest: Guest) => Promise<void>): Promise<BulkOutcome> {
   const failed: BulkOutcome['failed'][number][] = []
   const rest = guests.values()

@@ -1,7 +1,7 @@
 import { asFailure } from '../api/failure.ts'
 import { failureText } from '../i18n/failure-text.ts'
 
-/** Sends a form. Stores if the request is in progress, and why the last request was refused. */
+/** Sends a form. Stores whether the request is in progress, and why the last request was refused. */
 export class Submission {
   busy = $state(false)
   /** Message for the user. Empty: there is no problem. */

@@ -85,7 +85,7 @@ describe('the usage of a fleet', () => {
   describe('once it is measured', () => {
     let other: TestGateway
     before(async () => {
-      // A gateway of its own, because the other one has cached that nothing was measured.
+      // A separate gateway, because the first gateway has cached that nothing was measured.
       other = await startTestGateway({ hosts: ['host-a'] })
     })
     after(() => other.close())

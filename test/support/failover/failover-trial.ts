@@ -152,7 +152,9 @@ export class FailoverTrial {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** Calls the agent that got calls with epochs, with an epoch that is no longer valid. */
+  /**
+   * Calls an agent with an epoch that is lower than the highest epoch in earlier calls. The agent must refuse the call.
+   */
   async #checkStaleHolder(): Promise<TrialResult['fenced']> {
     const { lab } = this
     const all = (await lab.report()).fenced.flat().filter(({ work }) => work === fencedWork)

@@ -53,7 +53,9 @@ function checkGuests(inJournals: readonly ReportedGuest[], { guests }: Recorded,
     if (!uuids.get(name)?.includes(uuid)) findings.lost.push(`guest ${name}`)
 }
 
-/** Guests whose creation was acknowledged, and that nobody has tried to delete without a known result. */
+/**
+ * Guests that must exist: their creation was acknowledged, and no deletion was acknowledged or has an unknown result.
+ */
 function remaining({ created, deleted, uncertain }: GuestWriters): CreatedGuest[] {
   return [...created.values()].filter(({ name }) => !deleted.has(name) && !uncertain.has(name))
 }

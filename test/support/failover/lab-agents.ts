@@ -44,7 +44,7 @@ const size = { cpuCores: 256, ramTotalMb: 4_194_304, diskTotalGb: 65_536 }
 
 const fencedCalls = new Map<Fences, FencedCall[]>()
 
-/** Records every check of an epoch, by the object that belongs to an agent. */
+/** Records the result of every check of an epoch. Each agent has one object `Fences`. */
 function recordFences(): void {
   const prototype: { pass: (this: Fences, fence: Fence) => void } = Fences.prototype
   const { pass } = prototype

@@ -13,7 +13,7 @@ const timeoutMs = 20_000
 export class VisibilityProbe {
   /** Times in ms from the acknowledgement to an answer that shows the write, for gateways that work. */
   readonly calmMs: number[] = []
-  /** The same while some part of the lab fails. */
+  /** Like `calmMs`, but while some part of the lab fails. */
   readonly faultyMs: number[] = []
   /**
    * Reads of guests that showed an old state although they began after the acknowledgement. The documentation permits
@@ -30,7 +30,7 @@ export class VisibilityProbe {
     private readonly findings: Findings,
   ) {}
 
-  /** True if another probe may begin: they must not become a large part of the load. */
+  /** True if another probe may begin. Few probes run at once, so that they are only a small part of the load. */
   get isFree(): boolean {
     return this.#running < 2
   }
