@@ -39,7 +39,11 @@ command(
   )
 
 command('join <token>', 'make this machine a further gateway of a fleet; the token “-” is read from standard input')
-  .option('--replace', 'set the data of a gateway aside that this machine has had until now', false)
+  .option(
+    '--replace',
+    'if this machine already has a gateway, move the data of that gateway to a separate directory',
+    false,
+  )
   .option('--no-service', 'do not stop and start the service berth-gateway')
   .action((token: string, { config, ...options }: Options & { replace: boolean; service: boolean }) =>
     main(
@@ -57,7 +61,7 @@ command('is-ready', 'succeed if the gateway of this machine serves requests').ac
 command('join-token', 'create a join token for the agent of this machine, and print it')
   .requiredOption('--key-file <file>', 'file with an API key of an administrator')
   .option('--address <host:port>', 'address of the agent', '127.0.0.1:7443')
-  .option('--known <id>', 'id of the host that the agent has joined as', '')
+  .option('--known <id>', 'id of the host as which the agent has joined', '')
   .action(({ config, ...options }: Options & { keyFile: string; address: string; known: string }) =>
     main(config, async (parsed) => {
       const { createLocalToken } = await import('./commands/join-token.js')

@@ -44,7 +44,7 @@ function addCounter(registry: Registry, name: string, help: string, read: () => 
 function addReplication(registry: Registry, store: StoreMetricSources['store']): void {
   const lag = new Gauge({
     name: 'berth_store_replication_lag_bytes',
-    help: 'Changes that the replica furthest behind has not confirmed',
+    help: 'Bytes of changes that the slowest replica has not confirmed',
     registers: [registry],
   })
   new Gauge({
@@ -64,7 +64,7 @@ function addReplication(registry: Registry, store: StoreMetricSources['store']):
 
 const leaseHelp = {
   held: '1 if this gateway does the work, otherwise 0',
-  epoch: 'Number of the take-over by which this gateway does the work; absent if it does not',
+  epoch: 'Number of the take-over with which this gateway began the work; absent if another gateway does the work',
 } as const
 
 function addLeaseGauge(registry: Registry, field: 'held' | 'epoch', leases: StoreMetricSources['leases']): void {

@@ -41,7 +41,7 @@ export class IdempotencyReopener {
 
   /** Lets a repeated request run, unless a repetition has already changed the record. */
   async #reopen(id: string, { operationId, attempt }: IdempotencyRecord): Promise<void> {
-    await this.store.transact('end a request', async (client) => {
+    await this.store.transact('record the end of a request', async (client) => {
       await client.watch(id)
       const text = await client.get(id)
       const found = text === null ? undefined : (JSON.parse(text) as IdempotencyRecord)

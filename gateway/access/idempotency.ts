@@ -119,7 +119,7 @@ export class IdempotencyStore implements Idempotency {
 
   /** Stores a record, unless it exists. @returns the existing record, unchanged */
   async #insert(id: string, record: IdempotencyRecord, caller: Principal): Promise<IdempotencyRecord | undefined> {
-    const before = await this.store.run('remember a request', async (client) => {
+    const before = await this.store.run('store the record of a request', async (client) => {
       const expiration = { type: 'PX', value: this.#keepMs } as const
       // Both commands are sent together, so that Redis syncs its append-only file only once.
       const [found] = await Promise.all([
@@ -152,7 +152,7 @@ export class IdempotencyStore implements Idempotency {
   }
 
   async #write(id: string, record: IdempotencyRecord): Promise<void> {
-    await this.store.run('remember a request', (client) =>
+    await this.store.run('store the record of a request', (client) =>
       client.set(id, JSON.stringify(record), { expiration: { type: 'PX', value: this.#keepMs } }),
     )
   }

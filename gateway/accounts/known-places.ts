@@ -25,7 +25,7 @@ export class KnownPlaces {
   /** Remembers the address after a complete login. @throws {BerthError} `store_unavailable` */
   async add(username: string, address: string): Promise<void> {
     const key = this.#key(username)
-    await this.store.run('remember a place', (client) =>
+    await this.store.run('store the address of a login', (client) =>
       client
         .multi()
         .zAdd(key, { score: steadyClock.now(), value: sourceOf(address) })

@@ -59,7 +59,7 @@ export class OwnAccount {
     refuseSecond(account)
     const { store, twoFactor } = this.parts
     const secret = twoFactor.makeSecret()
-    await store.run('start a second factor', (client) =>
+    await store.run('start the setup of a second factor', (client) =>
       client.set(this.#enrolmentKey(account.id), twoFactor.seal(secret, account.id), {
         expiration: { type: 'PX', value: enrolmentMs },
       }),
@@ -80,7 +80,9 @@ export class OwnAccount {
     const { store, twoFactor } = this.parts
     const { account } = session
     refuseSecond(account)
-    const sealed = await store.run('read a second factor', (client) => client.get(this.#enrolmentKey(account.id)))
+    const sealed = await store.run('read the setup of a second factor', (client) =>
+      client.get(this.#enrolmentKey(account.id)),
+    )
     if (sealed === null)
       throw conflict('invalid_state', 'start the setup of the second factor first: POST /account/totp')
     const step = twoFactor.findStep(twoFactor.open(sealed, account.id), code, 0)
@@ -93,7 +95,7 @@ export class OwnAccount {
       refuseSecond(now)
       return { ...now, totp }
     })
-    await store.run('end a set-up', (client) => client.del(this.#enrolmentKey(account.id)))
+    await store.run('complete the setup of a second factor', (client) => client.del(this.#enrolmentKey(account.id)))
     return { codes, loggedIn }
   }
 

@@ -7,7 +7,7 @@ export const tagTexts: Readonly<Record<string, string>> = {
   Containers: 'Containers: create, list, start, stop, change and delete them. Actions answer with a task.',
   Events: 'Streams of changes, as they happen.',
   Firewall: 'Rules for the connections to and from a container.',
-  Gateways: 'Gateways of the fleet, which share a store and are equal.',
+  Gateways: 'Gateways of the fleet. They share a store, and each of them can answer every request.',
   Hosts: 'Hosts of the fleet, and how they join it.',
   Images: 'Images on the hosts.',
   Logs: 'Logs of changes and of logins.',

@@ -180,8 +180,8 @@ async function checkStore(context: CommandContext, prepared: string, id: string)
   if (!list.gateways.some((gateway) => gateway.id === id))
     throw conflict(
       'wrong_store',
-      'on this machine, the address of the store leads to another server than on the other gateways: configure an address ' +
-        'there that all gateways can use',
+      'the address of the store leads to different servers on this machine and on the other gateways: first configure an ' +
+        'address on the other gateways that leads to the store from every machine',
     )
 }
 

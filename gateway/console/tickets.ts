@@ -44,7 +44,7 @@ export class ConsoleTickets {
       throw rateLimited(`more than ${ticketsPerMinute} tickets a minute for this container: try again later`, waitMs)
     const ticket = randomBytes(32).toString('base64url')
     const kept: ConsoleTicket = { ...grant, expiresAtMs: this.now() + ticketSeconds * 1000 }
-    await this.store.run('keep a ticket', (client) =>
+    await this.store.run('store a ticket', (client) =>
       client.set(this.#key(ticket), JSON.stringify(kept), {
         expiration: { type: 'EX', value: ticketSeconds },
       }),
@@ -58,7 +58,7 @@ export class ConsoleTickets {
    * @throws {BerthError} `store_unavailable`
    */
   async redeem(ticket: string, kind: Grant['kind']): Promise<Grant | undefined> {
-    const text = await this.store.run('take a ticket', (client) => client.getDel(this.#key(ticket)))
+    const text = await this.store.run('redeem a ticket', (client) => client.getDel(this.#key(ticket)))
     if (text === null) return undefined
     const { expiresAtMs, ...grant } = JSON.parse(text) as ConsoleTicket
     return expiresAtMs > this.now() && grant.kind === kind ? grant : undefined

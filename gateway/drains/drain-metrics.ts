@@ -6,7 +6,7 @@ import type { Drains } from './drains.js'
 export function addDrainGauge(registry: Registry, drains: Pick<Drains, 'all'>): void {
   new Gauge({
     name: 'berth_drain_containers',
-    help: 'Containers in the last drain of the host, by state of their move',
+    help: 'Containers in the last drain of the host, by state of their move, stop or start',
     labelNames: ['host', 'state'],
     registers: [registry],
     collect() {

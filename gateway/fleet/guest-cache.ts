@@ -40,7 +40,7 @@ export class GuestCache {
   /** Writes a new guest durably. If that fails, the next `flush` writes the guest. */
   async keep(hostId: string, guest: Guest): Promise<void> {
     try {
-      await this.store.run('keep a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))
+      await this.store.run('store a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))
     } catch (error) {
       this.log.debug({ host: hostId, guest: guest.uuid, error }, 'storing a new guest failed; the gateway tries again')
     }

@@ -62,7 +62,7 @@ export class UnlistedOperations {
 
   #check(host: HostState, operation: Operation, id: string): OperationView | undefined {
     if (operation.id === id) return this.parts.view.checkOperation(host, operation)
-    host.refused = 'the agent answered with another operation than it was asked for'
+    host.refused = 'the agent answered with another operation than the requested one'
     return undefined
   }
 

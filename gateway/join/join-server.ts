@@ -84,7 +84,9 @@ export class JoinServer {
     // One request per connection: a client's second request must not be handled before requests of other clients.
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => void join.#answer(request, response))
-    server.on('tlsClientError', ({ message }) => options.log.debug({ reason: message }, 'join: TLS failed'))
+    server.on('tlsClientError', ({ message }) =>
+      options.log.debug({ reason: message }, 'join: the TLS handshake failed'),
+    )
     server.on('clientError', (_error, socket) => socket.destroy())
     await join.#renew()
     await join.#listen(listen)

@@ -6,7 +6,7 @@ import type { Maintenance } from './maintenance.js'
 export function addMaintenanceGauge(registry: Registry, maintenance: Pick<Maintenance, 'all'>): void {
   new Gauge({
     name: 'berth_maintenance_windows',
-    help: 'Maintenance windows by state; of those that ended or were canceled, only the newest',
+    help: 'Maintenance windows by state; only the newest ended and canceled windows are counted',
     labelNames: ['state'],
     registers: [registry],
     collect() {

@@ -79,7 +79,7 @@ export function refuseSecondRotation(rotation: Rotation | null): void {
   if (isActive(rotation))
     throw conflict(
       'rotation_running',
-      'the certificate authority is already being replaced: finish or cancel this first',
+      'the certificate authority is already being replaced: finish or cancel this replacement first',
     )
 }
 

@@ -101,7 +101,10 @@ export class ListeningSockets {
     await this.store
       .remove(name)
       .catch((err: unknown) =>
-        this.log.error({ err, socket: name }, 'removing a listening socket from the store failed'),
+        this.log.error(
+          { err, socket: name },
+          'removing a listening socket from the file descriptor store of systemd failed',
+        ),
       )
   }
 }

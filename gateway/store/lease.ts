@@ -70,7 +70,7 @@ export class Lease {
   async release(): Promise<void> {
     if (!this.held) return
     this.#heldUntilMs = 0
-    await this.store.transact(`give up ${this.name}`, async (client) => {
+    await this.store.transact(`release the lease ${this.name}`, async (client) => {
       await client.watch(this.#key)
       if (holderOf(await client.get(this.#key)) === this.#holder) await client.multi().del(this.#key).exec()
       else await client.unwatch()

@@ -160,7 +160,7 @@ export class RedisProcess {
     if (pid === undefined) return 'its directory is locked, but no server runs there'
     this.options.log.info({ redisPid: pid }, 'redis-server: adopted the running server')
     while (!this.#stopping.signal.aborted && (await this.#isServer(pid))) await delay(pollMs)
-    return 'the adopted server is gone'
+    return 'the adopted server has ended'
   }
 
   async #spawnServer(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {

@@ -114,7 +114,7 @@ export class DeliveryQueue {
 
   /** Records that a webhook will be removed. The delivering gateway deletes the webhook's data. */
   async noteRemoved(webhookId: string): Promise<void> {
-    await this.store.run('note a removed webhook', (client) => client.sAdd(this.#removedKey, webhookId))
+    await this.store.run('record the removal of a webhook', (client) => client.sAdd(this.#removedKey, webhookId))
   }
 
   /** Reads the ids that `noteRemoved` has stored. Some webhooks may still exist, because their removal has failed. */

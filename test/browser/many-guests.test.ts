@@ -8,9 +8,7 @@ const bounds = {
   20_000: { rowsMs: 2000, searchMs: 200, frameMs: 40, heapMb: 60 },
 } as const
 const throttling = 4
-/**
- * Factor for the time limits, because other threads slow the page down. A page that draws the whole list takes longer.
- */
+/** Factor for the time limits: other threads slow the page down. Work on all guests takes 20 times as long. */
 const slowness = 2.5
 
 /** Script that types searches and waits until each is drawn. It returns the number of searches. */

@@ -34,10 +34,7 @@ describe('a store whose connection hangs', () => {
     await redis.stop()
   })
 
-  /**
-   * Connects a client to the server. As soon as the client has sent the command in `hanging`, the server gets nothing
-   * more.
-   */
+  /** Connects a client to the server. The server gets nothing after the client has sent the command in `hanging`. */
   const forward = (near: Socket): void => {
     const far = connect(new URL(redis.url).pathname)
     for (const socket of [near, far]) {

@@ -116,7 +116,8 @@ function confirmRoute({ accounts: { sessions, own: account } }: AccountDeps): Ro
     path: '/account/confirm',
     name: 'confirmSession',
     audit: 'session.confirm',
-    summary: 'Confirms the password or a 2FA code. Sensitive changes require this within the last 10 minutes',
+    summary:
+      'Confirms the caller’s identity with the password or a 2FA code. Sensitive changes require this within the last 10 minutes',
     body: ProofSchema,
     example: { password: 'correct horse battery' },
     errors: ['confirmation_failed', 'not_found'],

@@ -63,7 +63,7 @@ const MigrationSchema = Type.Object(
       description: '`true`: the container is reachable at other addresses or ports after the move.',
     }),
     stays_behind: Type.Array(Type.String(), {
-      description: 'What does not move: `usage_history`, `tasks`, `alerts`. It stays with the present host.',
+      description: 'Data that does not move: `usage_history`, `tasks`, `alerts`. It stays with the present host.',
     }),
   },
   { title: 'Migration' },

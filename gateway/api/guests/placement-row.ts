@@ -26,7 +26,7 @@ export const PlacementSchema = Type.Object(
           'Each entry must match a label of the host. `key=value` matches exactly this label. An entry without `=`, such as `ssd`, matches the label `ssd` and every label with the key `ssd`.',
       }),
     ),
-    spread: name('Containers with the same name must be on different hosts.'),
+    spread: name('Name of a group of containers. All containers with the same name here must be on different hosts.'),
     together: name('Name of a group of containers. All containers with the same name here must be on the same host.'),
   },
   {

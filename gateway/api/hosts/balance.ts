@@ -29,7 +29,7 @@ const SuggestionSchema = Type.Object(
     message: Type.String({ description: 'Why no host can take the container. Empty: a host can.' }),
     from_load: LoadSchema,
     to_load: Type.Union([LoadSchema, Type.Null()], {
-      description: 'The same for the target. `null`: there is no target.',
+      description: 'Load of the target. `null`: there is no target.',
     }),
   },
   { title: 'BalanceSuggestion' },

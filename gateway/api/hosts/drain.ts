@@ -18,7 +18,7 @@ const DrainedGuestSchema = Type.Object({
   name: Type.String(),
   state: oneOf(
     drainedGuestStates,
-    '`active`: is being moved, stopped or started. `done`: has been. `failed`: the container stays as it is, see `message`. `skipped`: there was nothing to do for the container, see `message`.',
+    '`active`: the container is being moved, stopped or started. `done`: it was moved, stopped or started. `failed`: the container stays as it is, see `message`. `skipped`: there was nothing to do for the container, see `message`.',
   ),
   task_id: Type.String({ description: 'Task of the last move, stop or start. Empty: none was needed yet.' }),
   to_host_id: Type.String({
@@ -31,7 +31,7 @@ const DrainSchema = Type.Object(
     host_id: Type.String(),
     state: oneOf(
       ['none', 'planned', ...drainStates],
-      '`none`: the host was never drained. `planned`: the answer to a dry run. `done`: no container is left; some may have failed.',
+      '`none`: the host was never drained. `planned`: the answer to a dry run. `done`: the drain has ended; some containers may have failed.',
     ),
     mode: oneOf(drainModes, modeText),
     direction: oneOf(

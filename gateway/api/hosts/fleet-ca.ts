@@ -21,11 +21,13 @@ const MissingHostSchema = Type.Object({
 const RotationSchema = Type.Object({
   state: oneOf(
     ['none', ...rotationStates],
-    '`distributing`: gateways and hosts learn to trust the new certificate authority. `reissuing`: hosts get certificates of the new one. `ready`: waits for `finish`. `ending`: hosts end their trust in the old one. `ended`, `canceled`: nothing happens any more.',
+    '`distributing`: gateways and hosts learn to trust the new certificate authority. `reissuing`: hosts get certificates of the new authority. `ready`: the replacement waits for `finish`. `ending`: hosts end their trust in the old authority. `ended`, `canceled`: nothing happens any more.',
   ),
   fingerprint: Type.String({ description: 'SHA-256 of the new certificate authority.' }),
   not_after: TimeSchema,
-  finishing: Type.Boolean({ description: '`true`: ends by itself as soon as all hosts and gateways have confirmed.' }),
+  finishing: Type.Boolean({
+    description: '`true`: the replacement ends as soon as all hosts and gateways have confirmed.',
+  }),
   hosts: Type.Integer({ minimum: 0, description: 'Number of hosts with a certificate.' }),
   missing_hosts: Type.Array(MissingHostSchema, {
     description: 'Hosts that have not confirmed the present state. After the end: hosts that must join again.',

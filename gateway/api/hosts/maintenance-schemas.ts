@@ -48,7 +48,7 @@ const fields = {
   starts_at: Type.String({
     ...time,
     description:
-      'Begin of the maintenance: now or later, at most 90 days ahead. It is fixed once the maintenance has started.',
+      'Start of the maintenance: now or later, at most 90 days ahead. It cannot be changed after the maintenance has started.',
   }),
   ends_at: Type.String({ ...time, description: 'Expected end, at most 7 days after `starts_at`.' }),
   interruption_minutes: Type.Integer({

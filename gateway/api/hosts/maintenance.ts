@@ -178,10 +178,7 @@ function fieldsOf(body: WindowBody, time: TimeFormat): Partial<Omit<WindowFields
   }
 }
 
-/**
- * Parses the start. Refuses a date without a time: it means the end of the day.
- * @throws {BerthError} `invalid_field`
- */
+/** Parses the start. Refuses a bare date: it would mean the end of the day. @throws {BerthError} `invalid_field` */
 function parseStart(text: string, time: TimeFormat): number {
   if (/^\s*\d+-\d+-\d+\s*$/.test(text)) throw invalidField('starts_at', 'starts_at: add the time to the date')
   return time.parseField('starts_at', text)

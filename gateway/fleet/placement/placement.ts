@@ -201,7 +201,9 @@ export class Placement {
     const { rooms, log } = this.options
     await rooms
       .change((stored) => ({ changes: plan(stored), result: undefined }))
-      .catch((error: unknown) => log.debug({ reason: describeError(error) }, 'reservations of resources stay for now'))
+      .catch((error: unknown) =>
+        log.debug({ reason: describeError(error) }, 'changing reservations of resources failed; trying again later'),
+      )
   }
 }
 

@@ -220,6 +220,6 @@ function disabled(): BerthError {
 }
 
 function exhausted(rules: PlacementRules = noPlacement): BerthError {
-  const which = isPlaced(rules) ? 'no host that its placement rules allow has' : 'no host has'
+  const which = isPlaced(rules) ? 'no host that the placement rules allow has' : 'no host has'
   return new BerthError('exhausted', 'resource_exhausted', `${which} enough free resources for the container`)
 }

@@ -152,9 +152,7 @@ export class FailoverTrial {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /**
-   * Calls an agent with an epoch that is lower than the highest epoch in earlier calls. The agent must refuse the call.
-   */
+  /** Calls the agent that got calls with epochs, but with an epoch lower than in its last call. */
   async #checkStaleHolder(): Promise<TrialResult['fenced']> {
     const { lab } = this
     const all = (await lab.report()).fenced.flat().filter(({ work }) => work === fencedWork)

@@ -61,7 +61,7 @@ async function liveOne(username: string, end: number): Promise<void> {
   report('made')
   if (end === 0) return
   const account = await accounts.find(id)
-  if (!account) throw new Error(`account ${id} is not there`)
+  if (!account) throw new Error(`account ${id} does not exist`)
   const session = await sessions.begin(account, { address: '192.0.2.1', userAgent: 'x' }, false)
   token = session.token
   report('logged in')

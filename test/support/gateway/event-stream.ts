@@ -42,7 +42,7 @@ export class EventStream {
 
   /** Resolves with the first event that matches, received already or later. */
   wait(isIt: (event: ReceivedEvent) => boolean, what: string): Promise<ReceivedEvent> {
-    const missing = (): string => `${what}; came: ${JSON.stringify(this.events.slice(-5)).slice(0, 2000)}`
+    const missing = (): string => `${what}; received: ${JSON.stringify(this.events.slice(-5)).slice(0, 2000)}`
     return waitFor(() => this.events.find(isIt), { what: missing })
   }
 

@@ -123,7 +123,7 @@ export class ImageLab {
 
   async received(id: string, bytes = 400_000): Promise<void> {
     await waitFor(async () => (await this.row(id)).received_bytes === bytes, {
-      what: 'the download in the middle',
+      what: 'the stalled download',
     })
   }
 

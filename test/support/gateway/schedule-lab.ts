@@ -86,7 +86,7 @@ export class ScheduleLab {
   lookAt = async (ms: number): Promise<void> => {
     this.nowMs = ms
     this.look()
-    await waitFor(() => !this.isBusy(), { what: 'nothing under way' })
+    await waitFor(() => !this.isBusy(), { what: 'no operation in progress' })
     await this.gateway.fleet.caughtUp('host-a')
   }
 

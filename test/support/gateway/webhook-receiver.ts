@@ -75,7 +75,7 @@ export class WebhookReceiver {
   }
 
   wait(isIt: (message: ReceivedMessage) => boolean, what: string): Promise<ReceivedMessage> {
-    const missing = (): string => `${what}; came: ${this.types.join(' ')}`
+    const missing = (): string => `${what}; received: ${this.types.join(' ')}`
     return waitFor(() => this.messages.find(isIt), { what: missing })
   }
 

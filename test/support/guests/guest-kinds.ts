@@ -57,5 +57,5 @@ export async function installTools(target: SshTarget): Promise<void> {
   tar.stdout.pipe(untar.stdin)
   tar.stdin.end(files)
   const [code] = (await once(untar, 'exit')) as [number | null]
-  if (code !== 0) throw new Error(`the tools do not get into ${target.address}: ${code}`)
+  if (code !== 0) throw new Error(`the tools could not be copied to ${target.address}: exit code ${code}`)
 }

@@ -85,7 +85,7 @@ export function useLxcHost(options: LxcHostOptions): LxcLab {
     },
     observed: async (machine) => {
       const found = (await host.driver.observe()).find(({ uuid }) => uuid === machine.uuid)
-      if (found?.pid === undefined || found.startTime === undefined) throw new Error('does not run')
+      if (found?.pid === undefined || found.startTime === undefined) throw new Error('the guest does not run')
       return { pid: found.pid, startTime: found.startTime }
     },
     booted: async (machine) => {

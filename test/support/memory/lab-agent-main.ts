@@ -23,11 +23,11 @@ interface Options {
 }
 
 await new Command('lab-agent')
-  .requiredOption('--identity <directory>', 'where the identity is put')
-  .requiredOption('--join <token>', 'join with it')
-  .option('--guests <count>', 'guests there at the start', parseCount, 0)
+  .requiredOption('--identity <directory>', 'directory for the identity of the agent')
+  .requiredOption('--join <token>', 'join token')
+  .option('--guests <count>', 'number of guests at the start', parseCount, 0)
   .option('--listen <address>', 'host:port; default: a free port')
-  .option('--flood', 'misbehave: send changes without end')
+  .option('--flood', 'send changes without end, like a faulty agent')
   .action(async ({ identity: identityDir, join: token, guests, listen, flood }: Options) => {
     await joinGateway(token, identityDir)
     const address = listen === undefined ? {} : { listen }

@@ -58,7 +58,7 @@ export class AddressedPair {
     }
     await lab.serve(lab.client, 'client', 'tcp:80', 'udp:53')
     await lab.serve(lab.host, 'host', 'tcp:8080')
-    await waitFor(() => lab.ask(this.inA, `tcp:${clientAddress}:80`), { what: 'the way out' })
+    await waitFor(() => lab.ask(this.inA, `tcp:${clientAddress}:80`), { what: 'an answer from the client outside' })
   }
 
   async attach(guest: GuestNetwork): Promise<void> {

@@ -50,6 +50,6 @@ export class NetworkPair {
     await lab.serve(lab.client, 'client', 'tcp:80', 'udp:53')
     // Starts programs of the host, which listen on all of its addresses.
     await lab.serve(lab.host, 'host', 'tcp:22', 'tcp:7443', 'tcp:8080', 'udp:53')
-    await waitFor(() => lab.ask(this.inA, `tcp:${clientAddress}:80`), { what: 'the way out' })
+    await waitFor(() => lab.ask(this.inA, `tcp:${clientAddress}:80`), { what: 'an answer from the client outside' })
   }
 }

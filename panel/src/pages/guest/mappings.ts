@@ -38,7 +38,7 @@ async function locate({ id }: Pick<Guest, 'id'>, mapping: PortMapping) {
     return answer
   })
   const index = mappings.findIndex((one) => isSame(one, mapping))
-  if (index < 0) throw new ApiFailure('not_found', 'the port mapping is gone')
+  if (index < 0) throw new ApiFailure('not_found', 'the port mapping no longer exists')
   return { params: { path: { ...path, index } }, headers: etag === '' ? {} : { 'If-Match': etag } }
 }
 
