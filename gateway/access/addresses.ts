@@ -58,7 +58,7 @@ export class AddressSet {
     }
   }
 
-  /** @param text address; IPv4-mapped IPv6 counts as IPv4, since sockets for both families report IPv4 this way */
+  /** @param text address; IPv4-mapped IPv6 counts as IPv4: sockets for both families report IPv4 in this form */
   has(text: string): boolean {
     const address = parseAddress(text)
     if (!address) return false

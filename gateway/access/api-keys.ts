@@ -78,8 +78,8 @@ export class ApiKeys {
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
-      // The transaction runs again if any key changes before its end: the creator may lose rights or be deleted, or
-      // another attempt may create the same key.
+      // The transaction runs again if any key changes before it ends: the creator may have lost rights or may have been
+      // deleted, or another attempt may have created the same key.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)

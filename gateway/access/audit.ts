@@ -92,7 +92,7 @@ export class AuditStore implements AuditLog {
 
   /**
    * Counts a repeated failure in the audit entry of an earlier failure.
-   * @returns false if the action keeps its own entry. Actions that may have been carried out always keep it.
+   * @returns false if the action keeps its own entry. An action that may have been carried out always keeps it.
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false

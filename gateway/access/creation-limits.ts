@@ -4,7 +4,9 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that may access only some containers. Objects created by the caller's keys also count. */
   readonly bound: number
-  /** Limit of each API key with limited rights that may access all containers. All callers with full rights share it. */
+  /**
+   * Limit of each limited API key that may access all containers. All unlimited callers together have one such limit.
+   */
   readonly others: number
 }
 

@@ -27,7 +27,7 @@ export class IdempotencyAges {
     ])
   }
 
-  /** Forgets expired records. If more than `keep` are left, drops the oldest of the callers with the most records. */
+  /** Deletes expired records. Beyond `keep` records, deletes the oldest ones of the callers with the most records. */
   async trim(
     client: StoreClient,
     { keep, keepMs, drop }: { keep: number; keepMs: number; drop: (ids: string[]) => Promise<void> },

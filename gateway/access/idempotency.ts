@@ -11,7 +11,7 @@ import type { Principal } from './principal.js'
 import type { Idempotency, IdempotencyClaim, IdempotentRequest, StoredAnswer } from './contract.js'
 
 const hourMs = 3_600_000
-/** A takeover of a request blocks other attempts for this time in ms, and not longer if the process dies meanwhile. */
+/** Time in ms for which a takeover blocks other attempts, even if the process dies during the takeover. */
 const takeoverMs = 30_000
 
 type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
@@ -95,7 +95,7 @@ export class IdempotencyStore implements Idempotency {
     return { claim: { id, operationId: record.operationId } }
   }
 
-  /** Starts another attempt if the last one got no answer or its process died. Only one of several calls succeeds. */
+  /** Starts another attempt if the last one got no answer or its process died. Only one concurrent call succeeds. */
   async #takeOver(id: string, found: IdempotencyRecord): Promise<BeginResult> {
     if (found.state !== 'open' && (await this.#isRunning(id, found.owner))) throw stillRunning()
     const next = this.#startedRecord({ ...found, attempt: found.attempt + 1 })

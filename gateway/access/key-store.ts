@@ -60,8 +60,8 @@ export async function readChain(
 }
 
 /**
- * Stores record, digest and id of a key in one transactionand increments the counter `version`. Concurrent transactions
- * that watch this counter therefore fail and run again.
+ * Stores record, digest and id of a key in one transaction, and increments the counter `version`. Concurrent
+ * transactions that watch this counter therefore fail and run again.
  * @param marker value to set in the same transaction
  */
 export async function insertKey(

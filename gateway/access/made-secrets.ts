@@ -3,7 +3,7 @@ import { open, seal } from '../../shared/sealing.js'
 import type { StoreClient } from '../store/store.js'
 import type { KeyMarker } from './key-store.js'
 
-/** Time in ms for which a repeated request can read a created secret: by default twice as long as a stored answer. */
+/** Time in ms for which a repeated request can read a created secret: twice the default lifetime of stored answers. */
 const keepMs = 48 * 3_600_000
 
 /** A secret that an operation created, and the id of the object that it belongs to. */

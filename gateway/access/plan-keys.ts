@@ -214,7 +214,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
 }
 
-/** Rejects a change that removes or restricts the last administrator's key, or the last such key that never expires. */
+/** Rejects a change that removes or restricts the last administrator's key, or the last one that never expires. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

@@ -146,7 +146,7 @@ export class Logins {
     return { account, session, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Always looks up the address, although a known device would be enough, so that all attempts take the same time. */
+  /** Looks up the address even if the device is known, so that all attempts take the same time. */
   async #claimOf({ username, address, device }: Trier): Promise<PasswordClaim> {
     const isKnownPlace = await this.parts.limits.places.has(username, address)
     return {

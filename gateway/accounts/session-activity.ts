@@ -85,7 +85,7 @@ export class SessionActivity {
     return true
   }
 
-  /** Changes only an existing key, so that a session that has ended does not become valid again. */
+  /** Changes the key in the store only if it exists, so that a session that has ended does not become valid again. */
   async #write(digest: string, idleMs: number, nowMs: number): Promise<void> {
     await this.store.run('record the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {

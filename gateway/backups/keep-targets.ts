@@ -10,7 +10,7 @@ export interface KeepTargetsParts {
   readonly log: Logger
 }
 
-/** Sends agents the current targets of their schedules. Agents need them, because they start scheduled backups. */
+/** Sends agents the current targets of their schedules, because agents start scheduled backups by themselves. */
 export function keepTargets({ fleet, targets, log }: KeepTargetsParts): () => Promise<void> {
   const keepOne = async ({ hostId, guest }: GuestView, record: TargetRecord | undefined): Promise<void> => {
     const change = record

@@ -19,7 +19,7 @@ export type TimeStep =
   | { readonly do: 'warn'; readonly seconds: number }
   | { readonly do: 'end'; readonly ending: ConsoleEnding }
 
-/** Consoles end after a long time without input, with an earlier warning. All consoles end after twelve hours. */
+/** Consoles end after twelve hours, or after a long time without input and a warning. */
 export function planTime({ kind, openedAtMs, lastInputMs }: OpenTimes, nowMs: number): TimeStep {
   const leftMs = idleMs[kind] - (nowMs - lastInputMs)
   if (nowMs - openedAtMs > longestMs) return { do: 'end', ending: endings.tooLong }

@@ -197,7 +197,7 @@ export class EventHub {
     this.options.journal?.add(entry)
   }
 
-  /** Returns the mark for the next event of a change. The events of one change are numbered. */
+  /** Returns the mark for the next event of a change. The mark contains the number of the event within the change. */
   #divide(mark: ChangeMark): EntryMark {
     const isSame = this.#lastMark?.lane === mark.lane && this.#lastMark.revision === mark.revision
     this.#lastMark = mark
@@ -265,7 +265,7 @@ export class EventHub {
     return made
   }
 
-  /** Encodes the state of each host whose connection has another state than the client knows. */
+  /** Encodes the connection state of each host whose state the client does not know yet. */
   #gatherConnections(audience: Audience, catchUp: CatchUp): Buffer {
     const { view, describe } = this.options
     const { latest } = this.ring

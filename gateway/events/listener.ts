@@ -15,7 +15,7 @@ const retryMs = 2000
 export interface EventSource {
   /** Encodes at most `maxBytes` of events from `from` on that an audience may receive. */
   gather(audience: Audience, from: number, maxBytes: number, catchUp: CatchUp | undefined): GatheredEvents
-  /** Encodes the state of each host whose connection has another state than the client knows. */
+  /** Encodes the connection state of each host whose state the client does not know yet. */
   gatherConnections(audience: Audience, catchUp: CatchUp): Buffer
 }
 

@@ -72,7 +72,7 @@ export function findPosition(entries: readonly OrderEntry[], number: number): Po
   return reached > number ? position : undefined
 }
 
-/** Advances a position by the last event of each lane with a number of at most `number`. */
+/** Advances a position: in each lane, to the last event whose number is at most `number`. */
 function applyLanes(position: Map<string, number>, lanes: OrderEntry['lanes'], number: number): void {
   const last = Object.entries(lanes).flatMap(([lane, steps]) => {
     const step = steps.findLast(([event]) => event <= number)

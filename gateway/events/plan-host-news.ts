@@ -17,7 +17,7 @@ export function planHostNews(former: ReadonlyMap<string, HostPosition>, hosts: r
   ]
 }
 
-/** Returns a change of a host for a client that knows another state of the host's connection. */
+/** Returns the change that tells a client the present state of a host's connection. */
 export function withConnection(host: HostView, isOnline: boolean): HostChange {
   const [before, after] = isOnline ? (['offline', 'online'] as const) : (['online', 'offline'] as const)
   return { kind: 'host', before: { ...host, state: before }, after: { ...host, state: after } }
@@ -30,7 +30,7 @@ function newsOf(former: HostPosition | undefined, after: HostView): HostChange[]
   return isSame ? [] : [{ kind: 'host', before: { ...after, name: former.name, state }, after }]
 }
 
-/** View of a removed host, of which only these three values are known. */
+/** View of a removed host, of which only id, name and connection are known. */
 function viewOf({ id, name, online }: HostPosition): HostView {
   return {
     id,

@@ -3,7 +3,7 @@ import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/ch
 /** The last delivered number of each lane (see `ChangeMark.lane`). All gateways understand this position. */
 export type Position = ReadonlyMap<string, number>
 
-/** Place of an entry in its lane. Each event of a change has its own `at`: a client may have received only some. */
+/** Position of an entry in its lane. Each event of a change has its own `at`: a client may have only some of them. */
 export interface EntryMark extends Omit<ChangeMark, 'revision'> {
   readonly at: number
 }

@@ -138,7 +138,7 @@ export class StoredHostAdmin implements HostAdmin {
     return { host_id: hostId, certificate: issued.certificatePem, ca: caPem, authorities: this.#trustedAfterJoin() }
   }
 
-  /** CAs that a joining host must trust, in PEM. While a rotation ends, only the CA that issues its certificate. */
+  /** CAs that a joining host must trust, in PEM. While a rotation ends: only the CA that issues its certificate. */
   #trustedAfterJoin(): string[] {
     const { authority } = this.options
     const { joinsWithNext, trusted, caPem } = authority

@@ -40,7 +40,7 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue from there. */
   epoch = ''
   revision = 0
-  /** All changes up to this revision of the journal are shown. A slow stream combines the changes of an entity. */
+  /** All changes up to this revision of the journal are shown. A slow stream combines several changes of an item. */
   shownRevision = 0
   /** Listeners get changes in the host's first report only above this revision. See `ReportingHost`. */
   newsAfter: number | undefined

@@ -43,7 +43,7 @@ export function planCancel(window: Window, nowMs: number): Window {
   return window.state === 'active' ? { ...closed, state: 'ended', endsAtMs: nowMs } : { ...closed, state: 'canceled' }
 }
 
-/** Returns the next state of a window by time. A window that is late gets one state after the other. */
+/** Returns the next state of a window by time. A late window gets the missed states one after another. */
 export function planState(window: Window, nowMs: number): Window {
   const version = window.version + 1
   if (window.state === 'announced' && window.startsAtMs <= nowMs) return { ...window, version, state: 'active' }

@@ -48,7 +48,7 @@ export class OperationTable extends Table<OperationView, OperationField> {
 
   override set(id: string, view: OperationView) {
     const before = this.find(id)
-    // The table is sorted by time. If the agent has corrected the time, the operation must change its place.
+    // The table is sorted by time. If the agent has corrected an operation's time, the operation gets another position.
     if (before && newestFirst(before, view) !== 0) this.delete(id)
     else if (before) this.#forget(before)
     const guestUuid = guestUuidOf(view.operation)

@@ -203,7 +203,7 @@ function movedPlan({ hostId, guest }: GuestView): GuestMovePlan {
   return { toHostId: hostId, network: { portMappings, publicIpv4s, ipv6Addresses, ipv4 } }
 }
 
-/** Feature that the source host needs. An older agent would ignore `offline`. */
+/** Feature that the agent of the source host needs. An agent without `move-offline` would ignore `offline`. */
 function featureOf({ virtualization }: Guest, offline: boolean): AgentFeature {
   return virtualization === 'kvm' || offline ? 'move-offline' : 'move'
 }

@@ -59,7 +59,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Returns topics that a task changes without other events. Images change at each step, other topics at its end. */
+/** Returns topics that a task changes without other events. Images change at each step, other topics at the end. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

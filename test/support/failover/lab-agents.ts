@@ -61,7 +61,7 @@ function recordFences(): void {
   }
 }
 
-/** Agents in memory that count what they do. */
+/** Agents in memory that record the operations that they execute. */
 export class LabAgents {
   readonly #agents: { readonly name: string; readonly agent: LabAgent; readonly steps: Map<string, number> }[] = []
 
