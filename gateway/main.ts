@@ -50,7 +50,7 @@ command('join <token>', 'make this machine a further gateway of a fleet; the tok
       config,
       async (parsed) =>
         (await import('./commands/join-gateway.js')).joinAsGateway(commandContext(parsed), token, options),
-      (parsed) => parsed, // not changed, because the command itself writes the settings of the joined store
+      (parsed) => parsed, // the configuration is unchanged: the command itself writes the settings of the joined store
     ),
   )
 

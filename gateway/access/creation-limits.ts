@@ -4,9 +4,7 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that may access only some containers. Objects created by the caller's keys also count. */
   readonly bound: number
-  /**
-   * Limit of each limited API key that may access all containers. All unlimited callers together have one such limit.
-   */
+  /** Limit of each limited API key that may access all containers. All unlimited callers share one such limit. */
   readonly others: number
 }
 

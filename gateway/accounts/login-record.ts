@@ -53,7 +53,7 @@ export function loggedName(username: string): string {
   return nameForm.test(username) ? username : ''
 }
 
-/** Returns the printable characters of a browser's `User-Agent`, shortened. */
+/** Returns a browser's `User-Agent`, shortened. Characters that are not printable ASCII become “?”. */
 export function loggedAgent(userAgent: string | undefined): string {
   return (userAgent ?? '').replace(/[^\x20-\x7e]/g, '?').slice(0, longestUserAgent)
 }

@@ -233,7 +233,7 @@ export class ConsoleSocket {
     this.end(endings.closed, code !== 1000)
   }
 
-  /** A connection may break before the console is open, for example after a pause of the agent. It is repeated once. */
+  /** A connection may break before the console opens, for example after a pause of the agent. One retry is allowed. */
   #mayRepeat(error: BerthError): boolean {
     return this.#state === 'opening' && error instanceof UnansweredError && this.#attempts === 1
   }

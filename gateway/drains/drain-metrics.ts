@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client'
 import { drainedGuestStates } from './drain.js'
 import type { Drains } from './drains.js'
 
-/** Adds the number of containers in the last drain of each host, by result. */
+/** Adds a gauge with the number of containers in the last drain of each host, by result. */
 export function addDrainGauge(registry: Registry, drains: Pick<Drains, 'all'>): void {
   new Gauge({
     name: 'berth_drain_containers',

@@ -190,7 +190,7 @@ export class Drains {
   readonly #logFailure = (error: unknown): void =>
     this.options.log.debug({ reason: describeError(error) }, 'continuing the drains failed')
 
-  /** Records the result, from which the event is made. A repeated call changes nothing. */
+  /** Records the result, from which the event is created. A repeated call changes nothing. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
     const { id, endedAtMs, ...result } = resultOf(drain)
     await fleet.hosts.recordDrain(drain.hostId, { id, endedAtMs, ...result })
@@ -242,7 +242,7 @@ async function switchPower(fleet: Fleet, drain: Drain, { guest, taskId: operatio
   await fleet.reached(drain.hostId, revision)
 }
 
-/** True if the host shows the result of the drain. A removed host needs no result. */
+/** True if the record of the host contains the result of the drain. A removed host needs no result. */
 function isRecorded({ view }: Fleet, { id, hostId, endedAtMs }: Drain): boolean {
   const host = view.findHost(hostId)
   return host === undefined || (host.drained?.id === id && host.drained.endedAtMs === endedAtMs)

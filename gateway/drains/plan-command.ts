@@ -35,7 +35,7 @@ export function planReturn(drain: Drain | undefined): Drain {
   return { ...drain, direction: 'back', state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
 }
 
-/** Differs from `canceled`, so that `resume` does not try to return a container that has never left. */
+/** This message differs from `canceled`: `resume` must not try to return a container that has never left. */
 const stayed = 'the drain did not change the container'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
@@ -43,7 +43,7 @@ const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
     refuseUnless(drain, ['running'], 'paused')
     return { ...drain, state: 'paused' }
   },
-  // `resume` tries containers again whose task has failed, also after the deadline.
+  // `resume` tries containers again whose task has failed, even after the deadline.
   resume: (drain) => {
     const hasFailed = drain.guests.some(({ state }) => state === 'failed')
     refuseUnless(drain, hasFailed ? ['paused', 'canceled', 'done'] : ['paused', 'canceled'], 'resumed')

@@ -40,7 +40,7 @@ export interface Opening {
   readonly audience: Audience
   readonly holding: Holding
   readonly resume: Resume
-  /** Returns the events that the client may still receive. @throws {BerthError} if the client has lost its access */
+  /** Returns which events the client may still receive. @throws {BerthError} if the client has lost its access */
   readonly recheck: () => Promise<Audience>
 }
 
@@ -124,7 +124,7 @@ export class EventHub {
     return this.#listeners.size
   }
 
-  /** Throws an error if too many clients are connected for another one. @throws {BerthError} `events_unavailable` */
+  /** Throws an error if the maximum number of clients is connected. @throws {BerthError} `events_unavailable` */
   refuseTooMany(holding: Holding): void {
     const most = this.options.maxListeners ?? 2000
     const room = { most, perShare: Math.ceil(most / 20), reserve: Math.floor(most / 10) }

@@ -41,7 +41,7 @@ export class ReportedGuests {
     this.unsaved.add({ hostId: host.record.id, uuid })
   }
 
-  /** Updates the public address and the maintenance window that all guests of the host show. */
+  /** Updates the public address and the maintenance window that each guest of the host shows. */
   readShared(host: HostState): void {
     if (host.readShared()) this.index.touch(host)
   }

@@ -73,7 +73,7 @@ export function admit(
   return replace(list, { ...known, name, keyDigest, invitedUntilMs: 0, joinedAtMs: nowMs })
 }
 
-/** Records the start of a gateway. Adds a gateway that is missing: the first one, or any after a loss of the store. */
+/** Records the start of a gateway. Adds it if it is missing: at its first start, or after a loss of the store. */
 export function noteStart(
   list: GatewayList,
   own: Pick<GatewayRecord, 'id' | 'name' | 'version' | 'joinAddress' | 'startedAtMs' | 'publicKey'>,

@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client'
 import { windowStates } from '../fleet/host-windows.js'
 import type { Maintenance } from './maintenance.js'
 
-/** Adds the number of maintenance windows by state. */
+/** Adds a gauge with the number of maintenance windows by state. */
 export function addMaintenanceGauge(registry: Registry, maintenance: Pick<Maintenance, 'all'>): void {
   new Gauge({
     name: 'berth_maintenance_windows',

@@ -4,7 +4,7 @@ import { isActive, rotationStates, type FleetRotation } from './rotation.js'
 
 export type RotationSource = Pick<FleetRotation, 'authority' | 'known' | 'facts'>
 
-/** Adds the end of the CA's validity, and the progress of its replacement. */
+/** Adds metrics for the end of the CA's validity, and for the progress of its replacement. */
 export function addRotationGauges(registry: Registry, rotation: RotationSource): void {
   new Gauge({
     name: 'berth_ca_end_timestamp_seconds',

@@ -54,8 +54,8 @@ export class CacheTrust {
   }
 
   /**
-   * Exchanges a PING with the server. The caches may not be used until changes of an earlier exchange are applied, or
-   * other gateways would wait in vain.
+   * Exchanges a PING with the server. While changes of an earlier exchange are not applied, the caches may not be used,
+   * because other gateways would wait for this one.
    */
   async exchange(): Promise<void> {
     const { exchange, applied } = this.options

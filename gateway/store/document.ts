@@ -29,7 +29,7 @@ export class StoredDocument<T> {
   constructor(private readonly options: DocumentOptions<T>) {
     const { store, name } = options
     this.#key = store.key(name)
-    // Names of other keys may begin with the name of this one.
+    // Names of other keys may begin with the name of this key.
     store.onInvalidate(this.#key, (key) => (key === null || key === this.#key ? this.#reload() : undefined))
     store.on('up', () => this.#reload(true))
   }

@@ -87,7 +87,7 @@ function planLabels({ tags, note, delete_protected: deleteProtected, placement }
   }
 }
 
-/** Describes the change without the note and the rules, because customers may read the audit log of their container. */
+/** Omits the note and the placement rules, because customers may read the audit log of their container. */
 export function describeLabels({ tags, note, delete_protected: isProtected, placement }: Body): string {
   return [
     ...(tags ? [`tags ${tags.join(' ') || 'none'}`] : []),

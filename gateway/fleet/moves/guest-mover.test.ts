@@ -23,7 +23,7 @@ function moverOf(move: StoredMove): GuestMover {
   return new GuestMover(options as unknown as GuestMoverOptions)
 }
 
-/** A mover of the guest and a partner on one host, and the uuids of guests that count as also moving. */
+/** Returns a mover of `guest` and its partner on one host, and a list to which each attempt adds its `alsoMoving`. */
 function recordingMover(partner: Guest): [GuestMover, unknown[]] {
   const requests: unknown[] = []
   const view = viewOf()

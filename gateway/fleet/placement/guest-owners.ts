@@ -7,7 +7,7 @@ import type { FleetState } from '../view.js'
 import type { GuestRegistry } from './guest-registry.js'
 import type { GuestClaim } from './plan-claims.js'
 
-/** A reservation that is older than this (ms) cannot belong to a creation in progress. */
+/** Age in ms above which a reservation cannot belong to a creation in progress. */
 const graceMs = 120_000
 
 export interface GuestOwnersParts {

@@ -93,11 +93,10 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
 }
 
 /**
- * Returns the hosts to which a guest can move, in the same order, at least one. A move needs no template.
+ * Returns the hosts to which a guest can move, at least one, in the order of `planPlacement`. A move needs no template.
  * @param candidates all hosts except the present one
- * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`,
- * `agent_outdated`, `placement_group`, `placement_label`, `placement_spread`, `placement_together`,
- * `resource_exhausted`
+ * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`, `agent_outdated`,
+ * `placement_group`, `placement_label`, `placement_spread`, `placement_together`, `resource_exhausted`
  */
 export function planMoveTargets(
   guest: Pick<Guest, 'virtualization' | 'limits' | 'labels' | 'deletion'> & {

@@ -11,7 +11,7 @@ const room = (changes: Partial<ReservedRoom> = {}): ReservedRoom => ({
   untilMs: nowMs + 60_000,
   ...changes,
 })
-/** As if the host `a` had reported the guest `shown`. */
+/** True for the guest `shown` on the host `a`, as if the host had reported it. */
 const isShown = (hostId: string, uuid: string): boolean => hostId === 'a' && uuid === 'shown'
 
 describe('the plan of reserved resources', () => {

@@ -87,7 +87,7 @@ is_returned() {
   [ "$(installed_version berth-agent)" = "$installed" ] && is_consistent && is_complete "$packages" "$installed"
 }
 
-# install_former REASON: if the packages are missing, also gives up the return, which a later boot would try in vain
+# install_former REASON: installs the former version. If its packages are missing, the return is given up for good.
 install_former() {
   if ! is_complete "$previous" "$installed"; then
     end_pending

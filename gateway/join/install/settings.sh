@@ -14,7 +14,7 @@ packages=/var/lib/berth/packages
 # Packages that are being fetched, and packages of the version before the installed one.
 next=$packages/next
 previous=$packages/previous
-# Packages of a rollback that failed, until the newer version is installed again.
+# Packages of a failed rollback. They are kept here until the newer version is installed again.
 undone=$packages/undone
 # The upgrade that has begun, and the unit that ends it after a restart of the machine.
 pending=$packages/pending
