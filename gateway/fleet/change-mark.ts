@@ -36,8 +36,8 @@ export function removalLane(hostId: string): string {
 }
 
 /**
- * Name of the sequence of changes of this gateway's connection to a host. Its numbers are no counter: a change to
- * online has the number 1, a change to offline 0.
+ * Name of the sequence of changes of this gateway's connection to a host. A change to online always has the number 1,
+ * a change to offline the number 0.
  */
 export function onlineLane(hostId: string): string {
   return `${hostId}/online`
