@@ -13,7 +13,7 @@ import { RefetchThrottle } from './refetch-throttle.ts'
 export type { Topic }
 type Refetch = () => Promise<void> | void
 
-/** Interval in ms of reading measurements that no event reports. */
+/** Interval in ms between reads of measurements that no event reports. */
 const readingsMs = 15_000
 /** Interval in ms at which all followed data is read while there is no stream. */
 const pollMs = 5_000
