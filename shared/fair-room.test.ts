@@ -9,7 +9,7 @@ const held = (text: string): Holding[] =>
     return Array.from({ length: Number(count) }, () => ({ share, unlimited: share === 'admin' }))
   })
 
-describe('the shared number of consoles', () => {
+describe('the common limit of consoles for all callers', () => {
   for (const [what, before, share, full] of [
     ['accepts the first console', '', 'a', undefined],
     ['refuses a caller with as many consoles as one caller may have', 'a5', 'a', 'share'],
@@ -18,7 +18,7 @@ describe('the shared number of consoles', () => {
     ['keeps half of the reserve for callers without a console', 'a5 b3', 'c', undefined],
     ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],
-    ['keeps no further reserve once unlimited callers use as much as the reserve', 'admin5 a4', 'a', undefined],
+    ['keeps no further reserve once unlimited callers have as many consoles as the reserve', 'admin5 a4', 'a', undefined],
     ['refuses an unlimited caller when the capacity is used up', 'admin10', 'admin', 'room'],
   ] as const)
     it(what, () => {

@@ -41,7 +41,7 @@ describe('a finding about a guest with an open alert', () => {
       false,
     ],
     [
-      'is reported if the alert has led to no stop of the guest',
+      'is reported if the alert has not led to a stop of the guest',
       { atMs: 0 },
       [{ type: 'port_scan', action: '' }],
       true,

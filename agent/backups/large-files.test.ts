@@ -56,7 +56,7 @@ describe('large files of a backup', () => {
     '',
   ].join('\0')
 
-  it('are found in the file layout with position, path and size, unless their name is not valid UTF-8', async () =>
+  it('are found in the file layout with position, path and size if their names are valid UTF-8', async () =>
     expect(await listLargeFiles(layout)).to.deep.equal([
       { index: 1, offset: layout.indexOf('F\0var/disk'), path: 'var/disk', sizeBytes: 1_000_000 },
       { index: 2, offset: layout.indexOf('F\0copy'), path: 'copy', sizeBytes: 1_000_000 },

@@ -73,7 +73,7 @@ class User {
   }
 }
 
-describe('a console whose user is disconnected', () => {
+describe('a console that keeps running while its user is disconnected', () => {
   const kib = 1024
 
   it('buffers at most 512 KiB of input for a program that reads nothing, even if users reconnect', () => {
@@ -93,7 +93,7 @@ describe('a console whose user is disconnected', () => {
     held.close()
   })
 
-  it('sends short output at once, but delays long output that follows other output', () => {
+  it('sends short output at once, but delays long output that closely follows other output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(kib))
@@ -156,7 +156,7 @@ describe('a console whose user is disconnected', () => {
     held.close()
   })
 
-  it('replays all output to a user who reconnects with an empty screen, and says how many bytes came before', () => {
+  it('replays all output to a user who reconnects with an empty screen, and says how many bytes the user had already received', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')

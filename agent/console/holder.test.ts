@@ -79,14 +79,14 @@ describe('the consoles of a host', () => {
     ['their guest', 'a', 'u5'],
     ['their user', 'f', 'u1'],
   ] as const)
-    it(`are closed if nobody uses them and their space is needed for a console of ${what}`, () => {
+    it(`are closed if nobody uses them and a new console of ${what} would otherwise exceed a limit`, () => {
       const [left] = openAll(['a', 'u1'], ['a', 'u2'], ['b', 'u2'], ['c', 'u3'], ['d', 'u3'], ['e', 'u4'])
       left!.leave()
       expect(refusalOf(guest, user)).to.equal('')
       expect(holder.size).to.equal(6)
     })
 
-  it('are not closed if another user needs a console of another guest', () => {
+  it('are not closed for a new console of another user on another guest', () => {
     const all = openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     for (const one of all) one.leave()
     expect(refusalOf('g', 'u4')).to.include('on this host')

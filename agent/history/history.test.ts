@@ -111,7 +111,7 @@ describe('the usage history', () => {
     expect(lab.cpu('b').every(Number.isNaN)).to.equal(true)
   })
 
-  it('continues when the agent has restarted, with a gap in between', async () => {
+  it('continues when the agent has restarted, with a gap for the time without an agent', async () => {
     await lab.minutes(3)
     await lab.history.close()
     lab.nowMs += 4 * minuteMs

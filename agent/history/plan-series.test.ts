@@ -39,7 +39,7 @@ const cpuOf = (steps: readonly Figures[]): (number | null)[] =>
   steps.map(({ cpuPercent }) => (Number.isNaN(cpuPercent) ? null : cpuPercent))
 
 describe('the stored usage series of a guest or host', () => {
-  it('has a file of a fixed size with records that do not cross pages', () => {
+  it('has a file of a fixed size, in which no record crosses a page boundary', () => {
     expect(seriesBytes).to.equal((1440 + 744 + 366) * 32)
     for (const { offset } of Object.values(tiers)) expect(offset % 32).to.equal(0)
   })

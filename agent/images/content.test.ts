@@ -7,7 +7,7 @@ describe('the plan of Berth’s changes to the files of an image', () => {
     const steps = planContent(entry)
     const pathOf = (step: (typeof steps)[number]): string => (step.op === 'empty' ? step.directory : step.path)
 
-    it(`changes only files inside the tree of ${entry.id}`, () => {
+    it(`changes only files inside the root directory of ${entry.id}`, () => {
       for (const step of steps)
         expect(pathOf(step))
           .to.match(/^[a-z][A-Za-z0-9@._/-]*$/)

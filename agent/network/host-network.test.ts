@@ -66,7 +66,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
     expect(calls).to.deep.equal(['rates apply', 'rules attach'])
   })
 
-  it('changes only in the parts that a change affects', async () => {
+  it('changes only in the requested parts (rules, addresses or rates)', async () => {
     await network.attach(guest, ['rates'])
     await network.attach(guest, ['addresses', 'rules'])
     await network.ensure([guest], ['rates'])
@@ -80,7 +80,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
     expect(calls).to.deep.equal(['rules attach', 'rules ensure'])
   })
 
-  it('gets its rates repaired even if addresses cannot be set, and reports the repair at the next call', async () => {
+  it('gets its rates repaired even if addresses cannot be set, and reports the repair at the next comparison', async () => {
     failing = 'addresses'
     expect(await messageOf(network.ensure([guest]))).to.equal('setting the addresses and rates of guests')
     expect(calls).to.include('rates ensure')

@@ -49,7 +49,7 @@ describe('changes in the journal', () => {
     expect(seen).to.deep.equal(['a committed', 'b committed'])
   })
 
-  it('are reported to all listeners in the same order, even if a listener writes', () => {
+  it('are reported to all listeners in the same order, even if a listener records a further change', () => {
     changes.onChange(({ key }) => {
       if (key === 'a') changes.transaction(() => changes.record('guest', 'c'))
     })
@@ -88,7 +88,7 @@ describe('changes in the journal', () => {
     expect(() => db.transaction(() => remove('a'))()).to.throw('that Changes.transaction() has not begun')
   })
 
-  it('include a limited number of removals, and readers of older changes learn that some are missing', () => {
+  it('keep only the latest removals, and return undefined to a reader that needs older ones', () => {
     changes = new Changes(db, { keptRemovals: 10 })
     for (let n = 1; n <= 12; n++) remove(`g${n}`)
     expect(changes.removedSince(2)?.map(({ key }) => key)).to.deep.equal(names(3, 12))

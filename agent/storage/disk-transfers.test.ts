@@ -12,7 +12,7 @@ describe('the disk transfers of moving guests', () => {
   beforeEach(async () => (directory = await mkdtemp(join(tmpdir(), 'btest-transfers-'))))
   afterEach(() => rm(directory, { recursive: true }))
 
-  it('remove received data unless it is a confirmed snapshot', async () => {
+  it('delete received data that is not a complete and confirmed snapshot', async () => {
     for (const name of ['complete', 'cut-off', 'stray']) await mkdir(join(directory, name))
     const removed: string[] = []
     const trash = { destroy: async (_directory: string, names: readonly string[]) => void removed.push(...names) }

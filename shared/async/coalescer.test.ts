@@ -22,7 +22,7 @@ describe('a coalescer of requests', () => {
     expect([runs, coalescer.isBusy]).to.deep.equal([2, false])
   })
 
-  it('rejects the callers of a failed run, and can run again afterwards', async () => {
+  it('rejects the callers of a failed run, and runs again at the next request', async () => {
     let fails = true
     const coalescer = new Coalescer(() => (fails ? Promise.reject(new Error('no')) : Promise.resolve()))
     expect(await coalescer.run().catch((error: Error) => error.message)).to.equal('no')

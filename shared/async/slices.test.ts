@@ -26,7 +26,7 @@ describe('long jobs that run in short slices', () => {
     expect(turns, 'turns of the event loop for 200 ms of work').to.be.greaterThan(20)
   })
 
-  it('end after a short job that began later', async () => {
+  it('let a short job end first, even if it began later', async () => {
     const ended: string[] = []
     const long = inSlices(steps(100)).then(() => ended.push('long'))
     const short = inSlices(steps(1)).then(() => ended.push('short'))

@@ -125,7 +125,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles a guest with the action “throttle” from the end of its quota until the quota is raised', async () => {
+  it('throttles a guest with the action “throttle” once its quota is used up, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)

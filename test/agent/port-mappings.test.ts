@@ -111,7 +111,7 @@ describe('port mappings of a guest', function () {
     }
   })
 
-  it('are removed once by concurrent requests, and are kept if a request has an outdated revision', async () => {
+  it('are removed only once by concurrent requests, and not by a request with an outdated revision', async () => {
     const ports = [25001, 25002, 25003, 25004]
     let revision = 0
     for (const hostPort of ports) ({ revision } = await host.addMapping(running, { containerPort: 1, hostPort }))
@@ -134,7 +134,7 @@ describe('port mappings of a guest', function () {
     expect(codes.filter((code) => code === 'port_conflict')).to.have.lengthOf(19)
   })
 
-  it('can be added at host ports from a search for free ports', async () => {
+  it('can be added at host ports that a search for free ports has returned', async () => {
     const find = (hostIp: string, count: number) =>
       call(host.client.findFreePorts.bind(host.client), { protocol: 'tcp', hostIp, count })
     const { ports } = await find('', 5)

@@ -34,7 +34,7 @@ describe('the settings of a guest', function () {
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
     afterEach(() => set(running, off))
 
-    it('disable the firewall at first, and contain normalized rules with constant ids', async () => {
+    it('leave the firewall of a new guest disabled, and contain normalized rules with constant ids', async () => {
       expect(await host.firewall(stopped)).to.deep.equal(off)
       const wanted = {
         enabled: true,

@@ -155,7 +155,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.used(uuid)).to.deep.equal([50, 0])
   })
 
-  it('continues with the current month after a reset if the clock had been a month ahead', async () => {
+  it('counts for the current month after a reset of the count if the clock had been a month ahead', async () => {
     const uuid = host.guest(1)
     host.nowMs = at('2026-12-01 00:00:00')
     await host.keeper.look()

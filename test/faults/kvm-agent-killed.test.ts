@@ -100,7 +100,7 @@ describe('an agent that was killed and restarted', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('notices that a virtual machine has shut itself down meanwhile, and leaves it stopped', async () => {
+  it('notices that a virtual machine shut itself down while no agent ran, and leaves it stopped', async () => {
     await again(async () => {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
       // `poweroff -f` does not shut the network down first, so a failed ping shows that the guest is off.
@@ -114,7 +114,7 @@ describe('an agent that was killed and restarted', function () {
     expect(pids()).to.deep.equal([])
   })
 
-  it('starts a virtual machine that was killed meanwhile', async () => {
+  it('starts a virtual machine that was killed while no agent ran', async () => {
     await power('start')
     await again(async () => {
       for (const pid of pids()) process.kill(pid, 'SIGKILL')

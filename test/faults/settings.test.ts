@@ -160,7 +160,7 @@ describe('changes of guest settings', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('give the former host port to the other guest only after the host has changed', async () => {
+    it('give the former host port of one guest to the other guest only when the host has applied the change', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -235,7 +235,7 @@ describe('changes of guest settings', function () {
       expect(await host.firewall(created.uuid)).to.include({ enabled: true })
     })
 
-    it('are rejected while the guest is deleted and afterwards', async () => {
+    it('are rejected during the deletion of the guest and after it', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
       const operation = await host.order('delete', deleted)

@@ -78,7 +78,7 @@ describe(`the gateway and its Redis, killed ${kills} times while the certificate
     await gateway.ready()
   }
 
-  it('keep all acknowledged changes, and serve the certificate of the last one', async () => {
+  it('keep all acknowledged changes, and serve the certificate of the last change', async () => {
     expect(await (await change()).work).to.equal(200)
     const first = await change()
     const begunMs = performance.now()

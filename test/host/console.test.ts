@@ -208,7 +208,7 @@ describe('a console of a real guest', function () {
     expect(cpuOf(holder!.pid) - time, 'hundredths of a second').to.be.below(60)
   })
 
-  it('leaves no process on the host if the process that holds it open is killed', async () => {
+  it('leaves no process on the host if the process that holds the console open is killed', async () => {
     const { client: first } = await shell('two')
     await run(first, 'busybox ln -s "$(command -v busybox)" /bin/setsid')
     const { client } = await shell('two') // setsid lets the shell lead a session: a hang-up ends nothing on the host

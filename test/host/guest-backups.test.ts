@@ -142,7 +142,7 @@ describe('backups of guests', function () {
     await first.done(powerOrder('stop', uuid).order!)
   })
 
-  it('cannot be restored onto a suspended guest, and do not start a guest that is suspended meanwhile', async () => {
+  it('cannot be restored onto a suspended guest, and do not start a guest that is suspended during the restore', async () => {
     const to = localTarget()
     const id = await first.backUp(uuid, to)
     const policy = new PolicySettings(first.domain.context, first.domain.policy)

@@ -75,7 +75,7 @@ describe('backups of virtual machines', function () {
     expectWhole(first, uuid)
   })
 
-  it('can be restored onto a guest of another host, which keeps its name and login', async () => {
+  it('can be restored onto a guest of another host, and this guest keeps its name and login', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const restored = await restore(second, other, id)
     expect([restored.status, restored.error]).to.deep.equal(['done', ''])
@@ -83,7 +83,7 @@ describe('backups of virtual machines', function () {
     expectWhole(second, other)
   })
 
-  it('cannot be restored with a disk larger than the guest’s, or with a wrong password of the target', async () => {
+  it('cannot be restored if the backed-up disk is larger than the guest’s, or if the password of the target is wrong', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const wrong = { ...target, password: 'another-password' }
     const refused = await second.carryOut({

@@ -33,7 +33,7 @@ describe('the lxc driver', function () {
     })
   })
 
-  describe('if a foreign guest uses an LXC name', () => {
+  describe('if the LXC name of a guest belongs to a foreign guest', () => {
     const refusal = (act: Promise<unknown>): Promise<string> =>
       act.then(
         () => 'done',
@@ -44,7 +44,7 @@ describe('the lxc driver', function () {
       ['if it has a configuration file', false],
       ['even if its configuration file is missing', true],
     ] as const)
-      it(`does not change this guest ${what}`, async () => {
+      it(`does not change the foreign guest ${what}`, async () => {
         const machine = await started()
         const before = await observed(machine)
         const config = `${lab.host.path}/state/lxc/${prefix}-${machine.id}/config`

@@ -169,7 +169,7 @@ describe('snapshots of volumes', function () {
     expect(word()).to.equal('new')
   })
 
-  it('stay the same, like the volume itself, if a prepared replacement is discarded', async () => {
+  it('stay the same, like the volume itself, if a prepared replacement of the volume is discarded', async () => {
     await volumes.prepare(guest, { templateId: 'small-1' }, gib)
     expect([await volumes.discardNext(guest), await volumes.discardNext(guest)]).to.deep.equal([true, false])
     expect(await volumes.list()).to.deep.equal([guest])

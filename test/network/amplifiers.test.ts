@@ -81,7 +81,7 @@ const amplifiers: readonly Amplifier[] = [
   },
 ]
 
-describe('servers in guests that answer requests sent with a victim’s address', function () {
+describe('servers in guests that answer requests with the forged source address of a victim', function () {
   const lab = new NetworkLab('btestamp')
   let guests: ReadonlyMap<string, GuestNetwork>
   let watch: AgentNetwork

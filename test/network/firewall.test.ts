@@ -186,7 +186,7 @@ describe('the firewall of a guest', function () {
   const icmpv6 = (from: string, to: string, types: readonly number[]): void =>
     void lab.in(from, 'python3', '-c', icmpv6Program, to, ...types.map(String))
 
-  it('blocks packets without connection tracking that match no rule', async () => {
+  it('blocks packets that match no rule, even if connection tracking ignores them', async () => {
     await set(firewall([]))
     const untracked = [128, 130, 131, 132, 133, 134, 135, 136, 137, 143, 200]
     const seen = [await lab.sniff(inA, 'eth0'), await lab.sniff(lab.client, 'eth0')]

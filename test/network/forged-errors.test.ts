@@ -158,7 +158,7 @@ describe('ICMP errors about connections of guests', function () {
       flow(clientAddress6, 6001, own6, 53),
     ],
   ] as const)
-    it(`are dropped from guest B ${name}`, async () => {
+    it(`are dropped if guest B sends them ${name}`, async () => {
       await sendAsB(error([from, to], quoted, 'forged'))
       const reached = Object.entries(seen).flatMap(([who, markers]) => (markers.has('forged') ? [who] : []))
       expect(reached).to.deep.equal([])

@@ -88,7 +88,7 @@ describe('a host with two guests', function () {
       expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
     })
 
-    it('forwards ports for itself and other guests too, and no port outside of the range', () => {
+    it('also forwards the ports for itself and other guests, but no port outside of the range', () => {
       expect(lab.answer(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.answer(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.answer(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
@@ -177,21 +177,21 @@ describe('a host with two guests', function () {
       expect(lab.answer(inB, `tcp:${guestPrefix6}11:22`)).to.equal(`bt11 ${guestPrefix6}12`)
     })
 
-    it('serves port mappings at its own addresses, or at only one of them', () => {
+    it('serves port mappings at its IPv6 addresses, including mappings for only one IPv6 address', () => {
       expect(lab.answer(lab.client, `tcp:${hostAddress6}:20001`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.answer(lab.client, `tcp:${hostAddress6}:3400`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.answer(lab.client, `tcp:${hostAddress6}:25000`)).to.equal(`bt11 ${clientAddress6}`)
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('replaces private addresses by its own, and forwards packets to private addresses only through mappings', () => {
+    it('replaces private source addresses by its own address, and forwards packets to private addresses only through mappings', () => {
       expect(lab.answer(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.answer(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)
       expect(lab.ask(lab.client, 'tcp:fd77::14:22', { timeoutSeconds: 0.5 })).to.equal('')
     })
 
-    it('answers guests only pings to the gateway address', () => {
+    it('answers guests only if they ping the gateway address', () => {
       expect(lab.ask(inA, `tcp:${hostAddress6}:8080`, { timeoutSeconds: 0.5 })).to.equal('')
       expect(lab.probe(inA, [`icmp,${hostAddress6}`])).to.deep.equal([false])
       lab.in(inA, 'ping', '-c1', '-W1', '-I', `${guestPrefix6}11`, 'fe80::1%eth0')

@@ -99,7 +99,7 @@ describe('an agent', function () {
   })
 
   describe('if it was interrupted while it deleted connections', () => {
-    it('deletes them at the next comparison with the host', async () => {
+    it('deletes the remaining connections at the next comparison with the host', async () => {
       // The guest may still have too many open connections, so attempts can fail.
       await waitFor(() => lab.ask(inA, `udp:${clientAddress}:53`, { sport: 4445 }) !== '')
       const fresh = lab.agent()

@@ -87,7 +87,7 @@ describe('an installation from a checkout', function () {
     expect(processes).to.match(/^\d+ \d+$/)
   })
 
-  it('is not overwritten by the packages', () => {
+  it('is not overwritten by the packages before scripts/down has run', () => {
     const { code, output, error } = machine.try('sh', '-c', `set -e; exec </dev/null\n${repository.installation()}`)
     expect(code).not.to.equal(0)
     expect(output + error).to.include('Berth is installed from a checkout on this machine. Run scripts/down there')
@@ -95,7 +95,7 @@ describe('an installation from a checkout', function () {
     expect(api().ask<{ status: string }>(`/hosts/${ownId}`).status).to.equal('online')
   })
 
-  it('is replaced by the packages, which take over its keys and data, while the guest keeps running', async () => {
+  it('is replaced by the packages after the documented steps, and keeps its keys, its data and the running guest', async () => {
     shell(`cd ${checkout}\n${documented(page, 'rm -r /opt/berth')}`)
     expect(findGuest()).to.equal(processes)
     shell(documented(page, '--fix-broken'))
@@ -114,7 +114,7 @@ describe('an installation from a checkout', function () {
     expect(processes).to.match(/^\d+ \d+$/)
   })
 
-  it('can be a host of a gateway from packages', async () => {
+  it('can be a host of a gateway that was installed from packages', async () => {
     serveHosts(machine, addresses.gateway)
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })
     const body = { name: 'checkout', address: `${addresses.host}:7443` }

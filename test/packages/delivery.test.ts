@@ -85,7 +85,7 @@ describe('packages', function () {
     expect(rowOf(added.id).install?.step).to.equal('waiting')
   })
 
-  it('repair the installation of the agent if its command runs again', () => {
+  it('repair the installation of the agent if the installation command runs again', () => {
     shell(
       host,
       'systemctl stop berth-agent; rm /usr/lib/berth/agent/dist/agent/main.js; dpkg --force-all -r berth-runtime',
@@ -95,7 +95,7 @@ describe('packages', function () {
     expect(rowOf(added.id).status).to.equal('online')
   })
 
-  it('contain everything for a guest on the added host', async () => {
+  it('contain everything that a guest on the added host needs', async () => {
     const body = {
       name: 'guest',
       host_id: added.id,

@@ -67,7 +67,7 @@ describe('the packages on other distributions', function () {
         machine = await create(name, address, release)
       })
 
-      it('install the agent with the command from POST /hosts, and it is online afterwards', () => {
+      it('install the agent with the command from POST /hosts, and the host comes online', () => {
         const answer = api().ask<{ host: { id: string }; command: string }>('/hosts', {
           method: 'POST',
           body: { name },

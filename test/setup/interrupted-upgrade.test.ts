@@ -11,7 +11,7 @@ import { scratchDirectory } from '../support/scratch.js'
  * packages are files of this test. Reports to the gateway, downloads, apt and dpkg are simulated.
  */
 
-describe('an upgrade of the agent that is interrupted', () => {
+describe('an interrupted upgrade of the agent', () => {
   const { path, wipe } = scratchDirectory('btest-interrupted-upgrade')
   const packages = join(path, 'var/lib/berth/packages')
   const units = join(path, 'etc/systemd/system')
@@ -112,7 +112,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
   const isPending = () =>
     existsSync(join(packages, 'pending')) || existsSync(join(units, 'berth-upgrade-resume.service'))
 
-  it('keeps its request in a directory until it ends, and only root can read it', () => {
+  it('keeps its request in a directory that only root can read, until the upgrade ends', () => {
     set('cut-2')
     upgrade()
     expect(statSync(join(packages, 'pending')).mode & 0o777).to.equal(0o700)
@@ -164,7 +164,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(versionIn(join(packages, 'previous'))).to.equal('1')
   })
 
-  it('returns to the old version even if the power fails again meanwhile', () => {
+  it('returns to the old version even if the power fails again during the return', () => {
     set('cut-2')
     set('cut-1')
     upgrade()
@@ -231,7 +231,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(isPending()).to.equal(false)
   })
 
-  it('returns at boot to the newer version if it was a rollback', () => {
+  it('returns at boot to the newer version if the interrupted command was a rollback', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -243,7 +243,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('succeeds as a repeated rollback if the first rollback was killed while it replaced the packages', () => {
+  it('succeeds if it is a rollback that is repeated after a kill during the replacement of the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-1')
@@ -255,7 +255,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect(existsSync(join(packages, 'previous'))).to.equal(false)
   })
 
-  it('succeeds as a repeated rollback if the first rollback was killed when it had replaced the packages', () => {
+  it('succeeds if it is a rollback that is repeated after a kill just after the replacement of the packages', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     renameSync(join(packages, 'previous'), join(packages, 'next'))

@@ -52,14 +52,14 @@ describe('the package berth-gateway', () => {
       expect(existsSync(join(path, 'run/berth/gateway/admin.key'))).to.equal(false)
     })
 
-    it('does not create this key again if the operator has deleted it', () => {
+    it('does not create the administrator’s API key again if the operator has deleted it', () => {
       run('initialise')
       rmSync(key)
       expect(run('initialise').status).to.equal(0)
       expect([calls(), existsSync(key)]).to.deep.equal([1, false])
     })
 
-    it('does not replace an existing key', () => {
+    it('does not replace an existing API key of the administrator', () => {
       writeFileSync(key, 'own key')
       expect(run('initialise').status).to.equal(0)
       rmSync(key)
@@ -67,7 +67,7 @@ describe('the package berth-gateway', () => {
       expect([calls(), existsSync(key)]).to.deep.equal([0, false])
     })
 
-    it('creates the key again if it was written incompletely', () => {
+    it('creates the administrator’s API key again if its file is incomplete', () => {
       addProgram('sync', 'exit 1')
       expect(run('initialise').status).to.equal(1)
       rmSync(join(programs, 'sync'))

@@ -208,7 +208,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(output).to.include(`1 keys ${prefix}* removed`).and.include('nothing is left')
     })
 
-    it('names the remaining keys, but not the password, of an unreachable server', () => {
+    it('names the keys that remain on an unreachable server, but not the password of the server', () => {
       configure('redis://user:secret@127.0.0.1:1/0')
       const { code, output } = purge()
       expect([code, traces()], output).to.deep.equal([0, []])
@@ -279,7 +279,7 @@ describe('scripts/down --purge without a working agent', function () {
       expect(now(), 'set by somebody else later').to.deep.equal(unchanged)
     })
 
-    it('does not apply records of another network namespace to its own one', () => {
+    it('does not apply records of another network namespace to its own network namespace', () => {
       write(boot, { '/gone': 1 }, 1)
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([[lowered[0], ...unchanged.slice(1)], false])

@@ -94,7 +94,7 @@ describe('systemd units', () => {
     expect(Number(exposure)).to.be.at.most(1.5)
   })
 
-  it('have the exposure levels in docs/operations.md', () => {
+  it('have the exposure levels that docs/operations.md states', () => {
     const rows = [...readFileSync('docs/operations.md', 'utf8').matchAll(/^\| `(berth-[a-z]+)` +\| ([\d.]+) +\|/gm)]
     const measured = rows.map(([, unit = '']) => {
       const file = join(dir, `${unit}.service`)

@@ -7,7 +7,7 @@ const kvm: Acceleration = { kind: 'kvm', reason: '', groupId: 104 }
 const hangs: Acceleration = { kind: 'tcg', reason: '/dev/kvm: a test guest did not run within 3000 ms' }
 const missing: Acceleration = { kind: 'tcg', reason: '/dev/kvm is not there' }
 
-describe('the acceleration of a host', () => {
+describe('the acceleration of virtual machines on a host ("kvm" or "tcg")', () => {
   const log = pino({ level: 'silent' })
 
   /** Opens a watch. @param finds results of its checks in order; the last one repeats */

@@ -78,7 +78,7 @@ describe('a freeze of a guest’s file systems', () => {
     expect([asked, isMarked()]).to.deep.equal([['freeze', 'thaw'], false])
   })
 
-  it('is undone if the guest executes it only after both the freeze and the thaw have timed out', async () => {
+  it('is undone if the guest freezes only after the freeze and the thaw have timed out', async () => {
     let finish = (): void => undefined
     answers['guest-fsfreeze-freeze'] = () => new Promise((done) => (finish = () => done({ return: 1 })))
     expect(await freezing.freeze('bt-1', 50)).to.equal(false)
@@ -104,7 +104,7 @@ describe('a freeze of a guest’s file systems', () => {
     await waitFor(() => !isMarked())
   })
 
-  it('is not followed by a thaw if the guest refused the freeze or did not identify itself', async () => {
+  it('is not followed by a thaw if the guest agent refused the freeze or did not answer the preceding “sync”', async () => {
     answers['guest-fsfreeze-freeze'] = refuse
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([false, false])
     answers['guest-sync-delimited'] = () => undefined
@@ -113,7 +113,7 @@ describe('a freeze of a guest’s file systems', () => {
     expect(asked).to.deep.equal(['freeze'])
   })
 
-  it('is no longer undone once no agent listens in the guest', async () => {
+  it('counts as ended when no guest agent listens any more', async () => {
     answers['guest-fsfreeze-freeze'] = answers['guest-fsfreeze-thaw'] = () => undefined
     await freezing.freeze('bt-1', 50)
     expect(await codeOf(freezing.thaw('bt-1'))).to.equal('machine_timeout')

@@ -43,7 +43,7 @@ function valuesOf(command: readonly string[], option: string): string[] {
 describe('the planned QEMU command line', () => {
   const command = planCommand(machine, facts)
 
-  it('excludes default devices, the host’s configuration and child processes', () => {
+  it('excludes default devices, configuration files of the host and child processes', () => {
     expect(command).to.include.members(['-nodefaults', '-no-user-config'])
     expect(valuesOf(command, '-sandbox')).to.deep.equal([
       'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny',
@@ -97,7 +97,7 @@ describe('the planned QEMU command line', () => {
     expect(windows.join(' ')).to.not.contain('/usr/share')
   })
 
-  it('gives a plain system a BIOS without firmware variables', () => {
+  it('gives a Linux guest with a BIOS neither firmware variables nor devices for Windows', () => {
     expect(valuesOf(command, '-machine')).to.deep.equal(['q35,usb=off,vmport=off,dump-guest-core=off,smm=off'])
     expect(command.join(' ')).to.not.match(/tpm|pflash|usb-tablet|ide-cd|hv-/)
   })

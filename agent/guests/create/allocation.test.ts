@@ -31,7 +31,7 @@ describe('the comparison of the limits of all guests with the host', () => {
       'disk_gb',
     ],
     [
-      'counts guests on their way to the host or away from it',
+      'counts guests that are moving to or from the host',
       [guest('arriving'), guest('handed_over'), guest(), guest()],
       { ...none, ram: 1 },
       'ram_mb',

@@ -23,12 +23,12 @@ function outcomeOf({ role = 'owner', busy = false, settled = true, ...facts }: F
   return outcome
 }
 
-describe('a deletion that is due', () => {
+describe('the check for deletions that are due', () => {
   for (const [what, facts, outcome] of [
-    ['does not change a running guest without a mark', { deletion: null, wanted: 'running' }, 'nothing'],
-    ['does not change a stopped guest without a mark', { deletion: null, wanted: 'stopped' }, 'nothing'],
-    ['removes a stopped guest', { deletion: due, wanted: 'stopped' }, 'removed'],
-    ['does not remove a guest before its time', { deletion: later, wanted: 'stopped' }, 'nothing'],
+    ['does not change a running guest that is not marked as deleted', { deletion: null, wanted: 'running' }, 'nothing'],
+    ['does not change a stopped guest that is not marked as deleted', { deletion: null, wanted: 'stopped' }, 'nothing'],
+    ['removes a stopped guest whose deletion is due', { deletion: due, wanted: 'stopped' }, 'removed'],
+    ['does not remove a guest whose deletion is not due yet', { deletion: later, wanted: 'stopped' }, 'nothing'],
     [
       'does not remove a guest with an unfinished operation',
       { deletion: due, wanted: 'stopped', busy: true },
@@ -40,8 +40,8 @@ describe('a deletion that is due', () => {
       'nothing',
     ],
     ['does not remove a copy that is being moved', { deletion: due, wanted: 'stopped', role: 'target' }, 'nothing'],
-    ['is undone if the guest is in use', { deletion: due, wanted: 'running' }, 'undone'],
-    ['is not undone while an operation stops the guest', { deletion: due, wanted: 'running', busy: true }, 'nothing'],
+    ['undoes the deletion of a guest that should run', { deletion: due, wanted: 'running' }, 'undone'],
+    ['does not undo a deletion while an operation stops the guest', { deletion: due, wanted: 'running', busy: true }, 'nothing'],
   ] as readonly (readonly [string, Facts, string])[])
     it(what, () => expect(outcomeOf(facts)).to.equal(outcome))
 })

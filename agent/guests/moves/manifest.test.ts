@@ -167,13 +167,13 @@ describe('the limit on sizes in the description of a moved guest', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 
-  it('lets no size that raises the disk limit exceed the size of the received data', () => {
+  it('reduces sizes that raise the disk limit to the size of the received data', () => {
     const { document } = boundSpace(manifest, 8)
     expect(document.snapshotSpace).to.include({ retainedBytes: 8, allowanceBytes: 8 })
     expect(document.extraBytes).to.equal(8)
   })
 
-  it('reduces the estimated space of snapshots if it was never measured', () => {
+  it('applies to the space of snapshots even if it is only estimated', () => {
     const snapshots = [{ ...copy, id: 's1', sizeBytes: 2 ** 50 }]
     const unmeasured = { ...manifest, document: { ...manifest.document, snapshots, snapshotSpace: unmeasuredSpace } }
     const expected = { limitBytes: 0, retainedBytes: 8, allowanceBytes: 8, isMeasured: true }

@@ -22,7 +22,7 @@ describe('the start or change of a suspension', () => {
     ['leaves a stopped guest stopped when the suspension ends', record('stopped'), 'stop', false, undefined],
     ['leaves a running guest running in the mode "network"', record('running'), 'network', false, undefined],
     [
-      'lets the guest start again later, even if the guest is suspended twice',
+      'lets a guest start again when the suspension ends, even if the guest is suspended twice',
       record('stopped', suspended('stop', true)),
       'stop',
       true,
@@ -43,7 +43,7 @@ describe('the start or change of a suspension', () => {
       undefined,
     ],
     [
-      'lets a running guest start again later if the mode becomes "stop"',
+      'lets a guest start again when the suspension ends if the guest ran when the mode became "stop"',
       record('running', suspended('network', false)),
       'stop',
       true,

@@ -21,7 +21,7 @@ describe('the delay before a guest is started again', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('is 1.5 s again if the guest has run since the agent last waited for such a report', () => {
+  it('is 1.5 s again if the guest runs and then ends without a report once more', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')

@@ -27,7 +27,7 @@ describe('a request that changes a schedule', () => {
   it('is refused if it enables a schedule without an interval', () =>
     expect(() => set(noSchedule, { enabled: true }, '2026-05-01 10:00:00')).to.throw('interval_hours: is required'))
 
-  it('keeps the fields that it omits, and records its user', () => {
+  it('keeps the fields that it omits, and records its caller', () => {
     const first = set(noSchedule, { ...daily, retention: 3 }, '2026-05-01 10:00:00')
     const off = set(first, { enabled: false, createdBy: 'api:other' }, '2026-05-01 11:00:00')
     expect(off).to.deep.equal({
@@ -132,7 +132,7 @@ describe('the runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:30', ...late])
   })
 
-  it('happen once even if the host is switched off again before a missed run is made up for', () => {
+  it('happen once even if the host is switched off again before the agent makes up for a missed run', () => {
     const off = [
       ['2026-05-02 01:00:00', '2026-05-04 10:00:00'],
       ['2026-05-04 10:05:00', '2026-05-04 10:06:00'],
@@ -142,7 +142,7 @@ describe('the runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('are omitted after a long outage if the next run is soon, but are only delayed after a short outage', () => {
+  it('are skipped after a long outage if the next regular run is soon, but only run late after a short outage', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
@@ -176,7 +176,7 @@ describe('the runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-06 03:30'])
   })
 
-  it('are spread over time if a thousand guests missed theirs', () => {
+  it('are spread over time if a thousand guests have missed a run', () => {
     const nowMs = berlin.parse('2026-05-09 10:00:00')!
     const looks = Array.from({ length: 1000 }, (_, index) =>
       planLook(schedule, { nowMs, offsetMs: () => index * 1800, isHeld: false, isFirst: true }, berlin),
@@ -192,7 +192,7 @@ describe('the runs of a snapshot schedule', () => {
   })
 })
 
-describe('the decision whether a scheduled run begins, waits or moves', () => {
+describe('the decision whether a scheduled run begins, waits or moves to a later time', () => {
   const nowMs = berlin.parse('2026-05-10 10:00:00')!
   const schedule = { ...set(noSchedule, daily, '2026-05-01 00:00:00') }
   const regularMs = berlin.parse('2026-05-11 03:30:00')!

@@ -88,7 +88,7 @@ describe('a change of a setting of a guest', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is rejected if the guest does not have the expected revision, even if the revision changes only during the wait', async () => {
+  it('is rejected if the guest does not have the expected revision, even if the revision changes after the request arrived', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]

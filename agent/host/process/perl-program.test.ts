@@ -13,7 +13,7 @@ const textOf = (name: string): string => readFileSync(perlProgram(name), 'utf8')
 const functionsOf = (name: string): string[] =>
   [...textOf(name).matchAll(/^\s*sub (\w+)/gm)].map(([, defined = '']) => defined)
 
-describe('a Perl program', () => {
+describe('each Perl program of the agent', () => {
   it('describes its arguments and system calls in a comment', () => {
     for (const name of names.filter((name) => name !== 'common')) {
       const [head = ''] = textOf(name).split(/^[^#]/m)
@@ -22,7 +22,7 @@ describe('a Perl program', () => {
     }
   })
 
-  it('defines no function that a file it loads already defines', () => {
+  it('redefines no function of common.pl or isolate.pl', () => {
     const taken = shared.flatMap(functionsOf)
     expect(new Set(taken).size).to.equal(taken.length)
     for (const name of names.filter((name) => !shared.includes(name) && name !== 'launcher'))
@@ -32,7 +32,7 @@ describe('a Perl program', () => {
       ).to.deep.equal([])
   })
 
-  it('contains no system call numbers, except common.pl', () => {
+  it('contains no system call numbers, which only common.pl may contain', () => {
     for (const name of names.filter((name) => name !== 'common'))
       expect(textOf(name), name).not.to.match(/\bsyscall\b(?!\w)\s*\(|aarch64/)
   })

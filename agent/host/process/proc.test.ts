@@ -50,7 +50,7 @@ describe('the parser of the handled signals in /proc/PID/status', () => {
     })
 })
 
-describe('the identification of the program of a process', () => {
+describe('the identifier of the program that a process runs', () => {
   it('differs between programs, and is undefined for a zombie process', async () => {
     // sleep(1) replaces the shell and does not reap the shell's child, which stays a zombie.
     const parent = spawn('sh', ['-c', 'true & exec sleep 1000'], { stdio: 'ignore' })

@@ -32,7 +32,7 @@ const perl = (code: string): string => {
 }
 
 describe('the execution of a command', () => {
-  it('passes input to the command, and returns its exit code and both outputs', async () => {
+  it('passes input to the command, and returns its exit code, stdout and stderr', async () => {
     const result = await run('sh', ['-c', 'cat; echo err >&2; exit 3'], { stdin: 'in\n', okCodes: [3] })
     expect(result).to.deep.equal({ code: 3, stdout: 'in\n', stderr: 'err\n' })
   })
@@ -110,7 +110,7 @@ describe('the launcher of commands', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('kills its commands when it is killed, except those that may survive it, and is started again', async () => {
+  it('is started again if it is killed, and only commands that may survive it keep running', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true
@@ -125,7 +125,7 @@ describe('the launcher of commands', () => {
     expect((await run('echo', ['again'])).stdout).to.equal('again\n')
   })
 
-  it('ends with its agent, as do all commands except those that may survive the agent', async () => {
+  it('ends when its agent is killed, and only commands that may survive the agent keep running', async () => {
     const agent = `import { run } from '${moduleUrl('agent/host/process/process.ts')}'
       run('sleep', ['32.18']); run('sleep', ['32.018'], { survives: true }); setInterval(() => {}, 1000)`
     const child = spawn(process.execPath, nodeEval(agent))

@@ -26,7 +26,7 @@ describe('uploaded files on the host', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('are named by URLs that contain no path', () => {
+  it('are named by URLs of the form upload:NAME, in which NAME is not a path', () => {
     expect(findUploaded('upload:disk.qcow2')).to.equal('disk.qcow2')
     for (const url of ['upload:../x', 'upload:.x', 'upload:', 'upload:a/b', 'https://x/upload:a'])
       expect(findUploaded(url), url).to.equal(undefined)

@@ -121,7 +121,7 @@ describe('the allocation of guest addresses', () => {
 
   describe('from IPv6 prefixes', () => {
     for (const cidr of ['2001:db8::/48', '2001:db8::/64', '2001:db8::/80', '2001:db8::/120', '2001:db8::f0/124'])
-      it(`gives each guest another address of ${cidr}, but never the network address`, () => {
+      it(`gives each guest a different address of ${cidr}, but never the network address`, () => {
         const { first, last } = parseIpv6Network(cidr)!
         const all = allocateIpv6s(db, request([cidr], { count: 8 }))
         expect(new Set(all).size).to.equal(8)

@@ -63,7 +63,7 @@ describe('the plan of the host’s public addresses', () => {
     })
 })
 
-describe('the plan of entries for IPv6 addresses of guests', () => {
+describe('the plan of routes, neighbour entries and proxy entries for IPv6 addresses of guests', () => {
   const place = { bridge: 'berth0', mark, isGuestDevice: () => false }
   const guest: GuestIpv6 = { address: '2001:db8::5', mac: '02:be:0a:40:00:05', proxyOn: '' }
   const proxied = { ...guest, proxyOn: 'eth0' }
@@ -129,8 +129,8 @@ describe('the plan of the kernel settings for IPv6', () => {
   })
 })
 
-describe('the mark of an agent on routes and addresses', () => {
-  it('is always the same for the same table name, and differs between table names', () => {
+describe('the metric and the protocol number that mark routes and addresses of an agent', () => {
+  it('are always the same for the same table name, and differ between table names', () => {
     expect(markOf('berth')).to.deep.equal(markOf('berth'))
     expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))
     const { metric, protocol } = markOf('berth')

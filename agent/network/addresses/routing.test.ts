@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('contain IPv6 prefixes (even the private one of NAT66) that can be sent back unchanged', async () => {
+  it('accept the IPv6 prefixes that they contain, even the private prefix of NAT66', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()

@@ -41,7 +41,7 @@ describe('the purge of stale connections', () => {
     expect(found.newDatagrams).to.deep.equal([single('udp', 20001, '10.64.0.3')])
   })
 
-  it('includes the flows of removed port ranges and of removed mappings on only one host address', () => {
+  it('includes the flows of removed port ranges, and of removed mappings that had only one host address', () => {
     const range = { hostPort: 3000, hostPortEnd: 3999, target: '10.64.0.2' }
     expect(
       find({
@@ -63,7 +63,7 @@ describe('the purge of stale connections', () => {
     expect(find({ add: [['public_in 203.0.113.6', '10.64.0.2']] }).publicAddresses).to.deep.equal(['203.0.113.6'])
   })
 
-  it('includes UDP flows to a mapped port that are older than the mapping', () => {
+  it('includes UDP flows that are older than the mapping of their port', () => {
     const found = find({
       add: [
         ['ports 17 . 20002', '10.64.0.3 . 53'],
@@ -73,7 +73,7 @@ describe('the purge of stale connections', () => {
     expect(found).to.deep.equal({ ...none, newDatagrams: [single('udp', 20002, '10.64.0.3')] })
   })
 
-  it('applies to a mapping only at host addresses of its target’s IP version', () => {
+  it('searches for the flows of a mapping only at host addresses of the same IP version as its target', () => {
     const hosts = ['192.0.2.9', '203.0.113.9', '2001:db8::ff']
     const found = find({
       add: [
@@ -91,7 +91,7 @@ describe('the purge of stale connections', () => {
     ])
   })
 
-  it('finds connections by the guest’s address at either end and, for a mapping, by its ports', () => {
+  it('finds connections by the guest’s address at either end, and those of a mapping also by its ports', () => {
     const flows = {
       addresses: ['10.64.0.2'],
       publicAddresses: ['203.0.113.5'],
@@ -141,7 +141,7 @@ describe('the purge of stale connections', () => {
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('has to be complete for any port of the new mapping if a guest lost its address', () => {
+    it('has to be complete if a guest has lost its address, whatever the port of the new mapping is', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
@@ -166,7 +166,7 @@ describe('the purge of stale connections', () => {
     expect(listFilters(found, ['192.0.2.9'])).to.have.lengthOf(2)
   })
 
-  it('covers adjacent ports as one range, even if several changes caused them', () => {
+  it('covers adjacent ports as one range, even if they come from several changes', () => {
     const [one, two] = [20001, 20002].map((port) => ({ ...none, mappings: [single('udp', port)] }))
     expect(mergeStaleFlows([one!, two!]).mappings).to.deep.equal([{ ...single('udp', 20001), hostPortEnd: 20002 }])
   })

@@ -40,7 +40,7 @@ describe('the nft ruleset', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
-  it('limits each hook chain’s rules to its bridge, subnet, guests or host addresses, so that other traffic is not affected', () => {
+  it('matches in each hook chain only its own bridge, subnet, guests or host addresses, and not other traffic', () => {
     const hooked = commands.filter((line) =>
       /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )

@@ -55,7 +55,7 @@ describe('the note of a firewall (a chain named after the hash of its rules)', (
     told()
   })
 
-  it('is created by noteFirewalls (only once), not when the firewall is set', async () => {
+  it('is created once by noteFirewalls(), not yet when the firewall is set', async () => {
     await attach(closed)
     expect(told().filter((line) => /^list|note_/.test(line))).to.deep.equal([])
     await tables.noteFirewalls()
@@ -68,7 +68,7 @@ describe('the note of a firewall (a chain named after the hash of its rules)', (
     expect(told()).to.include(note!.replace('add', 'delete'))
   })
 
-  it('is not created for a firewall that was replaced or deleted before', async () => {
+  it('is not created if the firewall was replaced or deleted before noteFirewalls() runs', async () => {
     await attach(closed)
     await attach(guest)
     expect(told().filter((line) => line.includes('note_'))).to.deep.equal([])
