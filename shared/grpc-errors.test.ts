@@ -32,7 +32,7 @@ describe('an error that crosses gRPC', () => {
       ])
     })
 
-  it('contains only the failed step, and whether the change was rolled back', () => {
+  it('contains no details except the failed step, and whether the change was rolled back', () => {
     const failure = Object.assign(new BerthError('internal', 'internal_error', 'nft died'), { undone: true })
     const { code, message } = fromServiceError(toServiceError(failure), { step: 'set firewall', left: true })
     expect([code, message]).to.deep.equal([

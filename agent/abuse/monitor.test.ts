@@ -92,7 +92,7 @@ describe('the abuse monitor', () => {
     }
   })
 
-  it('does not report a crawler before it has read the answers from the connection table', async () => {
+  it('does not report a crawler before the answers are read from the connection table', async () => {
     const watch = await start()
     for (let id = 1; id <= suspectsAtOnce; id++) addSuspect(`other-${id}`, id)
     const asked: string[] = []
@@ -116,7 +116,7 @@ describe('the abuse monitor', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('reports a scan with few answered connections once it has read the connection table', async () => {
+  it('reports a scan with few answered connections once the connection table is read', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)

@@ -156,7 +156,7 @@ describe('the usage history', () => {
     expect(lab.cpu('a')).to.have.length(120)
   })
 
-  it('is deleted with its guest, and is not written afterwards', async () => {
+  it('is deleted with its guest, and is not written after the deletion', async () => {
     await lab.minutes(5)
     lab.delete('a')
     expect(lab.files()).to.deep.equal(['b', 'host'])

@@ -61,7 +61,7 @@ describe('the stored usage series of a guest or host', () => {
       expect(offset + bytes.length).to.be.at.most(seriesBytes)
   })
 
-  it('writes adjacent records together, and continues at the beginning of its ring when it is full', () => {
+  it('writes adjacent records together, and continues at the beginning of its file when the file is full', () => {
     const start = 1440 * 20_000 - 2
     const points = [0, 1, 2, 3].map((at) => ({ index: start + at, figures: figuresOf({}) }))
     expect(planWrites(tiers.day, points).map(({ offset, bytes }) => [offset, bytes.length])).to.deep.equal([
@@ -99,7 +99,7 @@ describe('the usage values of a time range', () => {
     expect(still.steps).to.have.length(1440)
   })
 
-  it('contain the current hour in a month, and the current day in a year, before they are written', () => {
+  it('contain averages of the current hour and the current day even before these averages are written', () => {
     const day = [...minutesBefore(noon, [10, 20]), ...minutesBefore(noon + minuteMs, [40])]
     const nowMs = noon + 90_000
     const series = seriesOf({ day })

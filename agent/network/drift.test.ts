@@ -12,7 +12,7 @@ describe('the comparison of a part of the host’s network with the kernel', () 
     expect(drift.isDue).to.equal(false)
   })
 
-  it('is due again if it failed, or if another program changed the network meanwhile', async () => {
+  it('is due again if it failed, or if another program changed the network during the comparison', async () => {
     const drift = new Drift(60_000)
     await drift.look(() => Promise.resolve(drift.note()))
     expect(drift.isDue).to.equal(true)

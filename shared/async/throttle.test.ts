@@ -49,7 +49,7 @@ describe('a throttle', () => {
     throttle.close()
   })
 
-  it('never runs twice at once: a run that is requested during another run begins when the other one has ended', async () => {
+  it('begins a run that is requested during another run only when the other run has ended', async () => {
     let [runs, atOnce] = [0, 0]
     let end = (): void => undefined
     const throttle = new Throttle(

@@ -120,7 +120,7 @@ describe('a guest that scans the ports of another machine', function () {
     expect(await pidOf(uuid), 'the alert continues').to.equal(init)
   })
 
-  it('is disconnected and stopped after the grace period, even if the agent is killed meanwhile', async () => {
+  it('is disconnected and stopped after the grace period, even if the agent is killed during the stop', async () => {
     const { stopAtMs } = alert()!
     await reach('stopped')
     host.disconnect()

@@ -95,14 +95,14 @@ describe('the recorded layout of a file tree', function () {
     run('volume', 'rm packed/large')
   })
 
-  it('drops some shared ranges, but no large holes, if it would need too much memory', async () => {
+  it('omits some shared ranges, but no large holes, if a complete layout would need too much memory', async () => {
     await readLayout(join(pool, 'volume'), layout, signal, { memoryBytes: 700_000, writtenBytes: 48 * mib })
     expect(files()).to.include.members(['sparse'])
     expect(files().filter((name) => /^[a-d]$/.test(name))).to.have.length(1)
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('lists a file with large holes without its ranges if these would need too much memory', async () => {
+  it('lists only the name of a file with large holes if the ranges of the file would need too much memory', async () => {
     run(
       'volume',
       `perl -e '

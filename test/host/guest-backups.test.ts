@@ -127,7 +127,7 @@ describe('backups of guests', function () {
     )
   }
 
-  it('contain the state of a running guest at their start, while the guest continues to write', async () => {
+  it('contain the state of a running guest at the start of the backup, while the guest continues to write', async () => {
     const to = localTarget()
     await first.done(powerOrder('start', uuid).order!)
     first.inside(1, 'echo before >/root/data; sync')

@@ -57,7 +57,7 @@ describe('disks of guests', function () {
   let stuckGuests = 0
   for (const [what, command] of [
     [
-      'a large file while a program continues to write',
+      'a large file and a program that continues to write',
       'dd if=/dev/zero of=/root/all bs=1M count=3000; (while sleep 0.05; do echo word >>/root/log; done) >/dev/null 2>&1 & true',
     ],
     [

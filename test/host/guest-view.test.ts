@@ -33,7 +33,7 @@ describe('the processors that a guest sees', function () {
     ['half a processor', 500],
     ['one processor', 1000],
   ] as const)
-    it(`are a single one for a limit of ${what}`, async () => {
+    it(`are only one processor for a limit of ${what}`, async () => {
       const machine = await lab.started(withCpus([online[1]!], vcpuMilli))
       expect(counts(machine)).to.equal('1 1 1')
     })
@@ -68,7 +68,7 @@ describe('the processors that a guest sees', function () {
     )
   })
 
-  it('are its own instead of the host’s, as are its memory, swap, uptime and load', async () => {
+  it('differ from those of the host, and so do memory, swap, uptime and load', async () => {
     const machine = await lab.started()
     const { memoryBytes, swapBytes } = machine.limits
     const [memory, swap] = inside(machine, "awk '/^(MemTotal|SwapTotal)/ { print $2 }' /proc/meminfo").split('\n')
@@ -107,7 +107,7 @@ describe('the assignment of processors to several guests', function () {
     return online.map((cpu) => all.filter((one) => one === cpu).length)
   }
 
-  it('gives each guest as many as its limit, and uses all of them evenly', () => {
+  it('gives each guest as many processors as its limit, and uses all processors evenly', () => {
     for (const uuid of uuids) expect(cpusOf(uuid)).to.have.length(1)
     const counts = spread(uuids)
     expect(Math.max(...counts) - Math.min(...counts)).to.be.at.most(1)

@@ -148,7 +148,7 @@ describe('a hostile guest', function () {
       spawnSync('mknod', ['-m', '666', `${volume}/root/planted`, 'c', `${major}`, `${minor}`])
     }
 
-    it('cannot open them by default, even if its disk contains device nodes', async () => {
+    it('cannot open these devices by default, even if its disk contains device nodes', async () => {
       for (const [name, numbers] of Object.entries(nodes)) {
         const machine = await lab.started()
         plant(machine, numbers)

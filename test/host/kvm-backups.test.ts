@@ -60,7 +60,7 @@ describe('backups of virtual machines', function () {
     expect(readdirSync(at.rootOf(guest)).sort()).to.deep.equal(['disk.raw', 'instance.json'])
   }
 
-  it('contain the disk as it was at their start, and can be restored while the guest runs', async () => {
+  it('contain the disk as it was at the start of the backup, and can be restored while the guest runs', async () => {
     await inside(first, uuid, 'echo before >/data/word; sync')
     first.observer = async ({ step, phase }) => {
       if (step === 'send' && phase === 'before-run') await inside(first, uuid, 'echo after >/data/word; sync')

@@ -90,7 +90,7 @@ describe('hostile virtual machines', function () {
     return seen.find((one) => one.uuid === uuid)!.pid!
   }
 
-  it('that control their QEMU cannot reach files, processes or ports of others', async () => {
+  it('that control their QEMU cannot reach files, processes or ports of the host and of other guests', async () => {
     const [own, other] = [uuids[0]!, uuids[1]!]
     const [pid, otherPid] = [await pidOf(own), await pidOf(other)]
     const { state_dir: state, run_dir: run, storage } = real.config

@@ -134,7 +134,7 @@ describe('disk images from a URL', function () {
     return readFileSync(file)
   }
   const wrong: Record<string, () => { content: Buffer; fields?: Partial<AddCustomImageRequest>; code: string }> = {
-    'have another checksum than expected': () => ({
+    'do not have the expected checksum': () => ({
       content: converted('-O', 'qcow2'),
       fields: { sha256: '0'.repeat(64) },
       code: 'checksum_mismatch',

@@ -45,7 +45,7 @@ describe('the lxc driver', function () {
       expect(await observed(machine)).to.deep.equal(first)
     })
 
-    it('waits for a process lxc-start of an earlier agent', async () => {
+    it('waits until a process lxc-start of an earlier agent has ended', async () => {
       const machine = await prepared()
       const orphan = spawn(
         '/usr/bin/lxc-start',

@@ -89,7 +89,7 @@ describe('snapshots of volumes', function () {
     expect(sizeBytes).to.be.within(16 * mib, 17 * mib)
   })
 
-  it('can be restored to a writable volume with a limit, and still exist afterwards', async () => {
+  it('can be restored to a writable volume with a limit, and still exist after the restore', async () => {
     await volumes.snapshot(guest, 'a')
     put('second')
     for (let i = 0; i < 2; i++) {

@@ -40,7 +40,7 @@ describe('berth-agent', () => {
       ['a file that is not YAML', '{', 'agent.yaml: '],
     ] as const)
       // The systemd unit does not restart the agent after exit code 2.
-      it(`refuses ${name} in the command "${command}" with exit code 2, and names the key or the file`, () => {
+      it(`ends the command "${command}" with exit code 2 because of ${name}, and names the key or the file`, () => {
         const { status, stdout, stderr } = run(command, yaml)
         expect([status, stdout]).to.deep.equal([2, ''])
         expect(stderr.split('\n')[0])

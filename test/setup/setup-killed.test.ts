@@ -40,7 +40,7 @@ describe('a set-up that was killed', function () {
       ${lines}`)
   }
 
-  it('leaves a daemon that scripts/down can stop, whichever command ran last', () => {
+  it('leaves a daemon that scripts/down can stop, no matter which command of the set-up ran last', () => {
     const killedAt = (step: number): boolean => {
       const { code, output } = inSetup(`set -T
         step=0

@@ -215,7 +215,7 @@ describe('the systemd units', function () {
       expect(show('berth-agent', 'ActiveState')).to.equal('active')
     })
 
-  it('keep the guest running while the agent is stopped, and let the agent control it afterwards', async () => {
+  it('keep the guest running while the agent is stopped, and let the restarted agent control the guest', async () => {
     const before = guestInits()
     run('systemctl', 'stop', 'berth-agent')
     expect(show('berth-agent', 'ActiveState')).to.equal('inactive')

@@ -9,7 +9,7 @@ describe('the initial password of a guest that does not support password hashes'
   const [own, another] = [join(directory, 'own.key'), join(directory, 'another.key')]
   after(() => rmSync(directory, { recursive: true }))
 
-  it('can be decrypted only by the host that encrypted it, and only for that guest', async () => {
+  it('can be decrypted only by the host that encrypted it, and only for the same guest', async () => {
     const sealedPassword = await sealPassword(own, 'iid-1', 'p"w\\1')
     expect(sealedPassword).to.not.contain('p"w')
     expect(await openPassword(own, { id: 'iid-1', sealedPassword })).to.equal('p"w\\1')

@@ -179,7 +179,7 @@ describe('reserved port mappings', () => {
       })
   })
 
-  it('accept only addresses of the host that are not reserved for guests', () => {
+  it('can use only addresses of the host that are not in the address pool for guests', () => {
     const [own = ''] = listHostAddresses('ipv4')
     expect(reserve([{ hostIp: own, hostPort: 30001 }])[0]).to.include({ hostIp: own })
     expect(codeOf([{ hostIp: '203.0.113.77' }])).to.equal('invalid_field host_ip')

@@ -99,7 +99,7 @@ describe('a change of a setting of a guest', () => {
     expect(told).to.deep.equal(['a'])
   })
 
-  it('reads the guest before and after the write, and once more if the guest changes in between', async () => {
+  it('reads the guest before and after the write, and once more if the guest changes while the host applies the change', async () => {
     const [reads, get] = [[] as string[], store.get.bind(store)]
     store.get = (uuid) => (reads.push(uuid), get(uuid))
     expect(await change(0, setReason('a'))).to.equal('a')

@@ -178,7 +178,7 @@ describe('the execution of a Perl program in a separate process', () => {
     expect([error.code, error.stderr]).to.deep.equal([1, `${directory}/missing.pl: No such file or directory\n`])
   })
 
-  it('succeeds if its last expression is undefined, or if it has caught an error', async () => {
+  it('succeeds if the last expression of the program is undefined, or if the program has caught an error', async () => {
     const code = 'eval { die "handled" }; $! = 2; print "done"; undef'
     expect((await runPerl(perl(code), [])).stdout).to.equal('done')
   })
