@@ -18,7 +18,12 @@ describe('the common limit of consoles for all callers', () => {
     ['keeps half of the reserve for callers without a console', 'a5 b3', 'c', undefined],
     ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],
-    ['keeps no further reserve once unlimited callers have as many consoles as the reserve', 'admin5 a4', 'a', undefined],
+    [
+      'keeps no further reserve once unlimited callers have as many consoles as the reserve',
+      'admin5 a4',
+      'a',
+      undefined,
+    ],
     ['refuses an unlimited caller when the capacity is used up', 'admin10', 'admin', 'room'],
   ] as const)
     it(what, () => {

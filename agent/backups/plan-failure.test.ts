@@ -55,7 +55,7 @@ describe('the output of restic', () => {
     expect(planFailure('no space left on device', 'connection refused').code).to.equal('backup_target_full')
   })
 
-  it('leads to a message without paths and addresses', () => {
+  it('leads to an error message without paths and addresses', () => {
     expect(planFailure('Fatal: create repository at s3:https://inside/x failed').message).not.to.include('inside')
   })
 

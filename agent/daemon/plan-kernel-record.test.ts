@@ -61,7 +61,7 @@ describe('the record of changed kernel settings', () => {
     const unused = { isThere: everywhere, isUnused: (path: string) => path === forwarding }
     const record = planUser(planSettingChange(changed, host, { path: acceptRa, before: 1, value: 2 }), a)
 
-    it('is used to restore only settings that the agent no longer needs, and still contains all others', () => {
+    it('is used to restore only settings that the agent no longer needs, and still contains all other settings', () => {
       const left = planRelease(record, a, unused)
       expect(left.restore).to.deep.equal([forwards])
       expect(left.record.before).to.deep.equal({ [`${host}:${acceptRa}`]: 1 })

@@ -119,7 +119,7 @@ describe('the usage values of a time range', () => {
 describe('the aggregation of usage values', () => {
   const hour = indexAt(tiers.month, noon)
 
-  it('turns minutes into hours as soon as each hour ends', () => {
+  it('turns the values of minutes into averages of hours as soon as each hour ends', () => {
     const day = [
       ...minutesBefore(noon - hourMs, [1, 3]),
       ...minutesBefore(noon, [5]),
@@ -132,19 +132,19 @@ describe('the aggregation of usage values', () => {
     ])
   })
 
-  it('does not compute existing hours again', () => {
+  it('does not compute the averages of earlier hours again', () => {
     const day = minutesBefore(noon - hourMs, [1, 3])
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })
 
-  it('does not change existing hours, because some of their minutes may be overwritten', () => {
+  it('does not change stored averages of hours, because some of the minutes may already be overwritten', () => {
     const month = [{ index: hour - 1, figures: figuresOf({ cpuPercent: 50 }) }]
     expect(
       planRollUp(seriesOf({ day: minutesBefore(noon, [1]), month }), 'month', { from: 0, end: hour }),
     ).to.deep.equal([])
   })
 
-  it('turns hours into days as far back as hours exist, and omits days without known hours', () => {
+  it('turns averages of hours into averages of days, and omits days for which no hour is known', () => {
     const today = indexAt(tiers.year, noon)
     const month = [-24 * 20, -24, -23, 1].map((at) => ({
       index: today * 24 + at,

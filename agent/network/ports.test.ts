@@ -83,7 +83,7 @@ describe('host ports', () => {
     expect(pick(1, {}, small, listening)).to.deep.equal([30003])
   })
 
-  it('are picked as a range if any gap is long enough', () => {
+  it('are picked as a range if any range of free ports is long enough', () => {
     const small = { start: 30000, end: 30099 }
     map(span(30000, 30049), span(30060, 30099))
     expect(pick(1, { length: 10 }, small)).to.deep.equal([30050])
@@ -92,7 +92,7 @@ describe('host ports', () => {
     expect(countPorts(db, small)).to.equal(90)
   })
 
-  it('are counted once if several mappings use the same port, and only inside the range', () => {
+  it('are counted once even if several mappings use them, and are counted only inside the range', () => {
     map(span(30_000), span(30_000, 30_000, '', 'udp'), span(30_000, 30_000, '198.18.0.1', 'udp'))
     map(span(30_005, 30_014), span(30_010, 30_019, '', 'udp'), span(30_012, 30_013, '198.18.0.1', 'udp'))
     map(span(30_050, 30_149, '', 'udp'), span(29_990, 29_999), span(40_000))

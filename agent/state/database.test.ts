@@ -59,7 +59,7 @@ describe('the journal database', () => {
     db.close()
   })
 
-  it('migrates the guests of an older journal, including columns that no longer exist', () => {
+  it('migrates the guests of an older journal, including the values of columns that no longer exist', () => {
     const old = openDatabase(path, { version: 8 })
     const limits = { vcpuMilli: 500 }
     const firewall = {

@@ -9,7 +9,7 @@ describe('the function that processes a list with limited concurrency', () => {
     [3, 3],
     [20, 7],
   ] as const)
-    it(`starts with the items in order, at most ${limit} at once`, async () => {
+    it(`starts to process the items in order, at most ${limit} at once`, async () => {
       const done: number[] = []
       let [running, highest] = [0, 0]
       await eachLimited(items, { limit }, async (item) => {

@@ -196,7 +196,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     )
   })
 
-  it('completes a suspension even if the agent is killed at its start, and starts the guest when the suspension ends', async () => {
+  it('completes a suspension even if the agent is killed when the suspension begins, and starts the guest when the suspension ends', async () => {
     await suspend('stop')
     await host.agent.kill() // killed after the suspension is in the journal and before it takes effect
     await reconnect()

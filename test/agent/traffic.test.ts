@@ -168,7 +168,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.keeper.readUse(host.store.get(uuid)).periodStart).to.equal('2026-11-01')
   })
 
-  it('counts only bytes after a reset, even if earlier bytes were not read yet', async () => {
+  it('counts only the bytes since a reset, even if earlier bytes were not read yet', async () => {
     const [a, b] = [host.guest(1), host.guest(2)]
     host.receive(a, 1000, 200)
     await host.keeper.look()

@@ -100,7 +100,7 @@ describe('guests that are created at the same time', function () {
     expect(running()).to.deep.equal([])
   }
 
-  it('start only when all their disks exist, even if the agent is killed in between', async () => {
+  it('start only when all their disks exist, even if the agent is killed during the creation', async () => {
     const requests = await createAll()
     await agent.kill('SIGKILL')
     await agent.start()

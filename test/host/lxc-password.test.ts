@@ -211,7 +211,7 @@ describe('the lxc driver', function () {
       await goesOn(machine)
     })
 
-    it('can still stop and kill the guest', async () => {
+    it('can still stop and kill the frozen guest', async () => {
       for (const end of ['stop', 'kill'] as const) {
         const machine = await counting()
         expect(await lab.host.driver.freeze(machine, 5000)).to.equal(true)

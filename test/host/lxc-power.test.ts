@@ -99,7 +99,7 @@ describe('the lxc driver', function () {
       expect(await lab.host.driver.observe()).to.deep.equal([])
     })
 
-    it('leaves nothing behind if the guest fails, and reports the reason', async () => {
+    it('leaves nothing behind if the guest cannot start, and reports the reason', async () => {
       const machine = await prepared()
       rmSync(`${machine.volume}/usr/sbin/init`, { force: true })
       const error: Error = await lab.host.driver.start(machine, signal).then(

@@ -194,7 +194,7 @@ describe('snapshots of volumes', function () {
     })
   })
 
-  it('have a size with classic btrfs quotas too, and restore a volume with its size limit', async () => {
+  it('have a size even with classic btrfs quotas, and restore a volume with its size limit', async () => {
     const theirs = { ...config, pool: `${scratch.path}/theirs`, loop_file: `${scratch.path}/theirs.img` }
     writeFileSync(theirs.loop_file, '')
     sh('truncate', '-s', '1G', theirs.loop_file)

@@ -38,7 +38,7 @@ describe('a public IPv4 address of a guest', function () {
     expect(lab.answer(lab.client, `tcp:${routedA}:22`)).to.equal(`bt11 ${clientAddress}`)
   })
 
-  it('is the source address of the guest (the first one of several)', () => {
+  it('is the source address of the guest if it is the first public address of the guest', () => {
     expect(lab.answer(pair.inA, `tcp:${clientAddress}:80`)).to.equal(`client ${publicA}`)
     expect(lab.answer(pair.inB, `udp:${clientAddress}:53`)).to.equal(`client ${publicB}`)
   })

@@ -107,7 +107,7 @@ describe('the firewall of a guest', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['tcp', 'udp'] as const)
-        it(`applies ${action} rules for ${protocol} in the direction “${direction}” with every form of port and source`, async () => {
+        it(`applies ${action} rules for the protocol “${protocol}” in the direction “${direction}” with every form of port and source`, async () => {
           const rules = firewall(rulesByPort({ direction, action, protocol }), action === 'ACCEPT' ? 'DROP' : 'ACCEPT')
           await set(rules)
           const ports = rules.rules.flatMap((_, i) => [0, 1, 2, 3].map((n) => firstPort + 10 * i + n))
@@ -118,7 +118,7 @@ describe('the firewall of a guest', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['icmp', 'all'] as const)
-        it(`applies ${action} rules for ${protocol} in the direction “${direction}” with every form of source`, async () => {
+        it(`applies ${action} rules for the protocol “${protocol}” in the direction “${direction}” with every form of source`, async () => {
           const probes = families.flatMap((family) =>
             (['icmp', 'tcp', 'udp'] as const).map((kind) => ({ protocol: kind, family, port: firstPort })),
           )
@@ -236,7 +236,7 @@ describe('the firewall of a guest', function () {
     const closed = { ...a, firewall: firewall([{ protocol: 'tcp', port: '4000,4002-4005' }]) }
     const bGuest = b
 
-    it('does not change if its rules are correct, even if the agent is new', async () => {
+    it('is not changed if its rules are correct, even by an agent that has just started', async () => {
       await agent.call('attach', closed)
       expect(await agent.ensure([closed, bGuest])).to.deep.equal([])
       const fresh = lab.agent()

@@ -102,7 +102,7 @@ describe('gateways behind HAProxy', function () {
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'UP', offset)
   })
 
-  it('are given more time by HAProxy than slow answers and pauses of streams and consoles take', () => {
+  it('get HAProxy timeouts that are longer than slow answers, and longer than pauses of streams and consoles', () => {
     const text = readFileSync('docs/examples/haproxy.cfg', 'utf8')
     const seconds = (name: string): number => {
       const [, value, unit] = new RegExp(`^ +timeout ${name} (\\d+)(s|m)$`, 'm').exec(text)!

@@ -78,7 +78,7 @@ describe('a host with two guests', function () {
   after(() => lab.remove())
 
   describe('if ranges of ports are mapped', () => {
-    it('needs one nft element for a range of 1,000 ports, and forwards all of them', async () => {
+    it('needs one nft element for a range of 1,000 ports, and forwards all these ports', async () => {
       const ports = Array.from({ length: 1000 }, (_, i) => 3000 + i)
       for (const protocol of ['tcp', 'udp']) {
         const targets = ports.map((port) => `${protocol},${hostAddress},${port}`)
@@ -140,7 +140,7 @@ describe('a host with two guests', function () {
       expect(lab.answer(inPlain, `tcp:${clientAddress}:80`)).to.equal(`client ${hostAddress}`)
     })
 
-    it('lets the host and other guests reach the address', () => {
+    it('lets other guests and the host itself reach the address', () => {
       expect(lab.answer(lab.host, `tcp:${publicA}:22`)).to.match(/^bt11 /)
       expect(lab.answer(inPlain, `tcp:${publicA}:22`)).to.equal(`bt11 ${plain.ipv4}`)
       expect(lab.answer(inB, `tcp:${publicA}:22`)).to.equal(`bt11 ${b.ipv4}`)

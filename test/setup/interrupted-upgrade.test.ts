@@ -189,7 +189,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     ])
   })
 
-  it('ends at the next boot if the power fails again just before the return is complete', () => {
+  it('ends at the next boot if the power fails again just before the return to the old version is complete', () => {
     set('cut-2')
     upgrade()
     bootAndLosePower()
@@ -198,7 +198,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages), isPending()]).to.deep.equal(['1', '1', false])
   })
 
-  it('keeps the packages for a rollback if the power fails again just before the return is complete', () => {
+  it('keeps the packages for a later rollback if the power fails again just before the return is complete', () => {
     upgrade()
     writeFileSync(join(path, 'order/version'), '1\n')
     set('cut-after-1')

@@ -252,19 +252,19 @@ describe('scripts/down --purge without a working agent', function () {
     })
     after(() => rmSync(directory, { recursive: true, force: true }))
 
-    it('restores those that no agent needs any more, unless other programs have changed them', () => {
+    it('restores the settings that no agent needs any more, unless other programs have changed them', () => {
       write(boot, { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([lowered, false])
     })
 
-    it('restores none while another agent exists', () => {
+    it('restores no settings while another agent exists', () => {
       write(boot, { '/gone': netns, [directory]: netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, true])
     })
 
-    it('restores none after a boot, which has already reset them', () => {
+    it('restores no settings after a boot, which has already reset them', () => {
       write('another boot', { '/gone': netns })
       restoreKernelSettings(record)
       expect([now(), existsSync(record)]).to.deep.equal([unchanged, false])

@@ -78,7 +78,7 @@ describe('a freeze of a guest’s file systems', () => {
     expect([asked, isMarked()]).to.deep.equal([['freeze', 'thaw'], false])
   })
 
-  it('is undone if the guest freezes only after the freeze and the thaw have timed out', async () => {
+  it('is undone if the guest executes the freeze so late that freeze and thaw have already timed out', async () => {
     let finish = (): void => undefined
     answers['guest-fsfreeze-freeze'] = () => new Promise((done) => (finish = () => done({ return: 1 })))
     expect(await freezing.freeze('bt-1', 50)).to.equal(false)

@@ -41,7 +41,11 @@ describe('the check for deletions that are due', () => {
     ],
     ['does not remove a copy that is being moved', { deletion: due, wanted: 'stopped', role: 'target' }, 'nothing'],
     ['undoes the deletion of a guest that should run', { deletion: due, wanted: 'running' }, 'undone'],
-    ['does not undo a deletion while an operation stops the guest', { deletion: due, wanted: 'running', busy: true }, 'nothing'],
+    [
+      'does not undo a deletion while an operation stops the guest',
+      { deletion: due, wanted: 'running', busy: true },
+      'nothing',
+    ],
   ] as readonly (readonly [string, Facts, string])[])
     it(what, () => expect(outcomeOf(facts)).to.equal(outcome))
 })

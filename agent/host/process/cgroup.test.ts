@@ -56,7 +56,7 @@ describe('the parser of cgroups in mountinfo', () => {
   })
 })
 
-describe('a tree of cgroups that is too deep for a path', function () {
+describe('a tree of cgroups that is deeper than the longest possible path', function () {
   const layout = readCgroupLayout()
   const top = `${layout.controllers.get('pids') ?? ''}/btest-cgroup-tree`
   const levels = 2000

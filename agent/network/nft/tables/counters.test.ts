@@ -21,7 +21,7 @@ describe('the counters of guests', () => {
     expect([...countersByGuest([guest], counted)]).to.deep.equal([['uuid-1', { rxBytes: 100, txBytes: 20 }]])
   })
 
-  it('are left out if one of the guest’s counters is missing', () => {
+  it('are omitted for a guest if one of its counters is missing', () => {
     const other = { ...guest, mac: '02:be:00:00:00:02' }
     expect([...countersByGuest([other], counted)]).to.deep.equal([])
   })

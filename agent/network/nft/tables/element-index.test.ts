@@ -110,7 +110,7 @@ describe('the planned change of nft set elements', () => {
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
   })
 
-  it('repairs an attached guest that other programs changed (planAttach)', () => {
+  it('repairs elements of an attached guest that other programs changed (planAttach)', () => {
     const robbed = indexOf(one, guest(2, '10.64.0.3', [[20001, 22]])).planAttach(one)
     expect([robbed.remove, [...robbed.add]]).to.deep.equal([
       ['ports 6 . 20001'],

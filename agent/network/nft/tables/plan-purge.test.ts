@@ -149,7 +149,7 @@ describe('the purge of stale connections', () => {
     })
   })
 
-  it('covers a range by one request, even if the range has 40,000 elements', () => {
+  it('covers a range of ports by one request, even if the range has 40,000 elements', () => {
     const ids = Array.from({ length: 40_000 }, (_, i): ElementId => `ports 17 . ${20_000 + i}`)
     const to = (address: string, first: number) =>
       new Map(ids.map((id, i): [ElementId, string] => [id, `${address} . ${first + i}`]))
