@@ -156,7 +156,7 @@ describe('a console that keeps running while its user is disconnected', () => {
     held.close()
   })
 
-  it('replays all output to a user who reconnects with an empty screen, and says how many bytes the user had already received', () => {
+  it('replays all output to a user with an empty screen, and says how many of the bytes the user had received', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')

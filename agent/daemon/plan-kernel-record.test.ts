@@ -35,7 +35,7 @@ describe('the record of changed kernel settings', () => {
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })
 
-  it('contains the value that a setting had before the agents changed it, or a later value set by another program', () => {
+  it('contains the value from before the agents’ first change, or a later value set by another program', () => {
     const again = planSettingChange(changed, host, { path: forwarding, before: 1, value: 2 })
     expect(again).to.deep.include({ before: { [key]: 0 }, set: { [key]: 2 } })
     const others = planSettingChange(changed, host, { path: forwarding, before: 3, value: 1 })

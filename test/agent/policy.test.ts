@@ -125,7 +125,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles a guest with the action “throttle” once its quota is used up, until the quota is raised', async () => {
+  it('throttles a guest with the action “throttle” once its quota is used up, until this quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)
@@ -196,7 +196,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     )
   })
 
-  it('completes a suspension even if the agent is killed when the suspension begins, and starts the guest when the suspension ends', async () => {
+  it('completes the start and the end of a suspension even if the agent is killed during each of them', async () => {
     await suspend('stop')
     await host.agent.kill() // killed after the suspension is in the journal and before it takes effect
     await reconnect()

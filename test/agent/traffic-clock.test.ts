@@ -67,7 +67,7 @@ describe('an agent whose clock was wrong', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('leaves a guest stopped after a correction of the clock if the guest was stopped before the clock changed, or if its expiry was extended', async () => {
+  it('starts no guest after a clock correction if it was already stopped or its expiry was extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)

@@ -102,7 +102,7 @@ describe('the recorded layout of a file tree', function () {
     expect(await restore('little-memory')).to.be.below(80 * mib)
   })
 
-  it('lists only the name of a file with large holes if the ranges of the file would need too much memory', async () => {
+  it('lists only the name of a file with large holes if its ranges would need too much memory', async () => {
     run(
       'volume',
       `perl -e '

@@ -152,7 +152,7 @@ describe('the network API', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('makes the guest reachable at its mapped port and its address, and shows the guest the client’s real address', async () => {
+      it('makes the guest reachable at its mapped port and address, and shows it the client’s address', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         await expectAnswer(hostAddress, hostPort)
         await expectAnswer(own, guestPort)

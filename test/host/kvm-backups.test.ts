@@ -83,7 +83,7 @@ describe('backups of virtual machines', function () {
     expectWhole(second, other)
   })
 
-  it('cannot be restored if the backed-up disk is larger than the guest’s, or if the password of the target is wrong', async () => {
+  it('cannot be restored if their disk is larger than the guest’s, or if the target’s password is wrong', async () => {
     const id = first.record(uuid).backups.at(-1)!.id
     const wrong = { ...target, password: 'another-password' }
     const refused = await second.carryOut({

@@ -205,7 +205,7 @@ describe('disks of virtual machines', function () {
         await host.done({ $case: 'snapshotDelete', value: { uuid: other, snapshotId: kept } })
       })
 
-      it('are restored completely onto the same guest after they were overwritten, even if they have several snapshots', async () => {
+      it('are restored completely after they were overwritten, even if the guest has several snapshots', async () => {
         const snapshots: string[] = []
         await rewrite(uuid, disk.usedMib)
         await restored(uuid, backupId, uuid)

@@ -120,7 +120,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     }
   })
 
-  it('is repaired if the guard table is missing (it blocks guests whenever the agent’s rules are missing)', async () => {
+  it('is repaired if the guard table, which blocks guests when the agent’s rules are missing, is lost', async () => {
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     expect(right).to.contain('inet berth_guard')
     killChildren(pair.agent.child.pid!, 'nft')

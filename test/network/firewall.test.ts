@@ -107,7 +107,7 @@ describe('the firewall of a guest', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['tcp', 'udp'] as const)
-        it(`applies ${action} rules for the protocol “${protocol}” in the direction “${direction}” with every form of port and source`, async () => {
+        it(`applies ${action} rules for protocol ${protocol} in direction “${direction}” with every form of port and source`, async () => {
           const rules = firewall(rulesByPort({ direction, action, protocol }), action === 'ACCEPT' ? 'DROP' : 'ACCEPT')
           await set(rules)
           const ports = rules.rules.flatMap((_, i) => [0, 1, 2, 3].map((n) => firstPort + 10 * i + n))
@@ -118,7 +118,7 @@ describe('the firewall of a guest', function () {
   for (const direction of ['in', 'out'] as const)
     for (const action of ['ACCEPT', 'DROP'] as const)
       for (const protocol of ['icmp', 'all'] as const)
-        it(`applies ${action} rules for the protocol “${protocol}” in the direction “${direction}” with every form of source`, async () => {
+        it(`applies ${action} rules for protocol ${protocol} in direction “${direction}” with every form of source`, async () => {
           const probes = families.flatMap((family) =>
             (['icmp', 'tcp', 'udp'] as const).map((kind) => ({ protocol: kind, family, port: firstPort })),
           )

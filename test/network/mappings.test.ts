@@ -184,7 +184,7 @@ describe('a host with two guests', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('replaces private source addresses by its own address, and forwards packets to private addresses only through mappings', () => {
+    it('replaces private source addresses by its own, and forwards to private addresses only mapped ports', () => {
       expect(lab.answer(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.answer(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)

@@ -115,7 +115,7 @@ describe('the network rates of guests', function () {
       await expectBoth(20)
     })
 
-  it('let no packets of a disconnected guest pass, even if another program activates the guest’s interface', async () => {
+  it('stop all packets of a disconnected guest, even if another program activates the guest’s interface', async () => {
     const reached = (): boolean => lab.probe(lab.namespaceOf(a), [`icmp,${clientAddress}`])[0]!
     await waitFor(reached, { what: 'the client' })
     const all = [{ ...rates(a, 20, 20), cut: true }, rates(b, 0, 0)]
