@@ -67,7 +67,7 @@ describe('an agent whose clock was wrong', () => {
     expect([host.stopped, host.started]).to.deep.equal([[guest], [guest]])
   })
 
-  it('starts no guest after a clock correction if it was already stopped or its expiry was extended', async () => {
+  it('starts no guest after a clock correction if the guest was already stopped or its expiry extended', async () => {
     const stopped = host.guest(2, { status: 'stopped', wanted: 'stopped', expiresAtMs: start + dayMs })
     const extended = host.guest(3, { expiresAtMs: start + dayMs })
     await pass(20_000)

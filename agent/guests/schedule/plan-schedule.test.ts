@@ -142,7 +142,7 @@ describe('the runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-04 12:20', '2026-05-05 03:30'])
   })
 
-  it('are skipped after a long outage if the next regular run is soon, but only run late after a short outage', () => {
+  it('are skipped after a long outage if the next regular run is soon, but happen late after a short outage', () => {
     const off = [['2026-05-02 01:00:00', '2026-05-03 03:10:00']] as const
     const offsetMs = catchUpWithinMs - 1
     const runs = simulate({ schedule, from: begin, to: '2026-05-04 00:00:00', off, offsetMs })
