@@ -62,8 +62,8 @@ export class GuestEvidence {
 
   /**
    * Records the outcomes of flows from the connection tracking table, except flows that may still be answered. An
-   * unanswered flow is recorded with the time at which it began to count as unanswered. With the present time for all
-   * of them, flows that failed one after another would look like a burst.
+   * unanswered flow is recorded with the time at which it began to count as unanswered. If all of them got the present
+   * time, flows that failed one after another would look like a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {

@@ -22,7 +22,7 @@ export interface MemoryAlertParts {
 
 /** Raises alerts for guests whose memory ran out. Writes each at most once a minute, or when the guest has ended. */
 export class MemoryAlerts {
-  /** By uuid: number of killed processes that the guest's alert lacks, and time in ms of the alert's last write. */
+  /** By uuid: number of killed processes that are not in the guest's alert yet, and time in ms of its last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 

@@ -53,7 +53,7 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if there would be a finding in case all flows of unknown outcome had failed. Sampled packets only show that a
+ * True if there would be a finding if all flows with an unknown outcome had failed. Sampled packets only show that a
  * flow was opened. The outcome of a suspect's flows should therefore be read from the connection tracking table.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {

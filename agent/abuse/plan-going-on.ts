@@ -15,14 +15,14 @@ const freshSeconds = 15
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {
   if (finding.type === 'ddos') return counts.at(-1)?.atMs ?? 0
   if (finding.type === 'reflection') return counts.findLast(({ amplified }) => amplified.has(finding.port))?.atMs ?? 0
-  // Only these outcomes are recorded with the time of a packet. Others are from the connection tracking table.
+  // Only opened and refused flows have the time of a packet. Other flows come from the connection tracking table.
   const seen = rows.filter(({ outcome }) => outcome === 'opened' || outcome === 'refused')
   return planSamples(seen, finding).at(-1)?.atMs ?? 0
 }
 
 /**
- * True if a finding must be reported. If this type of abuse has led to a stop, even a planned one, only recent packets
- * count, because earlier packets may be from before the stop.
+ * True if a finding must be reported. If the guest was stopped for this type of abuse, or a stop is planned, only
+ * recent packets count, because earlier packets may be from before the stop.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

@@ -44,10 +44,10 @@ export class HeldConsole {
   readonly #terminal: Terminal
   readonly #output = new OutputRing(windowBytes + chunkBytes)
   #user: ConsoleUser | undefined
-  /** `#sent`: offset up to which the user was sent output. `#received`: offset up to which the user acknowledged it. */
+  /** `#sent`: offset up to which output was sent to the user. `#received`: offset that the user acknowledged. */
   #sent = 0
   #received = 0
-  /** Bytes of output that were overwritten before they were sent. Offsets that users see do not count them. */
+  /** Bytes of output that were overwritten before they were sent. They do not count in offsets that users get. */
   #lost = 0
   #paused = false
   /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: the part that earlier users have typed. */

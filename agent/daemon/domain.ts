@@ -144,7 +144,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
     engine,
     onObserved: (observed) => sampler.observed(observed),
     repairStorage: (limitBytes) => {
-      // Runs in the background, because subvolumes are deleted one by one, and a guest may have created many.
+      // Empties the trash in the background: subvolumes are deleted one by one, and a guest may have created many.
       void host.volumes
         .sweep()
         .catch((err: unknown) => log.warn({ err }, 'emptying the trash of the storage pool failed'))

@@ -23,7 +23,7 @@ function keyOf(path: string, netns: number): string {
   return path.startsWith('net/') ? `${netns}:${path}` : path
 }
 
-/** Records a change. `before` is recorded as the original value, unless an agent has written it. */
+/** Records a change. Records `before` as the original value, unless an agent has written this value. */
 export function planSettingChange(
   record: KernelRecord,
   netns: number,

@@ -22,7 +22,7 @@ export interface GuestImages {
   checkUsable(templateId: string, virtualization: DriverKind): void
   /** Checks that an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** Returns `templateId`. For a virtual machine, a container's template is replaced by its counterpart. */
+  /** Returns `templateId`. For a virtual machine, replaces a container's template by the one for virtual machines. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */

@@ -1,7 +1,7 @@
 /*
  * The series of a guest or the host is a file of a fixed size with three rings: minutes, hours and days. A record
  * contains the number of its minute, hour or day since 1970, and seven figures. A new record overwrites the oldest one.
- * Records have 32 bytes, so that none crosses a page and is written partially.
+ * Records have 32 bytes: none crosses a page boundary, so none is written partially.
  */
 
 /** Order of the figures in a record. */

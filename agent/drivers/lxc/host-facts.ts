@@ -101,7 +101,7 @@ export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** Returns the limit of open files for guests: systemd's usual limit, or the agent's if the agent may not raise it. */
+/** Returns the guests' limit of open files: systemd's usual limit, or the agent's own if the agent cannot raise it. */
 function readOpenFilesMax(): number {
   const wanted = 524_288
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]

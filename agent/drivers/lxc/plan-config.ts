@@ -34,8 +34,8 @@ export interface ConfigFacts extends LimitFacts {
 }
 
 /**
- * Capabilities that guests do not get. Without them, systemd skips units that could only fail (debugfs, clock,
- * modules): an unprivileged guest would have these capabilities only in its own namespaces.
+ * Capabilities that guests do not get, because they would only apply in the guest's own namespaces. Without them,
+ * systemd skips units that would fail anyway (debugfs, clock, modules).
  */
 const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawio'
 

@@ -104,7 +104,7 @@ export class Machines {
 
   forget(name: string): void {
     const machine = this.#machines.get(name)
-    this.#machines.delete(name) // deleted before `close()`: its event calls `#check`
+    this.#machines.delete(name) // deleted before `close()`, because its event calls `#check`
     machine?.monitor?.close()
   }
 

@@ -12,9 +12,9 @@ export interface DueDeletionParts {
 }
 
 /**
- * Removes deleted guests whose deletion can no longer be undone. The marks are stored with the guests, so a restart of
- * the agent loses none. While the clock may be wrong, nothing is removed. A marked guest that runs or shall run is in
- * use: an older agent, which ignores marks, may have started it. Such a guest loses its mark.
+ * Removes deleted guests whose deletion can no longer be undone. A deletion is stored with its guest, so a restart of
+ * the agent loses none. While the clock may be wrong, nothing is removed. If a deleted guest runs or should run, an
+ * older agent, which ignores deletions, may have started it. The deletion of such a guest is undone.
  */
 export class DueDeletions {
   #timer: NodeJS.Timeout | undefined

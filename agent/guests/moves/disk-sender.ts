@@ -45,7 +45,7 @@ export class DiskSender {
     }
   }
 
-  /** Lets the target check whether the guest would still fit. */
+  /** Asks the target to check whether it still has room for the guest. */
   async check(manifest: Manifest): Promise<void> {
     await this.#sendManifest({ kind: 'check' }, manifest)
   }

@@ -42,7 +42,7 @@ function refuseOther(store: GuestStore, uuid: string, moveId: string): void {
 
 /**
  * Ends a failed or canceled move on the source host, which keeps the guest.
- * @returns true if the move had already marked the guest to be stopped
+ * @returns true if the move had already begun to stop the guest
  * @throws {BerthError} `guest_moving` if the gateway has not decided yet which host owns the guest
  */
 export function stay(store: GuestStore, uuid: string): boolean {

@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Plans which backups to delete. Only those at the schedule's target are deleted, although all backups count. */
+/** Plans which backups to delete: only backups at the schedule's target, although the limit counts all backups. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length

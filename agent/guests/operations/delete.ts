@@ -12,7 +12,7 @@ import { broken, mark, settled } from './outcomes.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 interface DeleteInput extends StopInput {
-  /** Time in ms for which the guest is only stopped, so that the deletion can be undone. Absent or 0: it is removed. */
+  /** Time in ms for which the deletion can be undone. The guest is only stopped. Absent or 0: the guest is removed. */
   retainMs?: number
 }
 
@@ -56,7 +56,7 @@ function acceptDelete({ store, now }: GuestContext, { uuid, retainMs = 0 }: Orde
   const input = { force: false, ...(retainMs > 0 && { retainMs }) }
   return {
     ...acceptForGuest(store, asked, { uuid, input, allowsFenced: true, allowsDeleted: true, check }),
-    // A repeated order is recognized although the fleet's setting has changed since.
+    // The hash leaves out `retainMs`: a repeated order may have another value, if the fleet's setting has changed.
     hashOf: { force: false },
   }
 }
@@ -72,13 +72,13 @@ function isUndone(store: GuestStore, { subject, input }: Deletion): boolean {
   return isRetained({ input }) && !store.find(subject.id)?.deletion
 }
 
-/** Takes back the mark that a canceled deletion has set. */
+/** Undoes the deletion that a canceled operation has recorded in its guest. */
 function takeBack(store: GuestStore, { subject, input }: Deletion): void {
   const record = isRetained({ input }) ? store.find(subject.id) : undefined
   if (record?.deletion) store.update(subject.id, planUndelete(record))
 }
 
-/** True if a removal of the guest at once, without a mark, is pending or running. */
+/** True if an operation that removes the guest at once is pending or running. */
 export function isBeingRemoved(engine: Pick<OperationEngine, 'openOperations' | 'store'>, uuid: string): boolean {
   const open = engine.openOperations(guestSubject(uuid)).map((id) => engine.store.findJournaled(id))
   return open.some((one) => one?.record.action === 'delete' && !isRetained({ input: one.input as DeleteInput }))

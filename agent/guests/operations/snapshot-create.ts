@@ -43,7 +43,7 @@ export function snapshotCreateKind(
     steps: [takeStep(context)],
     settle: ({ id, subject }, { status }) => {
       if (status === 'done') updateSnapshot(store, subject.id, { id, state: 'ready' })
-      else forgetSnapshot(store, subject.id, id) // the guest's next snapshot removes the remains
+      else forgetSnapshot(store, subject.id, id) // the guest's next snapshot deletes what this one left in the pool
     },
   }
 }

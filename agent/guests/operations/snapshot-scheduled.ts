@@ -170,5 +170,5 @@ function settleTaken(
   { uuid, id, outcome }: { uuid: string; id: string; outcome: OperationOutcome },
 ): void {
   if (outcome.status === 'done') updateSnapshot(store, uuid, { id, state: 'ready' })
-  else forgetSnapshot(store, uuid, id) // the guest's next snapshot removes the remains
+  else forgetSnapshot(store, uuid, id) // the guest's next snapshot deletes what this one left in the pool
 }

@@ -4,8 +4,7 @@ import { runPerl, type RunOptions, type RunResult } from '../process/process.js'
 export const treeName = 'volume'
 
 /**
- * Runs a program in the directory `place`. Only in this program, the directory contains `tree` under the name
- * `treeName`.
+ * Runs a program in the directory `place`. Only this program sees `tree` in the directory, under the name `treeName`.
  * @throws {CommandError} like `run`
  */
 export function runBesideTree(
