@@ -38,7 +38,7 @@ command('join <token>', 'join the gateway that created the token; - reads it fro
 )
 command(
   'identity',
-  'print the id of the host as which this machine has joined a gateway, one KEY=VALUE per line',
+  'print the host id of this machine and the expiry of its certificate, as lines of the form KEY=VALUE',
 ).action(({ config }: Options) =>
   main(config, async (parsed) => {
     const { getIdentity } = await import('./enrollment/identity.js')

@@ -1,4 +1,4 @@
-/* Errors that the program reports, and its exit codes. docs/cli.md documents them: they do not change. */
+/* Errors that the program reports, and its exit codes. The codes never change, because docs/cli.md documents them. */
 
 export const exitCodes = {
   ok: 0,

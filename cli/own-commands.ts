@@ -122,7 +122,7 @@ function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void
 
 /** Adds commands that compare the fleet with a file. */
 function addFileCommands({ add, globals, surroundings }: AddedCommands): void {
-  add('apply', 'Shows the difference between a fleet file and the fleet, and removes it after a confirmation.')
+  add('apply', 'Shows the difference between a fleet file and the fleet, and applies the file after a confirmation.')
     .requiredOption('-f, --file <file>', 'YAML file that describes the fleet; - reads the standard input')
     .option('--dry-run', 'only show the difference; ends with 5 if there is one')
     .option('--prune', 'delete guests that apply has created and that are no longer in the file')
@@ -134,7 +134,7 @@ function addFileCommands({ add, globals, surroundings }: AddedCommands): void {
     })
 
   add('export', 'Prints a fleet file of the present state, without secrets. Applying it changes nothing.')
-    .option('--set <name>', 'set of the file, to which its new guests belong; default: main')
+    .option('--set <name>', 'name of the set to which new guests of the file belong; default: main')
     .action(async ({ set }: { set?: string }) => {
       const { runExport } = await import('./commands/export.js')
       await runExport({ set, options: globals(), surroundings })

@@ -16,7 +16,7 @@ export interface GlobalOptions {
   readonly timeout?: string
 }
 
-/** The gateway with which a command works, and the names there. */
+/** The gateway with which a command works, and the names of the gateway's objects. */
 export interface Session {
   readonly client: Client
   readonly names: Names

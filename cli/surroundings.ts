@@ -1,4 +1,4 @@
-/** The program's connections to its process, which tests replace. */
+/** The parts of the process and its host that the program uses. Tests replace them. */
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly home: string

@@ -65,7 +65,7 @@ function parseUnixSeconds(text: string): number | undefined {
   return ms >= Date.UTC(1971, 0, 1) ? ms : undefined
 }
 
-/** Clamps a time from elsewhere to the range that can be shown. NaN and times before 1970 become 0 (never). */
+/** Clamps any time to the range that can be shown. NaN and times before 1970 become 0 (never). */
 export function clampTime(ms: number): number {
   return Math.min(Math.max(ms || 0, 0), latestMs)
 }

@@ -25,5 +25,5 @@ export async function stopGuests(config: AgentConfig, log: Logger): Promise<void
 /** Runs `stopGuests` only if the host is shutting down, because systemd may also stop the unit for other reasons. */
 export async function stopGuestsWithMachine(config: AgentConfig, log: Logger): Promise<void> {
   if (await isMachineStopping()) return stopGuests(config, log)
-  log.info('the machine keeps running, and so do its guests')
+  log.info('the machine is not shutting down, so its guests keep running')
 }

@@ -16,8 +16,8 @@ export async function installAuthorities(identityDir: string, pems: readonly str
   const current = getIdentity(identityDir)
   const own = fingerprintOf(current.caPem)
   const wanted = new Map(pems.map((pem) => parseAuthority(pem)))
-  if (wanted.size > mostAuthorities) throw refused(`there can be at most ${mostAuthorities}`)
-  if (!wanted.delete(own)) throw refused('the one that issued the certificate of this host is missing')
+  if (wanted.size > mostAuthorities) throw refused(`at most ${mostAuthorities} are allowed`)
+  if (!wanted.delete(own)) throw refused('the authority that issued the certificate of this host is missing')
   const { privateKeyPem, certificatePem, caPem } = current
   return replaceIdentity(identityDir, { privateKeyPem, certificatePem, caPem, otherAuthorities: [...wanted.values()] })
 }
@@ -30,10 +30,11 @@ export function findAuthority({ authorities, caPem }: AgentIdentity, fingerprint
 function parseAuthority(pem: string): [fingerprint: string, pem: string] {
   try {
     const certificate = new X509Certificate(pem)
-    if (!certificate.ca || !certificate.verify(certificate.publicKey)) throw new Error('it is not self-signed')
+    if (!certificate.ca || !certificate.verify(certificate.publicKey))
+      throw new Error('the certificate is not a self-signed certificate of an authority')
     return [fingerprintOf(certificate), certificate.toString()]
   } catch (cause) {
-    throw refused('one of the certificates is not that of an authority', cause)
+    throw refused('one of the certificates does not belong to a certificate authority', cause)
   }
 }
 

@@ -132,7 +132,7 @@ export class Images {
     if (await this.#parts.pool.has(id)) await this.remove(id)
   }
 
-  /** Removes an image and keeps its template. Callers that need the image wait for this, and then create it again. */
+  /** Removes an image and keeps its template. Callers that need the image wait, and then create the image again. */
   async remove(id: string): Promise<void> {
     this.store.update(id, { sizeBytes: 0, builtAtMs: 0 })
     await this.removeFiles(id)

@@ -80,7 +80,7 @@ export interface Network {
   /** Warnings about settings of the host or of other programs that harm guests or their addresses. */
   readonly warnings: readonly string[]
   /**
-   * Registers a listener that should run `ensure` early. The listener is called when another program has changed the
+   * Registers a listener that should call `ensure` soon. The listener is called when another program has changed the
    * rules, and when interfaces were added or removed. For example, if a guest has rebooted by itself, its new interface
    * has no rates yet.
    */
@@ -112,7 +112,7 @@ export interface Rules {
   readCounters(): Promise<ReadonlyMap<string, ByteCounters>>
   /** Warnings about settings of other programs that harm guests, as of the last `ensure`. */
   readonly warnings: readonly string[]
-  /** Registers a listener that should run `ensure` early. It is called after another program has changed the tables. */
+  /** Registers a listener that is called after another program has changed the tables. It should call `ensure` soon. */
   onForeignChange(listener: () => void): void
   /** Removes the tables and the bridge, and ends the nft and ip processes. Used by `down --purge`. */
   remove(): Promise<void>

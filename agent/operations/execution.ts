@@ -95,7 +95,7 @@ export class Execution {
     return { status: 'done' }
   }
 
-  /** Runs one step, until it succeeds if the operation is `forwardOnly`. @returns the step's error, if it failed */
+  /** Runs one step. A failed step is repeated if the operation is `forwardOnly`. @returns the error of a failed step */
   async #runStep(index: number, repeated: boolean): Promise<OperationError | undefined> {
     const step = this.#step(index)
     this.#progress = planProgress(this.#weights, index, 0)

@@ -71,7 +71,7 @@ export class Scheduler {
   }
 
   drop(task: Task): void {
-    this.#dropped.add(task) // it stays in its queue, where `#dropped` makes the queue skip it
+    this.#dropped.add(task) // the task stays in its queue, which skips the tasks in `#dropped`
     this.#waiting -= 1
     this.#advance(task)
   }

@@ -32,7 +32,7 @@ export function createHostService({ describe, swap, history, upgrade, log }: Hos
     })),
     upgradeAgent: unary(log, 'upgrade the agent', async (request) => {
       const order = parseUpgrade(request)
-      // The join endpoint has the CA that the token names. During a rotation, the host's certificate may have another.
+      // The join endpoint uses the CA that the token names. During a rotation, the host may have another CA.
       await upgrade.packages.start(order, upgrade.readAuthority(parseJoinToken(order.token).caFingerprint))
       return {}
     }),

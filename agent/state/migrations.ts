@@ -196,7 +196,7 @@ export const migrations: readonly string[] = [
 
 /**
  * After the rollback of an upgrade, an older agent finds a journal of this version. It can use the journal if its own
- * journal version is at least this number. A migration that does more than add must raise the number:
+ * journal version is at least this number. A migration that changes or removes anything must raise the number:
  * docs/design/delivery.md.
  */
 export const readableSince = 11

@@ -86,8 +86,8 @@ export class TrafficKeeper implements PolicyKeeper {
   }
 
   /**
-   * Counts traffic now. Does not share a count in progress, because this may have read older counters. The next `look`
-   * enforces the quotas.
+   * Counts traffic now. Does not share a count in progress, because that count may have read older counters. The next
+   * `look` enforces the quotas.
    */
   async count(): Promise<void> {
     await this.#counting.settled()

@@ -17,14 +17,14 @@ import { readGuestState, type GuestState } from './read-present.js'
 export interface ApplyContext {
   readonly client: Client
   readonly names: NamesOfIds
-  /** Name of the set that new guests belong to. */
+  /** Name of the file's set. New guests get the tag of this set. */
   readonly set: string
   readonly following: Pick<FollowOptions, 'timeoutMs' | 'nowMs'>
   /** Prints a secret that the gateway shows only once. */
   showSecret(text: string): void
 }
 
-/** Creates a guest and marks it. The mark is set before the creation ends, so that an interrupted run loses no guest. */
+/** Creates a guest and adds the tag of its set before the creation ends, so that an interrupted run loses no guest. */
 export async function createGuest(context: ApplyContext, wanted: WantedItem): Promise<void> {
   const { client, names, set } = context
   const answer = await sendSafely(client, createRequest(wanted, names))
@@ -67,7 +67,7 @@ export async function waitUntilCreated({ client, following }: ApplyContext, gues
   }
 }
 
-/** Deletes a guest that still carries the mark of the set. */
+/** Deletes a guest that still has the tag of the set. */
 export async function deleteGuest(context: ApplyContext, { current }: Deletion): Promise<void> {
   const { client, names, set } = context
   const { current: now, etag } = await readGuestState(client, current.id, { names, needsFirewall: false })
@@ -88,9 +88,10 @@ async function converge(context: ApplyContext, wanted: WantedItem, uuid: string)
     const [request] = guestRequests(wanted, current)
     if (request === undefined) return
     if (JSON.stringify(request) === sent)
-      throw new CliError(exitCodes.failed, `${request.method} ${request.path} has no effect`)
+      throw new CliError(exitCodes.failed, `${request.method} ${request.path} was accepted, but changed nothing`)
     if (await isAccepted(context, { ...request, ifMatch: etag })) sent = JSON.stringify(request)
-    else if (++overtaken > maxOvertaken) throw new CliError(exitCodes.conflict, 'is changed by somebody else')
+    else if (++overtaken > maxOvertaken)
+      throw new CliError(exitCodes.conflict, 'is being changed by another caller: try again later')
   }
 }
 
@@ -121,7 +122,7 @@ const silent = { showProgress: () => undefined, report: () => undefined }
 const attempts = 4
 const retryDelayMs = 1000
 
-/** Sends a request that creates something. If the answer is lost, repeats it with the same key: it takes effect once. */
+/** Sends a request that creates something. The idempotency key allows a repetition if the answer is lost. */
 export async function sendSafely(client: Client, request: ClientRequest): Promise<Answer> {
   const idempotencyKey = randomUUID()
   for (let attempt = 1; ; attempt++)

@@ -18,7 +18,7 @@ import { parallelRequests, readPresent } from './read-present.js'
 /* Carries out a plan. A failed change does not stop the others. */
 
 export interface Progress {
-  /** Shows how far the run is. */
+  /** Shows the progress of the run. */
   show(line: string): void
   /** Reports the end of a change. */
   report(line: string): void
@@ -27,7 +27,7 @@ export interface Progress {
 interface Job {
   readonly title: string
   readonly result: string
-  /** True if the job is skipped after a failure in an earlier stage: a failed creation may replace the deleted guest. */
+  /** True if the job is skipped after a failure in an earlier stage. The guest to delete may not be replaced yet. */
   readonly needsAll?: true
   run(context: ApplyContext): Promise<void>
 }
@@ -111,7 +111,8 @@ async function createAccount(context: ApplyContext, wanted: Creation['wanted']):
   const { client, names } = context
   const { body } = await sendSafely(client, createRequest(wanted, names))
   const made = body.data as Readonly<Record<string, unknown>>
-  if (made['created'] === false) throw new CliError(exitCodes.conflict, 'was created in the meantime: run it again')
+  if (made['created'] === false)
+    throw new CliError(exitCodes.conflict, 'was created in the meantime: run the command again')
   const secrets = ['password', 'link', 'key', 'secret'].filter((name) => Boolean(made[name]))
   for (const name of secrets) context.showSecret(`${wanted.kind.noun} ${wanted.name}: ${name} ${String(made[name])}`)
 }

@@ -15,11 +15,11 @@ export const markOf = (set: string): string => `${prefix}${set}`
 
 export const isMark = (tag: string): boolean => tag.startsWith(prefix)
 
-/** Adds marks to the tags in a file, which do not contain them. Tags that are not in the file stay absent. */
+/** Adds the tags of sets to the tags in a file, which do not contain them. Fields without tags stay unchanged. */
 export function withMarks(fields: Fields, marks: readonly string[]): Fields {
   const { tags } = fields as { tags?: readonly string[] }
   return tags === undefined ? fields : { ...fields, tags: [...new Set([...tags, ...marks])].sort() }
 }
 
-/** Returns the fields of a new guest, which gets the mark of its set. */
+/** Returns the fields of a new guest, to whose tags the tag of its set is added. */
 export const withMark = (fields: Fields, set: string): Fields => withMarks({ tags: [], ...fields }, [markOf(set)])

@@ -37,7 +37,7 @@ export interface Plan {
 
 export interface Present {
   readonly items: readonly CurrentItem[]
-  /** Names of the hosts by their ids; undefined: the key must not read hosts. */
+  /** Names of the hosts by their ids; undefined: the key cannot read hosts. */
   readonly hosts: ReadonlyMap<string, string> | undefined
 }
 
@@ -82,7 +82,7 @@ function planItem(wanted: WantedItem, found: readonly CurrentItem[], { hosts }: 
   }
 }
 
-/** Says that a guest is on another host than the file names; undefined: it is not. */
+/** Returns a note if a guest is on another host than the file names; otherwise undefined. */
 function hostNote({ name, fields }: WantedItem, current: CurrentItem, hosts: Present['hosts']): string | undefined {
   const { host } = fields as { host?: string }
   const present = String(current.fields['host'])
@@ -127,7 +127,7 @@ function planFixed(wanted: WantedItem, { kind, fields: current }: CurrentItem, f
   ]
 }
 
-/** Plans guests that carry the mark of the set, but are not in the file. */
+/** Plans the deletion of guests that have the tag of the set, but are not in the file. */
 function planSurplus(
   { set, sections, items }: Wanted,
   present: Present,

@@ -17,18 +17,18 @@ export interface ReadOptions {
   readonly sections: ReadonlySet<string>
   /** True if the firewall of a guest with this name is needed. */
   readonly needsFirewall: (name: string) => boolean
-  /** True to leave out sections that the key must not read. */
+  /** True to leave out sections that the key cannot read. */
   readonly isLenient: boolean
 }
 
 export interface PresentFleet {
   readonly items: readonly CurrentItem[]
   readonly names: NamesOfIds
-  /** Names of the hosts by their ids; undefined: the key must not read hosts. */
+  /** Names of the hosts by their ids; undefined: the key cannot read hosts. */
   readonly hosts: ReadonlyMap<string, string> | undefined
   /** Sentences about parts that could not be read. */
   readonly unread: readonly string[]
-  /** Sentences about parts that the key must not read. */
+  /** Sentences about parts that the key cannot read. */
   readonly forbidden: readonly string[]
 }
 
@@ -76,7 +76,7 @@ async function readOthers(client: Sender, { sections, isLenient }: ReadOptions):
     found: read.flatMap(({ kind, rows }) => (rows === undefined ? [] : [{ kind, rows }])),
     forbidden: read
       .filter(({ rows }) => rows === undefined)
-      .map(({ kind }) => `${kind.section} is left out: the key must not read it`),
+      .map(({ kind }) => `${kind.section} is left out: the API key has no right to read it`),
   }
 }
 
@@ -102,7 +102,7 @@ async function readFirewalls(
   return { rows: guests.map((row) => ({ ...row, firewall: firewalls.get(row) })), unread }
 }
 
-/** Returns the firewall, or the error: the host of a guest may be offline. */
+/** Returns the firewall, or the error, for example if the host of the guest is offline. */
 async function readFirewall(client: Sender, uuid: string): Promise<unknown> {
   try {
     return (await client.send({ method: 'GET', path: `/containers/${uuid}/firewall` })).body.data

@@ -40,7 +40,7 @@ export interface Answer {
 }
 
 const connectTimeoutMs = 30_000
-/** Longest silence of the gateway. Some requests answer after two minutes. */
+/** Time in ms within which the gateway must send something. It answers some requests only after two minutes. */
 const answerTimeoutMs = 150_000
 const maxRetries = 5
 const maxRetryDelayMs = 30_000

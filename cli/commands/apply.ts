@@ -25,7 +25,7 @@ export interface ApplyRun {
 }
 
 /**
- * Shows the difference between a fleet file and the fleet, and removes it after a confirmation.
+ * Shows the difference between a fleet file and the fleet, and applies the file after a confirmation.
  * @throws {CliError} usage if the file is wrong, conflict after a dry run with differences, failed if a change failed
  */
 export async function runApply(run: ApplyRun): Promise<void> {

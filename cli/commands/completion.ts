@@ -1,6 +1,6 @@
 import { usageError } from '../errors.js'
 
-/* Completion for shells. Each script asks the program itself for completions, so that it never is out of date. */
+/* Completion for shells. Each script asks the program itself for completions, so it is never out of date. */
 
 const scripts: Readonly<Record<string, string>> = {
   bash: `# Load it with: source <(berth completion bash)

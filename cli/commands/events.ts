@@ -17,7 +17,7 @@ export interface EventsRun {
 
 const reconnectMs = 1000
 
-/** Prints events. With `follow`, it connects again after the last event and goes on. */
+/** Prints events. With `follow`, it connects again when the stream ends and continues after the last event. */
 export async function runEvents({ follow = false, kinds, options, surroundings }: EventsRun): Promise<void> {
   const form = options.output ?? 'table'
   if (form !== 'table' && form !== 'json') throw usageError(`-o: ${form} must be table or json for events`)

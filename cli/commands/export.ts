@@ -10,7 +10,7 @@ import { openSession, outputOptions, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 
 export interface ExportRun {
-  /** Set of the file; undefined: the default one. */
+  /** Name of the file's set; undefined: the default set. */
   readonly set: string | undefined
   readonly options: GlobalOptions
   readonly surroundings: Surroundings

@@ -59,7 +59,7 @@ interface Sending {
   readonly surroundings: Surroundings
 }
 
-/** Sends a request. If the API does not know the guest in the path, the beginnings of UUIDs are tried. */
+/** Sends a request. If the API does not know the guest in the path, tries its text as the beginning of a UUID. */
 async function sendCorrected({ client, names, operation, input, surroundings }: Sending): Promise<Answer> {
   const request = planRequest(operation, input, surroundings)
   try {

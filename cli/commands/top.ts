@@ -75,7 +75,7 @@ class LiveUsage {
       try {
         lastId = await readStream(this.client, { lastId, kinds: 'usage' }, ({ data }) => this.#take(parseData(data)))
       } catch (cause) {
-        // With a key that must not read events or hosts, the usage comes only from repeated requests.
+        // With a key that cannot read events or hosts, the usage comes only from repeated requests.
         if (cause instanceof CliError && cause.exitCode === exitCodes.notAllowed) return new Promise(() => undefined)
         if (!isTemporary(cause)) throw cause
       }

@@ -29,7 +29,7 @@ export async function findConnection(surroundings: Surroundings, named: string |
   throw new CliError(exitCodes.notAllowed, 'not logged in', 'log in to a gateway: berth login URL')
 }
 
-/** The key of a context is never sent to a server that the environment names. */
+/** Refuses BERTH_URL without BERTH_KEY, because the key of a context must never be sent to a server in BERTH_URL. */
 function requireKey(key: string | undefined): string {
   if (key) return key
   throw usageError('BERTH_URL is set without BERTH_KEY', 'set both, or use a context')
@@ -41,7 +41,7 @@ export function getContext({ contexts }: Contexts, name: string): Connection {
   throw new CliError(exitCodes.notFound, `context ${name} does not exist`, 'list the contexts: berth context list')
 }
 
-/** Checks the URL of a gateway and removes its end. @throws {CliError} usage */
+/** Checks the URL of a gateway, and removes a slash and `/api/v1` at its end. @throws {CliError} usage */
 export function parseUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol))

@@ -60,7 +60,7 @@ export interface UpgradeFact {
   readonly version: string
 }
 
-/** Facts about the fleet from the gateway. A part is undefined if the key must not read it. */
+/** Facts about the fleet from the gateway. A part is undefined if the key cannot read it. */
 export interface FleetFacts {
   /** Time of the gateway in its time zone, in the same form as the times of the API. */
   readonly now: string

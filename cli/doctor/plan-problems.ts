@@ -101,7 +101,7 @@ function expiryProblem({ name, certificate_expires_at: expiry }: HostFact, nowMs
   return [{ code: 'host_certificate', subject: name, message, next }]
 }
 
-/** Returns how to say that a certificate expires; undefined: it is valid for longer than `days`. */
+/** Returns `expired at` or `expires at` for a certificate; undefined: it is valid for longer than `days`. */
 function expiryVerb(time: string, nowMs: number, days: number): string | undefined {
   if (time === '') return undefined
   const leftMs = parseTime(time) - nowMs

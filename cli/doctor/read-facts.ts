@@ -6,9 +6,9 @@ type Sender = Pick<Client, 'send'>
 
 export interface ReadFacts {
   readonly facts: FleetFacts
-  /** Parts that the key must not read, with the reason. */
+  /** Parts that the key cannot read, with the reason. */
   readonly unchecked: readonly { readonly part: string; readonly reason: string }[]
-  /** True if the key must not read any part. */
+  /** True if the key cannot read any part. */
   readonly isAllUnchecked: boolean
 }
 

@@ -82,7 +82,7 @@ function resultOf({ state, to_host_id: to, message }: DrainedGuest, mode: string
   return mode === 'stop' ? 'stopped' : to === '' ? 'moved' : `moved to ${nameOf(to)}`
 }
 
-/** Returns how the drain of a host was replaced while it was followed; undefined: it was not. */
+/** Returns a text that says how the followed drain was replaced; undefined: it was not replaced. */
 export function drainReplacement(followed: Drain, now: Drain): string | undefined {
   if (now.state === 'none') return 'the drain is no longer stored'
   if (now.started_at !== followed.started_at) return 'another drain of the host has begun'

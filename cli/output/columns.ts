@@ -2,7 +2,7 @@ import { usageError } from '../errors.js'
 import type { Row } from './table.js'
 import { isRecord, valueAt } from './table.js'
 
-/** Default columns of lists by command; further entries by the noun of the command. */
+/** Default columns of lists, by the command or by its noun. */
 const defaults: Readonly<Record<string, readonly string[]>> = {
   guest: ['id', 'name', 'status', 'host_id', 'template', 'vcpu', 'ram_mb', 'disk_gb', 'ip', 'ssh_port'],
   host: [

@@ -15,7 +15,7 @@ export interface Task {
 const firstPollMs = 200
 const slowestPollMs = 2000
 
-/** Returns the time until the next question about a task. */
+/** Returns the time in ms until the state of a task is requested again. @param poll number of earlier requests */
 export function planPoll(poll: number): number {
   return Math.min(slowestPollMs, firstPollMs * 1.3 ** poll)
 }

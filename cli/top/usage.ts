@@ -27,7 +27,7 @@ export interface GuestUsage {
   readonly traffic_used_bytes: number | null
 }
 
-/** Usage of the fleet. Without the right to read hosts, there are only guests. */
+/** Usage of the fleet. Without the right to read hosts, it contains only guests. */
 export interface FleetUsage {
   readonly hosts: readonly HostUsage[] | undefined
   readonly states: readonly HostState[] | undefined

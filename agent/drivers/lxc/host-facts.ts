@@ -53,7 +53,7 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   const unlimited = findCgroupHindrance(cgroups)
   if (unlimited !== undefined) return unlimited
   const closed = ancestors(lxcPath).find((path) => (statSync(path).mode & 0o001) === 0)
-  if (closed !== undefined) return `${closed} does not let the root users of guests pass: chmod o+x ${closed}`
+  if (closed !== undefined) return `the root users of guests cannot enter ${closed}: run chmod o+x ${closed}`
   return undefined
 }
 

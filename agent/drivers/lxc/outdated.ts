@@ -24,6 +24,6 @@ export function describeOutdated(found: readonly OutdatedGuest[]): string[] {
   const left = found.filter(({ monitor: { pid, startTime } }) => isSameProcess(pid, startTime))
   if (left.length === 0) return []
   return [
-    `guests that an earlier version of the agent started, and that have no limits on sockets and namespaces until their restart: ${left.map(({ name }) => name).join(', ')}`,
+    `restart these guests, because an earlier version of the agent started them without limits on sockets and namespaces: ${left.map(({ name }) => name).join(', ')}`,
   ]
 }

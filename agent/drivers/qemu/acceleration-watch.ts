@@ -62,7 +62,7 @@ export class AccelerationWatch {
       if (kind !== this.current.kind)
         log.warn(
           { kind, reason },
-          'virtual machines that start from now on use another kind of acceleration than before',
+          'the acceleration of virtual machines changed: those that start from now on use the new kind',
         )
       this.current = found
     } catch (err) {

@@ -72,7 +72,7 @@ export class TransferReceiver {
     const { code, message, kind } = toBerthError(error, 'receive a container')
     if (code === 'connection_lost') return void this.socket.destroy()
     this.parts.log.warn({ err: error, guest: this.transfer.uuid }, 'receiving a container from another host failed')
-    const shown = kind === 'internal' ? 'receiving failed: see the log of its agent' : message
+    const shown = kind === 'internal' ? 'the container could not be received: see the log of the agent there' : message
     await this.#stream.send({ error: { code, message: shown } } satisfies TransferAnswer).catch(() => undefined)
     this.socket.end()
     this.socket.resume() // reads and drops further data: without this, the source would not receive the error

@@ -1,10 +1,11 @@
 # Starts the agent's commands. No arguments. Ends when its standard input is closed.
 #
-# Input and output consist of frames. Numbers have 32 bits, big-endian. Each text follows its length. in    id kind
-# fields…   R run: flags, standard input, environment (name=value lines), program, arguments P like R for the path of a
-# Perl program, which a fork runs without exec B path of a Perl program that never waits; it runs in this process, without
-# a fork K kill out   id kind text      S started: pid, O output, E error output, X ended: "code signal", C both outputs
-# closed
+# Input and output consist of frames. Numbers have 32 bits, big-endian. Each text follows its length.
+#   in   id kind fields…  R run: flags, standard input, environment (name=value lines), program, arguments
+#                         P like R for the path of a Perl program, which a fork runs without exec
+#                         B path of a Perl program that never waits; it runs in this process, without a fork
+#                         K kill
+#   out  id kind text     S started: pid, O output, E error output, X ended: "code signal", C both outputs closed
 #
 # System calls: fork, which takes less than a millisecond in this small process of 8 MiB. A fork of the agent would copy
 # the page tables of all its memory and block its event loop. Also close_range, signalfd4, and prctl with PR_SET_PDEATHSIG

@@ -11,7 +11,7 @@ import { readAssignments, readHeldPrefixes, writeHeldPrefixes } from './address-
  * any more.
  */
 
-/** Records as held the found prefixes that contain one of `addresses`. Runs inside the caller's transaction. */
+/** Records the found prefixes that contain one of `addresses` as held. Runs inside the caller's transaction. */
 export function holdPrefixes(db: Database, { sources }: Ipv6Plan, addresses: readonly string[]): void {
   const held = readHeldPrefixes(db)
   const chosen = new Set(addresses.map((address) => findSource(sources, address)))

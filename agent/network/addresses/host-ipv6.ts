@@ -93,7 +93,7 @@ export class HostIpv6 {
     const needed = want.length === 0 ? [] : planIpv6Settings(this.place.bridge, { advertised: [], proxied })
     const released = await releaseSysctls((path) => isUnusedSetting(path, needed))
     this.#released = use
-    return released.map((path) => `${path.replaceAll('/', '.')}: as it was`)
+    return released.map((path) => `${path.replaceAll('/', '.')}: original value restored`)
   }
 
   async #ensureSettings(want: readonly GuestIpv6[]): Promise<string[]> {

@@ -17,7 +17,7 @@ export interface BridgeOptions {
   readonly devices: () => readonly string[]
   /** Reports changes of interfaces. Undefined: each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Called if a running guest is off the bridge, or if the bridge is missing or down. Should run `ensure` early. */
+  /** Called if the bridge is missing or down, or a running guest is off it. The callback should call `ensure` soon. */
   readonly onBroken: () => void
 }
 

@@ -60,7 +60,7 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** List that the last `ensure` got. For this object, `ensure` plans nothing. Other changes set it to undefined. */
+  /** List that `ensure` got last. A call with the same object plans nothing. Other changes set this to undefined. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
@@ -218,8 +218,8 @@ class HostRules implements Rules {
   }
 
   /**
-   * Stores hashes of the changed firewalls in the background (observed.ts). Queues for the mutex at once, so that it
-   * runs before any later call. After a failure, the next read of the tables treats these firewalls as changed.
+   * Stores hashes of the changed firewalls in the background (observed.ts). Requests the mutex at once, so that it runs
+   * before any later call. After a failure, the next read of the tables treats these firewalls as changed.
    */
   #noteSoon(): void {
     this.#mutex.run(asStep('read the firewalls of guests', () => this.#tables.noteFirewalls())).catch(() => undefined)
