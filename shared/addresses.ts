@@ -2,8 +2,8 @@ import { isIP } from 'node:net'
 import { normalizeCidr, parseCidr } from 'cidr-tools'
 
 /*
- * This module parses addresses as users write them. Each text is validated first: the parser of cidr-tools, ip-bigint,
- * does not validate, and isIP accepts a zone (fe80::1%eth0), which is meaningless here.
+ * This module parses addresses as users write them. Each text is validated first: ip-bigint, the parser of cidr-tools,
+ * does not validate texts, and isIP accepts a zone (fe80::1%eth0), which has no meaning here.
  */
 
 export type AddressFamily = 'ipv4' | 'ipv6'

@@ -102,7 +102,7 @@ export interface PeerRule {
   readonly issuers?: readonly X509Certificate[]
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean
-  /** Accepts a certificate before its validity, and for this many ms after it, so that it can be renewed. */
+  /** Accepts a certificate that is not valid yet or expired at most this many ms ago, so that it can be renewed. */
   readonly renewableForMs?: number
 }
 

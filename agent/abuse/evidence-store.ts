@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of recorded flows of all guests. Beyond it, the guests with the most flows lose half of them. */
+/** Maximum number of recorded flows of all guests. If there are more, the guests with the most flows lose half. */
 const mostRows = 300_000
 
 export class EvidenceStore {

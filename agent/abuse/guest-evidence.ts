@@ -12,7 +12,7 @@ const kept = {
   rows: 6000,
   mail: 4000,
   claims: 500,
-  /** Maximum number of flows in `#noted`. Beyond it, the oldest ones are removed. */
+  /** Maximum number of flows in `#noted`. If there are more, the oldest ones are removed. */
   noted: 20_000,
 } as const
 /** Time in ms after which a flow that still exists is recorded once more. */

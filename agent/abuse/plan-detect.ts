@@ -31,7 +31,7 @@ function rankOf({ severity }: Finding): number {
   return severities.indexOf(severity)
 }
 
-/** A guest with less than this fraction of accepted connections counts as failing (`isFailing`). */
+/** If a guest has a smaller fraction of accepted connections than this, it counts as failing (`isFailing`). */
 const mostAccepted = 0.6
 
 function isFailing({ counts, nowMs }: Evidence): boolean {

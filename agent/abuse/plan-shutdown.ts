@@ -5,7 +5,7 @@ const neverStopped: ReadonlySet<string> = new Set(['mining', 'proxy', 'out_of_me
 
 /** Time in ms without a finding after which the abuse of an alert counts as ended. */
 const overMs = 30_000
-/** At the end of the grace period, a guest is stopped only if the last finding is at most this old, in ms. */
+/** Maximum age in ms of the last finding at the end of the grace period. If it is older, the guest is not stopped. */
 const endedMs = 20_000
 
 export interface ShutdownView {

@@ -17,7 +17,7 @@ export interface ShutdownParts {
 export interface SwitchedOff {
   /** Uuids of guests whose planned stop was canceled. */
   readonly canceledStops: readonly string[]
-  /** Uuids of guests that had been suspended because of abuse, and whose suspension for this reason has ended. */
+  /** Uuids of guests whose suspension because of abuse was ended. */
   readonly clearedBlocks: readonly string[]
 }
 
@@ -40,7 +40,7 @@ export class AbuseShutdown {
     return done
   }
 
-  /** For each open alert: plans the stop of the guest, cancels the planned stop or stops the guest, if this is due. */
+  /** For each open alert, does what is due: plans or cancels the stop of the guest, or stops the guest. */
   async look(): Promise<void> {
     const { alerts, context } = this.parts
     const { security } = context.config

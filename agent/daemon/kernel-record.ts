@@ -23,8 +23,8 @@ import {
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**
- * Records the values of kernel settings before the agent changes them: first of the limits that `ensureHostLimits` will
- * raise, and later of network settings. Omits settings of the bridge, because they disappear with the bridge.
+ * Records the values of kernel settings before the agent changes them: first the limits that `ensureHostLimits` will
+ * raise, and later network settings. Omits settings of the bridge, because they disappear with the bridge.
  */
 export async function recordKernelSettings(stateDir: string, bridge: string, file = kernelRecordFile): Promise<void> {
   const netns = readNetworkNamespace()

@@ -44,7 +44,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Converges rules first, then addresses and rates. If addresses fail, rates are still converged, and vice versa. */
+  /** Converges rules first, then addresses and rates. A failure of one of these two does not stop the other. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([

@@ -50,7 +50,7 @@ function describeFree({ totalBytes, usedBytes }: PoolCapacity): string {
   return `${toGib(totalBytes - usedBytes)} of ${toGib(totalBytes)} GiB are free`
 }
 
-/** Returns the reserve for existing guests: 2 % of the pool or, if more, 1 GiB but at most a tenth of the pool. */
+/** Returns the reserve for existing guests: 2 % of the pool, but at least 1 GiB and at most a tenth of the pool. */
 export function planReserveBytes(totalBytes: number): number {
   return Math.max(totalBytes * 0.02, Math.min(gib, totalBytes * 0.1))
 }

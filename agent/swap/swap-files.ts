@@ -197,7 +197,7 @@ async function makeSwapFile(
 
 const unfinished = (path: string): string => `${path}.new`
 
-/** Throws the error, unless it means that a directory is not empty or does not exist. */
+/** Ignores the error if a directory is not empty or does not exist. Throws all other errors. */
 export function ignoreFilled(error: unknown): void {
   if (!['ENOTEMPTY', 'ENOENT', 'EEXIST', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
 }

@@ -25,8 +25,8 @@ export class Names {
   }
 
   /**
-   * Returns the UUID of a guest that the API does not know by this text, because it is only the beginning of its UUID.
-   * Returns undefined if the API knows the guest: the API then failed to find another object.
+   * Returns the UUID of the guest whose UUID begins with this text, if the API does not know the text. Returns
+   * undefined if the API knows the guest: then it failed to find another object.
    * @throws {CliError} not found, with similar names
    */
   async correct(text: string): Promise<string | undefined> {

@@ -15,7 +15,7 @@ export interface FullScreen {
   readonly closed: Promise<void>
 }
 
-/** Runs with the full screen. Afterwards the terminal is as it was before, also after an error. */
+/** Runs `run` with the full screen, and then restores the terminal, even after an error. */
 export async function withFullScreen(run: (screen: FullScreen) => Promise<void>): Promise<void> {
   const { stdin, stdout } = process
   let close = (): void => undefined

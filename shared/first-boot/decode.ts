@@ -78,8 +78,8 @@ function charsetOf(bytes: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
 }
 
 /**
- * Removes a byte order mark and leading blank lines, which keep cloud-init from recognizing the form, and converts the
- * lone carriage returns of old editors to line feeds.
+ * Removes a byte order mark and leading blank lines, because they keep cloud-init from recognizing the form. Converts
+ * the lone carriage returns of old editors to line feeds.
  */
 function cleanStart(text: string): string {
   const start = text.replace(/^[\uFEFF\s]+/, '')

@@ -24,8 +24,8 @@ export async function readHostFacts(): Promise<LxcHostFacts> {
 }
 
 /**
- * True if guests can have AppArmor profiles. Support in the kernel is not enough: LXC loads the profiles with
- * apparmor_parser, and without that program no guest would start.
+ * True if guests can have AppArmor profiles. This requires apparmor_parser in addition to the kernel's support: LXC
+ * loads the profiles with this program, and without it no guest would start.
  */
 function hasAppArmor(): boolean {
   const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false

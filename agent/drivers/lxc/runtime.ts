@@ -20,7 +20,7 @@ export interface LxcRuntime {
   readonly restarters: readonly ProcessStat[]
 }
 
-/** True if neither a monitor nor a restarting process of the guest exists, so that its state cannot change. */
+/** True if the guest has neither a monitor nor a process that restarts it, so that its state cannot change. */
 export function isRuntimeGone({ monitor, restarters }: LxcRuntime): boolean {
   return monitor === undefined && restarters.length === 0
 }

@@ -67,7 +67,7 @@ function findHaltSignal(initPid: number): number | undefined {
   return [systemdHalt, sigPwr].find((signal) => (handled >> BigInt(signal - 1)) & 1n)
 }
 
-/** Kills the guest's first process, which ends the others, and waits until the monitor has cleaned up. */
+/** Kills the guest's first process, which ends its other processes, and waits until the monitor has cleaned up. */
 export async function killGuest(context: LxcStopContext, target: StopTarget): Promise<void> {
   const { runtime } = context
   const { name } = target

@@ -98,7 +98,7 @@ export async function makeInstance(login: Login, { os }: Pick<DiskSystem, 'os'>,
 
 export async function writeInstance(volume: string, instance: Instance): Promise<void> {
   const path = instanceOf(volume)
-  await rm(`${path}.new`, { recursive: true, force: true }) // otherwise a link at this path would be followed
+  await rm(`${path}.new`, { recursive: true, force: true }) // `replaceFile` would follow a link at this path
   const found = await lstat(path).catch(() => undefined)
   if (found?.isDirectory()) await rm(path, { recursive: true }) // `replaceFile` cannot replace a directory
   await replaceFile(path, `${JSON.stringify(instance)}\n`, 0o600)

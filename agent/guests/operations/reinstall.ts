@@ -32,9 +32,9 @@ interface ReinstallInput {
 }
 
 /**
- * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. Afterwards,
- * the guest runs if it should run. The old disk is retained until the new disk works, and restored after any failure.
- * Until the step `commit`, the journal contains the old template and login.
+ * Gives the guest a new disk from a template, and a new login. Everything else stays, including snapshots. At the end,
+ * the guest is started if it should run. The old disk is retained until the new disk works, and restored after any
+ * failure. Until the step `commit`, the journal contains the old template and login.
  */
 export function reinstallKind(
   context: GuestContext,

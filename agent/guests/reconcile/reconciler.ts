@@ -72,7 +72,7 @@ export class Reconciler {
     return [...this.#warnings, ...this.network.warnings]
   }
 
-  /** Listens for ends of guests, for changes of guests' records, and for changes of nft by other programs. */
+  /** Listens for three events: a guest ends, a guest's record changes, or another program changes nft. */
   listen(): void {
     this.#unlisten = this.#context.store.changes.onChange(({ kind, key, removed }) => {
       if (kind !== 'guest') return

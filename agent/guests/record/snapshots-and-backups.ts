@@ -8,7 +8,7 @@ export interface SnapshotRecord {
   /** Bytes that counted towards the guest's disk limit when the snapshot was taken. 0: not known. */
   sizeBytes: number
   description: string
-  /** Only `ready` snapshots are shown. The others belong to operations that may still fail. */
+  /** Only `ready` snapshots are shown. Snapshots in other states belong to operations that may still fail. */
   state: 'taking' | 'ready' | 'deleting'
 }
 

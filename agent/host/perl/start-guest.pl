@@ -46,7 +46,8 @@ sub separate {
 }
 
 # Mounts a guest's volume with the ids of a user namespace, in a new mount namespace of this process. Existing mounts at
-# the target are from before a reboot of the guest. Later mounts of the host appear here, but mounts made here stay private.
+# the target are from before a reboot of the guest. Later mounts of the host appear in the new namespace, but not the
+# other way round.
 sub mount_volume {
   my ($volume, $target, $user_namespace) = @_;
   my ($here, $clone, $empty_path, $from_empty_path) = (-100, 1, 0x1000, 4);

@@ -52,8 +52,8 @@ export const joliet: Naming = {
 }
 
 /**
- * Names for Linux. Each entry has a short ISO 9660 name, which is sorted like the original name, and the original name
- * as an extension. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
+ * Names for Linux. Each entry has a short ISO 9660 name and, as an extension, its original name. Entries have the same
+ * order by both names. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
  */
 export function rockRidge(order: readonly IsoEntry[]): Naming {
   return {
