@@ -79,7 +79,7 @@ export class MemoryAlerts {
   }
 }
 
-/** Plans the alert after a report about kills. @param before the open alert to extend; undefined: a new alert */
+/** Plans the alert for a report about killed processes. @param before the alert to extend; undefined: a new alert */
 export function planMemoryAlert(
   before: AlertRecord | undefined,
   { kills, ended }: MemoryKillReport,

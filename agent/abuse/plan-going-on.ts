@@ -2,8 +2,8 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * A finding continues if the guest sent packets that belong to it within this time in seconds, or within 1.5 evaluation
- * intervals if these are longer.
+ * Maximum age in seconds of the last packet of a finding that still continues. If 1.5 evaluation intervals are longer,
+ * they are the maximum age.
  */
 const freshSeconds = 15
 

@@ -24,7 +24,7 @@ export interface AlertState {
   readonly suspicion?: Suspicion
 }
 
-/** Period in which behaviour looked critical, in ms since 1970. Behaviour that lasts `goesOnMs` counts as critical. */
+/** Start and end of a period of behaviour that looked critical, in ms since 1970. It is critical after `goesOnMs`. */
 export interface Suspicion {
   readonly sinceMs: number
   readonly lastMs: number

@@ -2,7 +2,7 @@ import type { Holding, Room } from '../../shared/fair-room.js'
 import type { ConsolePlace } from '../drivers/contract.js'
 import type { ConsoleRequest, ConsoleResponse } from '../../shared/console-frames.js'
 
-/** Size in characters. */
+/** Size of a terminal in characters. */
 export interface Size {
   readonly columns: number
   readonly rows: number

@@ -6,7 +6,7 @@ export class Drift {
   #noted = true
   #lookedAtMs = -Infinity
 
-  /** @param everyMs longest time between full reads. 0, for callers without a netlink watch, makes every read full */
+  /** @param everyMs longest time between full reads; 0: every read is full, for callers without a netlink watch */
   constructor(private readonly everyMs: number) {}
 
   note(): void {

@@ -33,7 +33,7 @@ export function planFreeBytes({ totalBytes, usedBytes }: PoolCapacity): number {
 /** Used fraction of the pool that causes a warning. Less free space than twice the reserve also causes a warning. */
 const warnedAt = 0.9
 
-/** Warnings for the operator about a pool that is nearly full or full. */
+/** Returns warnings for the operator about a pool that is full or nearly full. */
 export function planRoomWarnings(pool: PoolCapacity): string[] {
   const { totalBytes, usedBytes } = pool
   const isNear = usedBytes >= totalBytes * warnedAt || totalBytes - usedBytes < 2 * planReserveBytes(totalBytes)

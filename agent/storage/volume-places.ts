@@ -40,14 +40,14 @@ export class VolumePlaces {
     return join(this.snapshotsOf(guest), id)
   }
 
-  /** Guests that have a volume or snapshots in the pool. */
+  /** Lists the guests that have a volume or snapshots in the pool. */
   async list(): Promise<string[]> {
     const [volumes, snapshots] = await Promise.all([namesIn(this.pool.guests), namesIn(this.pool.snapshots)])
     const guests = [...volumes.map((name) => name.replace(/\.(next|rescue)$/, '')), ...snapshots]
     return [...new Set(guests)].filter((name) => uuid.test(name))
   }
 
-  /** Guests that have a volume. Skips names of prepared volumes and rescue systems, so that each guest appears once. */
+  /** Lists guests that have a volume. Skips prepared volumes and rescue systems, so that each guest appears once. */
   protected async listVolumes(): Promise<string[]> {
     return (await namesIn(this.pool.guests)).filter((name) => uuid.test(name))
   }

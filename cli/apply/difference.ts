@@ -4,7 +4,7 @@ import type { Change, Plan } from './plan-changes.js'
 
 /* Texts and JSON that describe the difference between a file and the fleet. */
 
-/** One field of a change. Values are those of the file. */
+/** One field of a change, with values as in a fleet file. */
 interface FieldDifference {
   readonly field: string
   readonly before?: unknown

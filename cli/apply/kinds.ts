@@ -30,11 +30,11 @@ export type ChangeKind = 'initial' | 'fixed' | 'item' | GuestSetting
 export type GuestSetting = 'limits' | 'labels' | 'expiry' | 'traffic' | 'snapshots' | 'devices' | 'ports' | 'firewall'
 
 export interface Field {
-  /** Name in the file. */
+  /** Name of the field in the file. */
   readonly name: string
-  /** Name in requests. */
+  /** Name of the field in requests. */
   readonly api: string
-  /** Name in rows of the API. */
+  /** Name of the field in rows of the API. */
   readonly row: string
   readonly form: Form
   readonly change: ChangeKind
@@ -47,13 +47,13 @@ export type Noun =
 
 export interface Kind {
   readonly noun: Noun
-  /** Name of the list, or of the only object, in the file. */
+  /** Name of the section in the file. It is a list of objects, or the only object of this kind. */
   readonly section: string
-  /** Path of the list, or of the only object. */
+  /** Path of the list in the API, or of the only object of this kind. */
   readonly path: string
-  /** Path for new objects. */
+  /** Path of requests that create an object. */
   readonly createPath: string
-  /** Field of the API with the name; undefined: there is only one object of this kind. */
+  /** Field of the API that contains the object's name; undefined: there is only one object of this kind. */
   readonly nameField: string | undefined
   /** True if names that differ only in upper and lower case are equal. */
   readonly isCaseless: boolean

@@ -137,7 +137,7 @@ interface Renamed {
 
 export interface MappingDifference {
   readonly added: readonly Mapping[]
-  /** Positions in the present mappings. */
+  /** Positions of the mappings to remove, in the list of present mappings. */
   readonly removed: readonly number[]
   readonly renamed: readonly Renamed[]
 }

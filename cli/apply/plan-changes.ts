@@ -30,7 +30,7 @@ export interface Plan {
   readonly changes: readonly Change[]
   /** Guests of the file that an earlier run is still creating. */
   readonly unfinished: readonly CurrentItem[]
-  /** Facts that apply does not change. */
+  /** Sentences about differences that `berth apply` leaves unchanged. */
   readonly notes: readonly string[]
   readonly problems: readonly Problem[]
 }

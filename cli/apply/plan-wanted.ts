@@ -19,7 +19,7 @@ export interface Problem extends Place {
 
 export interface WantedItem extends Place {
   readonly kind: Kind
-  /** Empty if there is only one object of this kind. */
+  /** Name of the object; empty if there is only one object of this kind. */
   readonly name: string
   /** Fields in the file. Other fields stay as they are. */
   readonly fields: Fields

@@ -112,7 +112,7 @@ async function readFirewall(client: Sender, uuid: string): Promise<unknown> {
   }
 }
 
-/** A guest with the ETag that a change of it must match. */
+/** A guest, and the ETag that a request to change it must contain. */
 export interface GuestState {
   readonly current: CurrentItem
   readonly etag: string | undefined

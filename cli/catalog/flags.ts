@@ -39,7 +39,7 @@ const special: Readonly<Record<string, { readonly name: string; readonly names?:
   nat_port_mappings: { name: 'port' },
 }
 
-/** @param schema contains no `$ref`, not even in its items */
+/** @param schema JSON schema without `$ref`, also in its items */
 export function flagOf(field: string, schema: Schema, { place, isRequired }: FieldPlace): Flag {
   const isList = schema.type === 'array' || (field === 'extra_ports' && schema.type === undefined)
   const unit = unitOf(field, schema)

@@ -60,7 +60,7 @@ function parseObject({ name }: Flag, text: string): unknown {
   return Object.fromEntries(pairs.map((pair) => [pair![1]!, pair![2]!]))
 }
 
-/** @param source what contains the text, for the error message */
+/** @param source name of the flag or file that contains the text, for the error message */
 export function parseJson(source: string, text: string): unknown {
   try {
     return JSON.parse(text)

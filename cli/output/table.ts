@@ -39,7 +39,7 @@ export function fitWidths(natural: readonly number[], limit: number | undefined)
 
 const titleOf = (column: string): string => column.replaceAll('_', ' ').toUpperCase()
 
-/** Returns the value of a field. A dot leads into objects: `traffic.used_bytes`. */
+/** Returns the value of a field. A dot selects a field of an inner object: `traffic.used_bytes`. */
 export function valueAt(row: Row, column: string): unknown {
   if (column in row) return row[column]
   return column.split('.').reduce<unknown>((value, part) => (isRecord(value) ? value[part] : undefined), row)

@@ -7,7 +7,7 @@ export interface PollOptions<T> {
   /** Path of the object below `/api/v1`. */
   readonly path: string
   isEnded(value: T): boolean
-  /** Shows a value of an object that has not ended. */
+  /** Shows the state of an object that is still in progress. */
   show(value: T): void
   /** Time at which the polling ends; Infinity: no limit. */
   readonly endMs: number

@@ -32,7 +32,7 @@ export class UsageReader {
     private readonly prefix: string,
   ) {}
 
-  /** Reads a sample. @param disk `major:minor` of the disk with the volume; undefined: there is not exactly one */
+  /** Reads a sample. @param disk `major:minor` of the volume's disk; undefined: it is not on exactly one disk */
   read(name: string, device: string, pid: number, disk?: string): UsageSample {
     const cpuUsec = this.#readCpuUsec(name)
     // The interface on the host counts the guest's traffic in the opposite direction.

@@ -8,7 +8,7 @@ import type { GroupLimits, LimitFacts } from '../common/plan-limits.js'
 import { translationCacheMib } from './plan-command.js'
 
 const mib = 1024 ** 2
-/** Memory for QEMU itself, more than the measured 57 MB: if it ran out of memory, the guest would end. */
+/** Memory for QEMU itself, more than the measured 57 MB: if QEMU ran out of memory, the guest would end. */
 const overheadMib = 256
 /** Maximum number of QEMU's threads: one per processor, and threads that wait for the disk. */
 const mostThreads = 512
@@ -66,7 +66,7 @@ function delegate(root: string): void {
   if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
-/** Gives a new cpuset of cgroup v1 the processors and memory nodes, without which it accepts no process. */
+/** Gives a new cpuset of cgroup v1 its processors and memory nodes. Without these, it accepts no process. */
 function fillCpuset({ version, controllers }: CgroupLayout, group: string): void {
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return

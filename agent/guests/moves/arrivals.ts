@@ -32,7 +32,7 @@ const gib = 1024 ** 3
 interface ArrivalDetails {
   readonly fromHostId: string
   readonly mappings: readonly MovedMapping[]
-  /** Changes of the guest's record, if this host becomes the owner. Undefined until the manifest was received. */
+  /** Changes that the guest's record gets if this host becomes the owner. Undefined until the manifest was received. */
   readonly arrived?: Pick<Manifest, 'limits' | 'trafficCount' | 'isWanted'> & ReturnType<typeof sealManifest>
   /** Received snapshot from which this host makes the guest's disk. */
   readonly snapshot?: string

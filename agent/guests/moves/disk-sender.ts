@@ -33,7 +33,7 @@ export class DiskSender {
     return new Set((await this.#request({ kind: 'list' })).snapshots)
   }
 
-  /** Sends a snapshot, or its difference to `parent`. @returns the bytes of the stream */
+  /** Sends a snapshot, or its difference to `parent`. @returns the length of the stream in bytes */
   async sendDisk(id: string, parent: string | undefined): Promise<number> {
     const { transfers, uuid } = this.options
     const process = transfers.send(uuid, id, parent)

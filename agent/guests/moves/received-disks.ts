@@ -18,7 +18,7 @@ const diskFactor = 5
 /** Maximum number of snapshots that the rounds of a move send, including rounds before the move was started again. */
 const maxRounds = 100
 
-/** Bytes of the stream of each complete snapshot, by its id. */
+/** Length in bytes of the stream of each complete snapshot, by the snapshot's id. */
 export type ReceivedDisks = Readonly<Record<string, number>>
 
 export function readReceived(store: GuestStore, uuid: string): ReceivedDisks {

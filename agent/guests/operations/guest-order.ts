@@ -47,7 +47,7 @@ export function acceptForGuest<Input>(
   }
 }
 
-/** Refuses operations on the guest's own system while it is in rescue mode. @throws {BerthError} `invalid_state` */
+/** Refuses operations on the system of a guest that is in rescue mode. @throws {BerthError} `invalid_state` */
 export function refuseRescued({ boot }: GuestRecord): void {
   if (boot.mode === 'rescue') throw conflict('invalid_state', 'the container is in rescue mode: boot its disk first')
 }

@@ -9,7 +9,7 @@ import { mark, settled } from './outcomes.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 interface PowerOffInput extends StopInput {
-  /** True if the agent itself stops the guest because it is suspended. */
+  /** True if the agent itself stops the guest because the guest is suspended. */
   system?: boolean
 }
 

@@ -13,7 +13,7 @@
  */
 export type OwnershipRole = 'absent' | 'owner' | 'leaving' | 'handed_over' | 'arriving' | 'fenced'
 
-/** Knowledge of a host about the owner of a guest. */
+/** Owner of a guest, as a host knows it. */
 export interface Ownership {
   readonly role: OwnershipRole
   /** The newest generation that the host knows. Each change of the owner and each canceled move gets a new number. */

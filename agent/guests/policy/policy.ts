@@ -79,7 +79,7 @@ export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boo
   liftAbuse(store, record)
 }
 
-/** Ends a suspension for abuse. Other reasons stay in force. Joins the caller's transaction. */
+/** Ends a suspension for abuse. A suspension for another reason stays. Joins the caller's transaction. */
 export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy } }: GuestRecord): void {
   if (abuse !== undefined) store.update(uuid, { policy })
 }

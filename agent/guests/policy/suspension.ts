@@ -47,7 +47,7 @@ export function planSuspend(
   return { suspension, ...planResume({ ...record, suspension }, ran && old?.mode === 'stop') }
 }
 
-/** Ends a suspension. A guest that ran before it runs again, unless the guest is suspended for another reason. */
+/** Ends a suspension. A guest that ran before the suspension runs again, unless it is suspended for another reason. */
 export function planUnsuspend(record: Suspendable): GuestUpdate {
   const suspension = null
   return { suspension, ...planResume({ ...record, suspension }, record.suspension?.resumes ?? false) }

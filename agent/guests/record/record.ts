@@ -159,7 +159,7 @@ export interface GuestDocument {
   suspension: Readonly<GuestSuspension> | null
   security: Readonly<GuestSecurity>
   labels: Readonly<GuestLabels>
-  /** Rules of the gateway for the guest's host. The agent only stores them. */
+  /** Rules by which the gateway chooses the guest's host. The agent only stores them. */
   placement: Readonly<PlacementRules>
   /** Null if the guest is not marked as deleted. */
   deletion: Readonly<GuestDeletion> | null

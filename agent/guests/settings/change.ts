@@ -8,7 +8,7 @@ import { forgetDone, isDone, noteDone } from './done.js'
 /** The guest that a setting is for, and the conditions of the change. */
 export interface Target {
   readonly uuid: string
-  /** The change is refused if the guest's revision differs; 0 means any revision. */
+  /** The change is refused if the guest has another revision; 0 means any revision. */
   readonly ifRevision: number
   /** Id of the change. Calls with the same id take effect only once. Undefined or empty: each call takes effect. */
   readonly operationId?: string

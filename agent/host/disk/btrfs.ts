@@ -143,8 +143,8 @@ export class BtrfsView {
   }
 
   /**
-   * Makes the kernel update the quotas for every deleted subtree. By default, it skips this for large subtrees and does
-   * not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
+   * Makes the kernel update the quotas for every deleted subtree. By default, the kernel skips this for large subtrees
+   * and does not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
    */
   async accountEverySubtree(): Promise<void> {
     const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`

@@ -39,7 +39,7 @@ export async function readRootLogin(root: string): Promise<{ shadowField: string
   return { shadowField: stdout.slice(0, end), authorizedKeys: stdout.slice(end + 1) }
 }
 
-/** @returns those of `paths` at which the root filesystem has a regular file, without paths through links */
+/** @returns those of `paths` that are regular files of the root filesystem and are reached without links */
 export async function listExisting(root: string, paths: readonly string[]): Promise<string[]> {
   const { stdout } = await runPerl('list-existing', [root, ...paths])
   return stdout.split('\n').filter((path) => path !== '')

@@ -5,7 +5,7 @@ import { listDirectory, readKernelFile } from '../process/proc.js'
 import type { TerminalCommand } from '../process/pty.js'
 import { hostEnvironment, runPerl, type RunOptions, type RunResult } from '../process/process.js'
 
-/** A container's name and the directory that contains its own directory. */
+/** A container's name, and the directory that contains the container's directory. */
 export interface LxcContainer {
   readonly lxcPath: string
   readonly name: string

@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk from the format that `parseHeader` has found: a guessed format could refer to other files. */
+/** Converts a disk from the format that `parseHeader` found: a program that guesses it could open other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,

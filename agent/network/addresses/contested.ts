@@ -47,7 +47,7 @@ export class ContestedAddresses {
     this.ask(items)
   }
 
-  /** Probes new addresses. Also probes addresses again that another computer uses, at most once a minute. */
+  /** Probes new addresses and, at most once a minute, the addresses that another computer uses. */
   ask(items: readonly PlacedIpv4[]): void {
     const { now = () => performance.now() } = this.options
     const atMs = now()

@@ -7,7 +7,7 @@ import type { HostFacts } from './host-facts.js'
 import { listAddresses, listToProbe, planScan, readEdges, type ScanFacts, type ScannedAddress } from './plan-scan.js'
 
 export interface ScanRequest {
-  /** An address or a network of /24 or smaller. */
+  /** Addresses to scan: one address, or a network of /24 or smaller. */
   readonly cidr: string
   /**
    * Interface to scan. Empty: the interface with an address in the network, or else the interface of the default route.

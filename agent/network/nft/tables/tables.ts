@@ -82,7 +82,7 @@ export class Tables {
 
   /**
    * Creates the note chains of the firewalls that `change` has set. Their names contain hashes (see observed.ts). This
-   * takes as long as `change`, so it is a separate method. Without it, the firewalls count as changed.
+   * takes as long as `change`, so it is a separate method. Without note chains, the firewalls count as changed.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
