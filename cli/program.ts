@@ -45,7 +45,7 @@ Examples:
 
 Exit codes: 0 success, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable or timed out`
 
-/** All commands throw instead of ending the process. */
+/** Creates a command that throws an error instead of ending the process. */
 function newCommand(name: string): Command {
   return new Command(name).exitOverride().helpCommand(false).configureHelp({ showGlobalOptions: true, optionTerm })
 }

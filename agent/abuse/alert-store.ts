@@ -18,7 +18,7 @@ interface Row {
   revision: number
 }
 
-/** Stores alerts in the table `alerts`. Watchers are notified of every change of an alert except of its samples. */
+/** Stores alerts in the table `alerts`. Each change of an alert notifies watchers, except a change of its samples. */
 export class AlertStore {
   readonly #changes: Changes
   readonly #byId: Statement<[string], Row>

@@ -37,7 +37,7 @@ export interface RecordedFlow {
   readonly replyBytes?: number
 }
 
-/** A guest's connection that mines or uses a proxy, as recognized in its first bytes. */
+/** A connection with which a guest mines or uses a proxy, as recognized in its first bytes. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'

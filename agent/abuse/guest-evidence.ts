@@ -4,7 +4,7 @@ import type { AbuseClaim, CountRow, Evidence, RecordedFlow } from './contract.js
 import { isQuiet, noCounts, planGrowth, type PacketCounts } from './plan-counts.js'
 
 const mailPort = 25
-/** Limits for the recorded flows of one guest: maximum age in ms, and number. A recorded flow takes some 100 bytes. */
+/** Limits for the recorded flows of one guest: maximum age in ms, and maximum number. A flow takes about 100 bytes. */
 const kept = {
   rowsMs: 600_000,
   mailMs: 3_600_000,

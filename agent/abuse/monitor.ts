@@ -19,7 +19,7 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** Default seconds after which the kernel forgets a flow without an answer. The seconds left show the flow's age. */
+/** Default time in seconds until the kernel forgets an unanswered flow. The remaining time shows the flow's age. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
  * Maximum time in ms from a sampled packet to its report. Older samples are ignored: the packet's address may have

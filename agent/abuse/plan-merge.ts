@@ -47,7 +47,7 @@ export const quietMs = 15 * 60_000
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */
 const pauseMs = 120_000
-/** Maximum number of open alerts of one type for a guest. Beyond it, findings share one more alert (target `*`). */
+/** Maximum number of open alerts of one type for a guest. Further findings share one more alert (target `*`). */
 const mostAtOnce = 5
 
 /** True if the alert is open, so that further findings extend it. */

@@ -4,7 +4,7 @@ import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
-/** Maximum bytes of unacknowledged output. The same number is retained, so that a resuming client loses nothing. */
+/** Maximum bytes of unacknowledged output. As many bytes are retained, so that a resuming client loses nothing. */
 const windowBytes = 512 * 1024
 /** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
@@ -17,7 +17,7 @@ const messageBytes = 32 * 1024
  */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum bytes of input that may wait for a terminal. Further input is dropped, like by a tty. */
+/** Maximum bytes of input that may wait for a terminal. Further input is dropped, as by a tty. */
 const mostOwedBytes = 512 * 1024
 /** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024

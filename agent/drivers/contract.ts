@@ -200,7 +200,7 @@ export interface Driver {
   connect(machine: Machine): Promise<boolean>
 
   /**
-   * Sets root's password. `DriverCapabilities.setPassword` lists whether the guest may be running or stopped for it.
+   * Sets root's password. `DriverCapabilities.setPassword` lists the states of the guest in which this is possible.
    * @throws {BerthError} `unsupported`, `guest_refused` with the guest's reason
    */
   setPassword(machine: Machine, password: string): Promise<PasswordResult>

@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Removes the configuration. Other methods ignore it immediately. A later `write` waits until it is removed. */
+  /** Removes the configuration, which other methods ignore from now on. A later `write` waits for the removal. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)

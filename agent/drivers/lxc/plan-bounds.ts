@@ -24,7 +24,7 @@ export const namespaceBounds: NamespaceBounds = {
     max_uts_namespaces: 256,
     max_cgroup_namespaces: 128,
     max_time_namespaces: 64,
-    // Number of mount namespaces. systemd gives most services one.
+    // Number of mount namespaces. systemd gives most services a mount namespace of their own.
     max_mnt_namespaces: 512,
     max_inotify_instances: 4096,
     max_inotify_watches: 524_288,

@@ -1,4 +1,4 @@
-/** System calls that are closed to guests unless the operator allows them (setting `lxc.allow`). */
+/** System calls that are forbidden to guests unless the operator allows them (setting `lxc.allow`). */
 export type OpenCalls = 'packet-rings' | 'sockets-32bit'
 
 /** Allowed families: AF_UNIX, AF_INET, AF_INET6, AF_PACKET (DHCP clients, arping). Netlink is checked by protocol. */

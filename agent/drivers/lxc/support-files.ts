@@ -114,7 +114,7 @@ export function namespaceFor(allowed: readonly OpenCalls[]): string[] {
   return namespaceArguments(namespaceBounds, planSocketFilter(allowed))
 }
 
-/** Returns a hash of the namespace limits and system call filter of new guests. A guest's monitor shows its hash. */
+/** Returns a hash of the namespace limits and system call filter of new guests. A guest's monitor stores the hash. */
 export function confinementFor(allowed: readonly OpenCalls[]): string {
   return confinementOf(namespaceBounds, planSocketFilter(allowed))
 }

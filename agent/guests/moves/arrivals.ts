@@ -150,7 +150,7 @@ export class Arrivals {
   }
 
   /**
-   * Checks a manifest without storing it, and whether this host can run the received system.
+   * Checks a manifest without storing it. Also checks whether this host can run the received system.
    * @throws {BerthError} `unsupported`, and the errors of `checkManifest` in check-manifest.ts
    */
   async checkManifest({ uuid }: TransferIdentity, rawManifest: string): Promise<Manifest> {

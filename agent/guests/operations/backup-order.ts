@@ -14,7 +14,7 @@ export interface TargetInput {
   target: string
 }
 
-/** Subject of a guest's backup operations. They wait for each other, but not for starts and stops of the guest. */
+/** Subject of a guest's backup operations, which wait for each other, but not for starts and stops of the guest. */
 export function backupSubject({ store }: Pick<GuestContext, 'store'>, uuid: string): Subject {
   const id = parseUuid('uuid', uuid)
   const known = store.find(id)

@@ -17,7 +17,7 @@ interface DeleteInput extends StopInput {
 }
 
 /**
- * Removes the guest, or only stops it and marks it as deleted. `DueDeletions` orders its removal later
+ * Removes the guest, or stops it and marks it as deleted. `DueDeletions` orders the removal of a marked guest later
  * (docs/design/deletion.md).
  */
 export function deleteKind(context: GuestContext): OperationKind<'delete', DeleteInput> {

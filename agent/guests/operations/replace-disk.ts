@@ -95,7 +95,7 @@ export function ifItRuns(store: GuestStore, step: Step<unknown>): Step<unknown> 
   return { ...step, run }
 }
 
-/** Starts a guest again whose stop is undone. After a failure, the reconciler starts it later. */
+/** Starts a guest again, because its stop is undone. After a failure, the reconciler starts it later. */
 export async function bootAgain(context: BootContext, record: GuestRecord, step: StepContext<unknown>): Promise<void> {
   if (!mayRun(record)) return
   try {

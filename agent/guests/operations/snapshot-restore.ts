@@ -17,8 +17,8 @@ interface RestoreInput {
 }
 
 /**
- * Restores a snapshot. Work whose failure does not affect the guest is done before the guest is stopped. The old disk
- * is retained until the restored one works (docs/design/snapshots.md).
+ * Restores a snapshot. Steps that do not affect the guest if they fail run before the guest is stopped. The old disk is
+ * retained until the restored one works (docs/design/snapshots.md).
  */
 export function snapshotRestoreKind(context: GuestContext): OperationKind<'snapshotRestore', RestoreInput> {
   return {

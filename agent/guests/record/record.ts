@@ -99,7 +99,7 @@ export interface GuestSuspension {
   resumes: boolean
 }
 
-/** Mark of a deleted guest. The agent removes the guest later; until then, the deletion can be undone. */
+/** Deletion that can be undone until the agent removes the guest. */
 export interface GuestDeletion {
   sinceMs: number
   /** Time when the guest is removed. */

@@ -23,7 +23,7 @@ const usualBounds: LayoutBounds = { memoryBytes: 256 * 1024 ** 2, writtenBytes: 
 
 /** Facts from which the space for a restore is computed. */
 export interface LayoutSpace {
-  /** Total length of the large files, less the bytes that they occupy on the disk. */
+  /** Total length of the large files, minus the bytes that they occupy on the disk. */
   readonly savedBytes: number
   /** Additional bytes that a restore needs temporarily, because it moves data that several files share. */
   readonly movedBytes: number

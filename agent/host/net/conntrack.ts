@@ -12,9 +12,9 @@ import {
 import { CommandError } from '../process/process.js'
 
 /*
- * This module deletes flows from the kernel's connection tracking table. Flows outlive the rules that created them, so
- * that their packets would reach the next owner of an address or port. conntrack(8) would walk the whole table for each
- * address and direction. This module walks it once.
+ * This module deletes flows from the kernel's connection tracking table. Flows outlive the rules that created them.
+ * Their packets would therefore reach the next owner of an address or port. conntrack(8) would walk the whole table for
+ * each address and direction. This module walks it once.
  */
 
 /** Matches flows to delete. All given conditions must hold. */
