@@ -52,7 +52,7 @@ export async function askJoinEndpoint(target: JoinTarget, path: string, body: ob
   throw failure
 }
 
-/** Sends the request to one endpoint. @param caPem its CA certificate */
+/** Sends the request to one endpoint. @param caPem the endpoint's CA certificate */
 async function ask(
   { address, path, body }: { readonly address: string; readonly path: string; readonly body: object },
   caPem: string,

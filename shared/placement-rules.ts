@@ -43,7 +43,7 @@ export function parseLabels(field: string, texts: readonly string[]): string[] {
   return labels
 }
 
-/** Parses the labels of a host, on which each key has one value. @throws {BerthError} `invalid_field` */
+/** Parses the labels of a host. A key can have only one value. @throws {BerthError} `invalid_field` */
 export function parseHostLabels(texts: readonly string[]): string[] {
   const labels = parseLabels('labels', texts)
   const keys = labels.map(keyOf)

@@ -20,7 +20,7 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts for guests whose memory ran out. Writes each at most once a minute, or when the guest has ended. */
+/** Raises alerts for guests whose memory ran out. Writes each alert at most once a minute, and when its guest ends. */
 export class MemoryAlerts {
   /** By uuid: number of killed processes that are not in the guest's alert yet, and time in ms of its last write. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()

@@ -38,7 +38,7 @@ export function planSettingChange(
   }
 }
 
-/** Removes everything except the list of agents after a reboot: settings are reset, and namespaces have new numbers. */
+/** After a reboot, removes all but the list of agents: settings are reset, and namespaces have new numbers. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {

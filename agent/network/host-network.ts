@@ -74,7 +74,7 @@ export class HostNetwork implements Network {
     return this.addresses.readIpv6(configured, held)
   }
 
-  /** Closes the parts in an order in which no closed part is called. */
+  /** Closes the parts in an order in which no part is called after it was closed. */
   async close(): Promise<void> {
     await this.addresses.close()
     await this.shaper.close()

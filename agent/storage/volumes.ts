@@ -124,7 +124,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Restores the guest's volume from the snapshot. The guest must be stopped. A failure leaves it unchanged. */
+  /** Restores the guest's volume from the snapshot. The guest must be stopped. After a failure, it is unchanged. */
   async restore(guest: string, snapshot: string, limitBytes: number): Promise<void> {
     await this.prepare(guest, { snapshot }, limitBytes)
     await this.exchange(guest)

@@ -77,7 +77,7 @@ export async function deleteGuest(context: ApplyContext, { current }: Deletion):
   await followAll(context, await client.send({ method: 'DELETE', path, ifMatch: etag }))
 }
 
-/** Most times that a request is repeated because somebody else has changed the guest. */
+/** Maximum number of times that a request is repeated because somebody else has changed the guest. */
 const maxOvertaken = 10
 
 /** Sends one request after another, until the guest matches the file. @throws {CliError} if a request has no effect */

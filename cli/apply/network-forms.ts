@@ -80,7 +80,7 @@ function firewallRow({ enabled, defaultAction, rules }: Firewall): FirewallRow {
   })
 }
 
-/** Returns a firewall whose fields are always in the same order. */
+/** Returns a firewall without the ids of its rules. The fields are always in the same order. */
 function withoutIds({ enabled, default_action, rules }: FirewallRow): FirewallRow {
   return {
     enabled,
@@ -106,7 +106,7 @@ function firewallLines({ enabled, default_action: action, rules }: FirewallRow):
 const placementForms = { group: text, labels: words, spread: text, together: text }
 const noPlacement = { group: '', labels: [], spread: '', together: '' }
 
-/** Rules for the host of a guest. `{}`: none. */
+/** Rules by which the gateway chooses the host of a guest. `{}`: no rules. */
 export const placement: Form = {
   parse: (value) => {
     const wanted = { ...noPlacement, ...parseObject(placementForms, value) }

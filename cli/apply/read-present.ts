@@ -9,7 +9,7 @@ import { currentItem, type CurrentItem, type NamesOfIds } from './plan-current.j
 
 type Sender = Pick<Client, 'send'>
 
-/** Most requests that are sent at the same time. */
+/** Maximum number of requests that are sent at the same time. */
 export const parallelRequests = 8
 
 export interface ReadOptions {

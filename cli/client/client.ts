@@ -22,7 +22,7 @@ export interface ClientRequest {
   readonly body?: unknown
   /** ETag that the object must still have. */
   readonly ifMatch?: string | undefined
-  /** Key of a request that may be repeated. Default: a random one. */
+  /** Idempotency key: a request with the same key takes effect only once. Default: a random key. */
   readonly idempotencyKey?: string
 }
 

@@ -7,7 +7,7 @@ import { matchName, type Candidate } from './plan-match.js'
 
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** The lists of one command: each is requested at most once. */
+/** The lists of names that one command needs. Each list is requested at most once. */
 export class Names {
   readonly #lists = new Map<'guest' | 'host', Promise<Candidate[]>>()
 

@@ -3,7 +3,7 @@
 export interface Candidate {
   readonly id: string
   readonly name: string
-  /** Texts by whose beginning the object can be named. */
+  /** UUID; its beginning is enough to name the object. */
   readonly uuid: string
 }
 

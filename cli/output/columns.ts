@@ -40,7 +40,7 @@ const defaults: Readonly<Record<string, readonly string[]>> = {
   'host drain-status': ['name', 'state', 'to_host_id', 'message'],
 }
 
-/** Most columns that a table without default columns has. */
+/** Maximum number of columns of a table without default columns. */
 const maxColumns = 9
 
 /** Returns the columns of a list. @param wanted names from the command line, separated by commas */

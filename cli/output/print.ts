@@ -34,7 +34,7 @@ export function formatJson(value: unknown, indent = 2): string {
   return escapeControls(JSON.stringify(value, undefined, indent))
 }
 
-/** YAML and JSON already quote and escape the control characters before the space. */
+/** YAML and JSON already escape the control characters below U+0020. */
 function escapeControls(text: string): string {
   return text.replace(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)
 }

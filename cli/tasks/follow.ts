@@ -55,6 +55,6 @@ function followTask(client: Client, id: string, endMs: number, options: FollowOp
 const timedOut = (id: string): CliError =>
   new CliError(exitCodes.unreachable, `task ${id} did not end in time`, followHint(id))
 
-/** Says how to follow or cancel a task that continues without this program. */
+/** Returns a text that says how to follow or cancel a task that continues without this program. */
 export const followHint = (id: string): string =>
   `the task continues; follow it with: berth task get ${id}; cancel it with: berth task delete ${id}`

@@ -38,7 +38,7 @@ function isBinary(text: string): boolean {
   return isStart && Buffer.from(text, 'latin1').toString('latin1') === text
 }
 
-/** Ignores line breaks and padding. @returns undefined if the text is not base64 */
+/** Decodes base64. Ignores line breaks and padding. @returns undefined if the text is not base64 */
 export function decodeBase64(text: string): Buffer | undefined {
   const compact = text.replace(/\s+/g, '').replace(/=+$/, '')
   const bytes = Buffer.from(compact, 'base64')

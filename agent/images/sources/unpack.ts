@@ -77,7 +77,7 @@ const bounded = ['prlimit', `--data=${memoryBytes}`]
 
 /**
  * Returns the command of unzip, which preserves owners and special modes if the archive contains them. unzip needs the
- * path of the file, because it starts with the directory at the end of the file.
+ * path of the file, because it first reads the list of files at the end of the archive.
  */
 function planUnzip(): string[] {
   return [...bounded, 'unzip', '-q', '-o', '-X', '-K', '/archive', '-x', ...deviceFiles]

@@ -28,7 +28,7 @@ const zeroKeys = {
 
 type KeyType = keyof typeof zeroKeys
 
-/** A set that packets fill, with at most 65535 elements. @param timeout like `10s`; without it, elements stay */
+/** A set to which packets add elements, at most 65535. @param timeout like `10s`; without it, elements stay */
 export function packetSet(
   name: string,
   key: readonly KeyType[],

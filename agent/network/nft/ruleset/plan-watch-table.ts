@@ -138,7 +138,7 @@ function planToGuest(): Item[] {
 
 /**
  * Chains that sample packets. For each chain and address family, one guest may have `perSecond` samples per second, and
- * all guests together may have `all`. All these limits `all` add up to 3,000 samples per second.
+ * all guests together may have `all`. The limits `all` of all chains add up to 3,000 samples per second.
  */
 const sampled = [
   { chain: 'sample_login', bucket: 'login', guest: 'saddr', prefix: samples.opening, all: 150 },

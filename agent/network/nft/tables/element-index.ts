@@ -92,7 +92,7 @@ export class ElementIndex {
     return change
   }
 
-  /** Plans the removal of a guest's elements. Elements of its MAC and addresses stay if another device has these. */
+  /** Plans the removal of a guest's elements. Elements of a MAC or address stay if another device also has it. */
   planDetach(guest: GuestNetwork): TableChange {
     const { device } = guest
     const ofDevice = this.#heldBy([device])

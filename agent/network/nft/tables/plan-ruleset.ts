@@ -7,9 +7,9 @@ import { planNatTables, type NatTablesPlan } from '../ruleset/plan-nat-tables.js
 export type RulesetPlan = BridgeTablePlan & FilterTablePlan & NatTablesPlan
 
 /*
- * The rules are the same for all guests. A guest is only a few elements of sets (ruleset/guest-sets.ts) and, if it has
- * a firewall, two chains. Rules match only the bridge, the subnet, and guests' devices and addresses, so they do not
- * affect other traffic. `accept` ends only a chain of this table, so that other tables still decide.
+ * The rules are the same for all guests. A guest adds only a few elements to sets (ruleset/guest-sets.ts) and, if it
+ * has a firewall, two chains. Rules match only the bridge, the subnet, and guests' devices and addresses, so they do
+ * not affect other traffic. `accept` ends only a chain of this table, so that other tables still decide.
  */
 
 /** Plans the commands of a transaction that creates the tables without guests. Anti-spoofing comes first. */

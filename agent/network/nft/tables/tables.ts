@@ -45,8 +45,8 @@ export class Tables {
   }
 
   /**
-   * Call this when another program has changed the tables. If this was within `doubtMs` after they were created, their
-   * stored fingerprint may already include the change. They are then created again.
+   * Call this when another program has changed the tables. If the change was within `doubtMs` after the tables were
+   * created, their stored fingerprint may already include it. The tables are then created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
