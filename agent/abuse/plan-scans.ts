@@ -25,7 +25,7 @@ export function planPortScans(evidence: Evidence, { port_scan: levels }: Thresho
     )
     const open = countNew(answered.get(target), services)
     if (severity === undefined || all < failedPorts * (all + open)) return []
-    const detail = `${recent} ports of ${target} refused or silent within 60 s, ${all} within 300 s`
+    const detail = `${recent} ports of ${target} refused or did not answer within 60 s, ${all} within 300 s`
     return [{ type: 'port_scan', severity, target, port: 0, detail }]
   })
 }
@@ -55,7 +55,7 @@ export function planHorizontalScans(evidence: Evidence, { horizontal_scan: level
     )
     const found = countNew(answered.get(service), targets)
     if (severity === undefined || all < failedTargets * (all + found)) return []
-    const detail = `${recent} targets at ${nameOf(service)} refused or silent within 60 s, ${all} within 300 s`
+    const detail = `${recent} targets at ${nameOf(service)} refused or did not answer within 60 s, ${all} within 300 s`
     return [{ type: 'horizontal_scan', severity, target: '*', port: portOf(service), detail }]
   })
 }

@@ -69,7 +69,12 @@ async function isKind(root: string, path: string, kind: 'file' | 'directory'): P
 }
 
 function invalid(message: string, cause?: unknown): BerthError {
-  return new BerthError('invalid', 'image_invalid', `not the root file system of a Linux distribution: ${message}`, {
-    cause,
-  })
+  return new BerthError(
+    'invalid',
+    'image_invalid',
+    `the archive is not the root file system of a Linux distribution: ${message}`,
+    {
+      cause,
+    },
+  )
 }

@@ -81,7 +81,7 @@ function checkFollowable(
   const flags = flagsOfNewDrain(settings)
   if (flags.length > 0)
     throw usageError(
-      `${flags.join(', ')}: host ${name} is already being drained, with the settings of that drain`,
+      `${flags.join(', ')}: the drain of host ${name} is in progress, and its settings cannot be changed`,
       `follow it with: berth drain ${name}; cancel it with: berth host cancel-drain ${name}`,
     )
   const failure = present.state === 'paused' ? failureOf(present, name) : undefined
@@ -126,7 +126,7 @@ async function follow(
   show(ended)
   const failure = failureOf(ended, name)
   if (failure !== undefined) throw failure
-  options.report(`drain ${name}: done; open it again with: berth host undrain ${name}`)
+  options.report(`drain ${name}: done; open the host again with: berth host undrain ${name}`)
 }
 
 /** Returns the error for a drain that failed or is paused; undefined: it succeeded. */

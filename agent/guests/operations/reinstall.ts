@@ -87,7 +87,10 @@ async function acceptReinstall(
     refuseProtected(record)
     context.images.checkUsable(templateId, record.spec.virtualization)
     if (keeps && record.login === null)
-      throw conflict('invalid_state', 'ssh_auth_mode: keep is not possible, no stored login for this container')
+      throw conflict(
+        'invalid_state',
+        'ssh_auth_mode: keep is not possible, because no login of this container is stored',
+      )
     checkRoom(disk, record.spec.limits.diskGb * gib)
     if (order.liftBlock) liftAbuse(context.store, record)
   }
