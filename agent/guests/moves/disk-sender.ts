@@ -45,7 +45,7 @@ export class DiskSender {
     }
   }
 
-  /** Asks the target to check whether it still has room for the guest. */
+  /** Asks the target to check whether the guest still fits on it. */
   async check(manifest: Manifest): Promise<void> {
     await this.#sendManifest({ kind: 'check' }, manifest)
   }
