@@ -14,7 +14,6 @@ export const GatewayConfigSchema = Type.Object(
     /** Directory for the CA, certificates, the gateway's secret, and the data of the private Redis. */
     state_dir: absolutePath('/var/lib/berth/gateway'),
     run_dir: absolutePath('/run/berth/gateway'),
-    /** host:port for the HTTP API. */
     listen: hostPort('127.0.0.1:8080'),
     /** host:port for the HTTP API over TLS, which `PUT /ssl` enables. Empty: TLS is not offered. */
     tls_listen: optionalHostPort('[::]:443'),

@@ -22,7 +22,6 @@ export interface Identity {
 
 /** Identifies the only transfer for which a certificate is valid: a move of one guest between two hosts. */
 export interface TransferTicket {
-  /** Uuid of the move. */
   readonly moveId: string
   readonly guestUuid: string
   readonly fromHostId: string

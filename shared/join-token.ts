@@ -15,7 +15,6 @@ export const installReportPath = '/v1/install'
 export type JoinAudience = typeof joinAudience | typeof gatewayJoinAudience
 
 export interface JoinTokenContent {
-  /** Id of the host or gateway that joins. */
   readonly hostId: string
   /** Address of the join endpoint of the gateway that created the token, as host:port. */
   readonly address: string

@@ -82,7 +82,6 @@ export async function removeConsoleFiles(runDir: string): Promise<void> {
   for (const path of [join(runDir, errorFile), ...listConsoleSockets(runDir)]) await rm(path, { force: true })
 }
 
-/** Ends all console processes with all consoles. */
 export async function endConsoleProcesses(runDir: string): Promise<void> {
   await Promise.all(listConsoleSockets(runDir).map(endProcess))
 }

@@ -135,7 +135,6 @@ export interface Driver {
    * time.
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
-  /** Prepares an empty volume for the files of a backup. */
   prepareEmpty(volume: string): Promise<void>
   /** Checks the files that were restored from a backup. Frees space that the files do not need. */
   trimFetched(volume: string): Promise<void>

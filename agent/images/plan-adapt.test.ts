@@ -4,7 +4,6 @@ import { planAdaptation, type TreeFacts } from './plan-adapt.js'
 const nothing: TreeFacts = { directories: new Set(), files: new Set(), hostKeys: [], sshdConfig: '' }
 const included = 'Include /etc/ssh/sshd_config.d/*.conf\nPermitRootLogin no\n'
 
-/** Returns the paths that the plan changes. */
 const paths = (facts: Partial<TreeFacts>): string[] =>
   planAdaptation({ ...nothing, ...facts }).flatMap((change) => ('path' in change ? [change.path] : []))
 

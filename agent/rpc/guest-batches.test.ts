@@ -9,7 +9,6 @@ function guestsOf(lengths: readonly number[]): Guest[] {
   return lengths.map((length, at) => Guest.fromPartial({ id: at + 1, statusReason: 'x'.repeat(length) }))
 }
 
-/** Returns the ids of the guests in each batch. */
 function idsOf(lengths: readonly number[]): number[][] {
   const batches = [...encodeGuestBatches(guestsOf(lengths))]
   return batches.map(({ guests }) => guests.map((bytes) => Guest.decode(bytes).id))

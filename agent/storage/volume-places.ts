@@ -40,7 +40,6 @@ export class VolumePlaces {
     return join(this.snapshotsOf(guest), id)
   }
 
-  /** Lists the guests that have a volume or snapshots in the pool. */
   async list(): Promise<string[]> {
     const [volumes, snapshots] = await Promise.all([namesIn(this.pool.guests), namesIn(this.pool.snapshots)])
     const guests = [...volumes.map((name) => name.replace(/\.(next|rescue)$/, '')), ...snapshots]

@@ -9,7 +9,6 @@ export interface UpgradeOrder {
   readonly rollback: boolean
 }
 
-/** The packages of the agent on its host. */
 export interface AgentPackages {
   /** True if the gateway installed the agent on this host, and can therefore upgrade it. */
   isSupported(): boolean

@@ -55,7 +55,6 @@ export async function runDrain({ host, settings, isConfirmed, options, surroundi
 interface NamedDrain {
   readonly client: Client
   readonly path: string
-  /** Name of the host. */
   readonly name: string
   readonly nameOf: (hostId: string) => string
 }

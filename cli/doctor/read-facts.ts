@@ -6,7 +6,6 @@ type Sender = Pick<Client, 'send'>
 
 export interface ReadFacts {
   readonly facts: FleetFacts
-  /** Parts that the key cannot read, with the reason. */
   readonly unchecked: readonly { readonly part: string; readonly reason: string }[]
   /** True if the key cannot read any part. */
   readonly isAllUnchecked: boolean

@@ -15,7 +15,6 @@ export interface SshKey {
   readonly createdAtMs: number
 }
 
-/** All keys of an account. */
 interface SshKeyRing {
   readonly nextId: number
   readonly keys: readonly SshKey[]

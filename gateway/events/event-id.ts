@@ -5,7 +5,6 @@ export interface EventNumber {
   readonly number: number
 }
 
-/** Maximum number of gateways in one id. */
 const mostGateways = 4
 /** Maximum length of an id with four gateways: each part has an epoch, a number and a separator. */
 export const eventIdLength = 256

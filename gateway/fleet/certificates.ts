@@ -22,7 +22,6 @@ import type { HostStep } from '../rotation/plan-rotation.js'
 export interface CertificateOptions {
   readonly leaves: GatewayLeaves
   readonly rotation: Pick<CaRotation, 'issuerFor' | 'issuerOf' | 'stepFor' | 'fence' | 'lease'>
-  /** Returns the certificate of the CA with this fingerprint, in PEM. */
   readonly authorityPem: (fingerprint: string) => string
   /** True if the host takes part in a move of a guest. Its transfers need the certificate and CA that it has now. */
   readonly isMoving: (hostId: string) => Promise<boolean>

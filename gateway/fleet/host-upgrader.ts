@@ -13,7 +13,6 @@ export interface HostUpgraderOptions {
   readonly view: FleetState
   readonly watched: WatchedHosts
   readonly tokens: JoinTokens
-  /** Version of this gateway. */
   readonly version: string
   /** host:port at which agents reach the join endpoint. */
   readonly joinAddress: () => string

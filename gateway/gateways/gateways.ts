@@ -93,7 +93,6 @@ export class Gateways {
     return this.options.privateKey
   }
 
-  /** All gateways that have joined. */
   members(): { id: string; name: string; publicKey: string | undefined }[] {
     const joined = this.#list.current.gateways.filter(({ joinedAtMs }) => joinedAtMs > 0)
     return joined.map(({ id, name, publicKey }) => ({ id, name, publicKey }))

@@ -41,7 +41,6 @@ export function checkStoreShared(choice: RedisChoice): void {
   )
 }
 
-/** Reads the shared state of this gateway. */
 export async function readSharedState(stateDir: string, { redis, redisUrl }: RedisChoice): Promise<SharedState> {
   const { program: _program, ...settings } = redis
   const present = optionalFiles.filter((name) => existsSync(join(stateDir, name)))

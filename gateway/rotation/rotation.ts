@@ -21,7 +21,6 @@ export interface Rotation {
   /** Fingerprints of the old and the new CA. */
   readonly from: string
   readonly to: string
-  /** Certificate of the new CA, in PEM. */
   readonly toPem: string
   /** Key and certificate of the new CA, encrypted for each gateway, by id of the gateway. Empty after the end. */
   readonly keys: Readonly<Record<string, SealedAnswer>>

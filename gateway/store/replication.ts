@@ -1,5 +1,4 @@
 export interface Replication {
-  /** Number of connected replicas. */
   readonly replicas: number
   /** Bytes of changes that the slowest replica has not confirmed. 0: all are confirmed, or no replica is connected. */
   readonly lagBytes: number

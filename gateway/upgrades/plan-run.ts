@@ -4,7 +4,6 @@ import { isUpgrading, type FleetRun, type RunHost } from './fleet-run.js'
 /** Facts about a host from which the next step of a run is planned. */
 export interface RunHostFacts {
   readonly online: boolean
-  /** Version of the agent. */
   readonly version: string
   /** True if the host can install another version of the agent. */
   readonly upgradable: boolean

@@ -4,7 +4,6 @@ import { LeasedWrites, type Transaction } from '../store/leased-writes.js'
 import type { Store } from '../store/store.js'
 import type { Delivery, LoggedDelivery } from './delivery.js'
 
-/** A delivery with its body. */
 export interface QueuedDelivery extends Delivery {
   readonly body: string
 }

@@ -57,7 +57,6 @@ function hasDisk(pid: number, command: string, prefix: string): boolean {
   return /^(\S*\/)?qemu-system/.test(command) && openFiles(pid).some((path) => pattern.test(path))
 }
 
-/** Returns the pids of this process and of its ancestors. */
 function ancestors(all: readonly ProcessEntry[]): Set<number> {
   const parents = new Map(all.map(({ pid, parent }) => [pid, parent]))
   const found = new Set<number>()

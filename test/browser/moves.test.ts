@@ -59,7 +59,6 @@ describe('the dialog for a move in the panel', () => {
     return dialogNamed(`Move ${guest.name} to host-b?`)
   }
 
-  /** Returns the cells of the row with this label. */
   async function cellsOf(dialog: Locator, label: string): Promise<string[]> {
     const row = dialog.getByRole('row').filter({ hasText: label })
     await row.waitFor()

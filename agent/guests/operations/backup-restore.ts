@@ -20,7 +20,6 @@ import type { TargetVault } from '../../backups/vault.js'
 
 interface RestoreInput extends TargetInput {
   backupId: string
-  /** Uuid of the guest that the backup is from. */
   sourceUuid: string
   /** The guest is always stopped without a shutdown, because its last writes are discarded anyway. */
   force: true

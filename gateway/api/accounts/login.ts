@@ -11,7 +11,6 @@ import { GivenPassword, SecondFactorSchema, secondFactorOf } from './proof.js'
 
 export const kinds = ['admin', 'sub_user'] as const
 
-/** The account that has logged in. */
 export const WhoSchema = Type.Object({ username: Type.String(), kind: oneOf(kinds) }, { title: 'LoggedIn' })
 export const StepSchema = Type.Object(
   {

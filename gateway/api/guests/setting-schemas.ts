@@ -9,7 +9,6 @@ import { oneOf } from '../../http/schema.js'
 
 const optional = Type.Optional
 
-/** Schema of an optional integer. */
 export function integerWithin(range: { min: number; max: number }, description?: string): TOptional<TInteger> {
   const bounds = { minimum: range.min, maximum: range.max }
   return optional(Type.Integer({ ...bounds, ...(description === undefined ? {} : { description }) }))

@@ -75,7 +75,6 @@ interface CallParts {
 
 interface RepeatableCall extends CallParts {
   readonly link: AgentLink
-  /** Sends the call on a connection. */
   readonly send: (connection: AgentConnection, parts: CallParts) => Promise<unknown>
   readonly isIdempotent: boolean
 }

@@ -31,7 +31,6 @@ export interface AgentTarget {
   readonly address: string
   /** Certificates of all trusted CAs, in PEM. */
   readonly caPems: readonly string[]
-  /** The gateway's certificate and its key. */
   readonly leaf: KeyedCertificate
   /** True if the agent's certificate with this serial number is no longer valid for the host. */
   isRevoked(serial: string): boolean

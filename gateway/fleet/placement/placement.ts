@@ -32,7 +32,6 @@ export interface PlacementOptions {
 /** A host that was chosen, and the changes of reservations that must be stored. */
 export interface Placed {
   readonly hostId: string
-  /** The new reservation. */
   readonly room: ReservedRoom
   /** Changes of other reservations that must be stored together with the new one. */
   readonly changes: RoomChanges

@@ -4,7 +4,6 @@ import type { Change } from '../live/changes.ts'
 /** Maximum number of tasks in the list. */
 export const keptTasks = 50
 
-/** Returns rows by uuid. */
 export function byUuid<Row extends { readonly uuid: string }>(rows: readonly Row[]): ReadonlyMap<string, Row> {
   return new Map(rows.map((row) => [row.uuid, row]))
 }

@@ -18,7 +18,6 @@ export function taskError({ error, error_code: code }: Task): string {
   return texts.language === 'en' ? error : texts.find(`error.${code}`, error)
 }
 
-/** Names the subject of a task: a guest, an image or the host. */
 export function taskSubject({ container_name: name, image_id: image, host_id: host }: Task): string {
   return name || image || hosts.nameOf(host)
 }

@@ -11,7 +11,6 @@ const restMs = 200
 
 /** The usage of the guests that the list shows at the moment. Other guests are not read. */
 export class VisibleUsage {
-  /** Usages by uuid. */
   known = $state.raw<ReadonlyMap<string, GuestUsage>>(byUuid([]))
   failure = $state.raw<ApiFailure | undefined>()
   #visible: readonly Guest[] = []
@@ -26,7 +25,6 @@ export class VisibleUsage {
     }
   }
 
-  /** Sets the visible guests. */
   show(guests: readonly Guest[]): void {
     this.#visible = guests.slice(0, most)
     if (this.#visible.every(({ uuid }) => this.known.has(uuid))) return

@@ -9,7 +9,6 @@ export type Topic =
   | 'backups'
   | 'accounts'
   | 'webhooks'
-  /** Measurements of hosts. The gateway sends events for them. */
   | 'host-usage'
   /** Measurements for which the gateway sends no events. A page that shows them reads them periodically. */
   | 'usage'

@@ -1,6 +1,5 @@
 /** Faults of the Redis master. */
 export const storeFaults = ['master killed', 'master cut off'] as const
-/** Faults of one gateway. */
 export const gatewayFaults = [
   'gateway killed',
   'gateway stopped for 30 s',
@@ -17,7 +16,6 @@ export interface Fault {
   readonly gateway: number
 }
 
-/** Number of faults of each kind in 10 minutes. */
 const perTenMinutes: Readonly<Record<FaultKind, number>> = {
   'master killed': 25,
   'master cut off': 25,

@@ -109,7 +109,6 @@ export class RedisLab {
     return { url: `redis://${host}:${port}`, prefix: 'bsingle:' }
   }
 
-  /** Index of the master that all Sentinels name. */
   async master(): Promise<number> {
     return waitFor(() => this.#findMaster(), { what: 'a master that all Sentinels name' }).then(([index]) => index)
   }

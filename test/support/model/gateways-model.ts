@@ -48,7 +48,6 @@ export interface GatewaysState {
   readonly servers: readonly Data[]
   /** Index of the server from which each server copies its data. null: the server is a master. */
   readonly follows: readonly (number | null)[]
-  /** The master that each Sentinel names. */
   readonly named: readonly number[]
   /** Index of a master that is cut off from other servers and Sentinels. Gateways may still reach this master. */
   readonly isolated: number | null
