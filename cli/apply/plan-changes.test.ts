@@ -17,36 +17,66 @@ const planOf = (document: object, items: readonly CurrentItem[] = [], isPruned =
 const guests = (...list: object[]): object => ({ guests: list })
 const own = { tags: ['berth.apply:main'] }
 
-describe('planChanges', () => {
+describe('the changes that berth apply plans', () => {
   for (const [name, document, items, lines] of [
-    ['equal objects', guests({ name: 'a', ram: '1g' }), [present('a', { ram: 1024 })], []],
-    ['fields that are not in the file', guests({ name: 'a' }), [present('a', { ram: 1024, tags: ['x'] })], []],
-    ['fields for new guests', guests({ name: 'a', start: false, ssh_public_key: 'k' }), [present('a', {})], []],
-    ['names in upper and lower case', guests({ name: 'A', ram: '1g' }), [present('a', { ram: 1024 })], []],
     [
-      'user data without its text',
+      'are none if the guest equals its entry in the file',
+      guests({ name: 'a', ram: '1g' }),
+      [present('a', { ram: 1024 })],
+      [],
+    ],
+    [
+      'ignore fields that the file does not contain',
+      guests({ name: 'a' }),
+      [present('a', { ram: 1024, tags: ['x'] })],
+      [],
+    ],
+    [
+      'ignore fields that matter only for the creation of a guest',
+      guests({ name: 'a', start: false, ssh_public_key: 'k' }),
+      [present('a', {})],
+      [],
+    ],
+    ['ignore the case of names', guests({ name: 'A', ram: '1g' }), [present('a', { ram: 1024 })], []],
+    [
+      'show the length of user data, but not its text',
       guests({ name: 'a', image: 'debian-12', user_data: 'password' }),
       [],
       ['+ guest a', '    image: debian-12', '    user_data: (8 characters)'],
     ],
     [
-      'a key that then may access all guests',
+      'announce that a key without guests in the file will have access to all guests',
       { api_keys: [{ name: 'k', guests: [] }] },
       [present('k', { guests: ['a'] }, { noun: 'api-key' })],
       ['~ api-key k', '    guests: a → all guests'],
     ],
-    ['marks', guests({ name: 'a', tags: ['x'] }), [present('a', { tags: ['berth.apply:shop', 'x'] })], []],
-    ['a host by its id', guests({ name: 'a', host: 'id-a' }), [present('a', {})], []],
     [
-      'a port that Berth has chosen',
+      'ignore the tags with which berth apply marks its guests',
+      guests({ name: 'a', tags: ['x'] }),
+      [present('a', { tags: ['berth.apply:shop', 'x'] })],
+      [],
+    ],
+    [
+      'are none if the file names the guest’s host by its id',
+      guests({ name: 'a', host: 'id-a' }),
+      [present('a', {})],
+      [],
+    ],
+    [
+      'ignore the chosen host port if the file names none',
       guests({ name: 'a', ports: [{ guest_port: 22 }] }),
       [present('a', { ports: [mapping(22, 20_001)] })],
       [],
     ],
-    ['an unreadable firewall', guests({ name: 'a', firewall: { enabled: false } }), [present('a', {})], []],
-    ['a new guest', guests({ name: 'a', image: 'debian-12' }), [], ['+ guest a', '    image: debian-12']],
     [
-      'changed fields',
+      'ignore the firewall if the firewall of the guest was not read',
+      guests({ name: 'a', firewall: { enabled: false } }),
+      [present('a', {})],
+      [],
+    ],
+    ['contain a new guest', guests({ name: 'a', image: 'debian-12' }), [], ['+ guest a', '    image: debian-12']],
+    [
+      'contain the old and the new value of each changed field',
       guests({ name: 'a', ram: '2g', delete_protected: true, expires_at: '2030-01-01', note: '' }),
       [present('a', { ram: 1024, delete_protected: false, expires_at: '', note: 'old' })],
       [
@@ -58,49 +88,49 @@ describe('planChanges', () => {
       ],
     ],
     [
-      'changed ports',
+      'contain removed and added port mappings',
       guests({ name: 'a', ports: [{ guest_port: 80, description: 'web' }, { guest_port: 22 }] }),
       [present('a', { ports: [mapping(22, 1), mapping(22, 2), mapping(80, 3)] })],
       ['~ guest a', '    ports:', '      - tcp 2 → 22', '      - tcp 3 → 80', '      + tcp 3 → 80 (web)'],
     ],
     [
-      'another kind',
+      'contain a changed webhook, even if its name differs in case',
       { webhooks: [{ name: 'HOOK', disabled: true }] },
       [present('hook', { disabled: false }, { noun: 'webhook' })],
       ['~ webhook HOOK', '    disabled: no → yes'],
     ],
     [
-      'settings',
+      'contain a changed setting of the installation',
       { login_settings: { require_2fa: 'all' } },
       [present('', { require_2fa: 'none' }, { noun: 'login-settings' })],
       ['~ login-settings', '    require_2fa: none → all'],
     ],
     [
-      'control characters',
+      'replace control characters',
       guests({ name: 'a', note: 'b' }),
       [present('a', { note: '\u001b[31m\u202ered' })],
       ['~ guest a', '    note: \ufffd[31m\ufffdred → b'],
     ],
     [
-      'an unfinished creation',
+      'mention a guest that is still being created',
       guests({ name: 'a' }),
       [present('a', {}, { status: 'creating' })],
       ['… guest a is still being created'],
     ],
     [
-      'a guest on another host',
+      'contain a hint instead of a move if the file names another host',
       guests({ name: 'a', host: 'host-a' }),
       [present('a', { host: 'host-b' })],
       ['note: guest a is on host host-b and stays there; move it with: berth migrate a host-a'],
     ],
   ] as const)
-    it(`compares ${name}`, () => {
+    it(`${name}`, () => {
       const plan = planOf(document, items)
       expect(plan.problems).to.deep.equal([])
       expect(differenceLines(plan)).to.deep.equal(lines)
     })
 
-  it('returns rows for programs', () =>
+  it('can be converted to rows for programs', () =>
     expect(
       differenceRows(planOf(guests({ name: 'a', ram: '2g' }), [present('a', { ram: 1024 })]).changes),
     ).to.deep.equal([
@@ -110,7 +140,7 @@ describe('planChanges', () => {
   for (const [name, document, items, path, message] of [
     ['a new guest without an image', guests({ name: 'a' }), [], 'guests.0', 'image is required for a new guest'],
     [
-      'another image',
+      'another image for an existing guest',
       guests({ name: 'a', image: 'ubuntu' }),
       [present('a', {})],
       'guests.0.image',
@@ -125,7 +155,7 @@ describe('planChanges', () => {
     ],
     ['an unknown host', guests({ name: 'a', host: 'x' }), [present('a', {})], 'guests.0.host', 'host x does not exist'],
     [
-      'an unknown guest',
+      'an unknown guest of a customer',
       { customers: [{ name: 'a', guests: ['nobody'] }] },
       [present('a', { guests: [] }, { noun: 'customer' })],
       'customers.0.guests',
@@ -139,33 +169,33 @@ describe('planChanges', () => {
       '2 objects of the fleet have this name: give them different names first',
     ],
   ] as const)
-    it(`refuses ${name}`, () => {
+    it(`are refused for ${name}`, () => {
       const found = planOf(document, items).problems.map((problem) => [problem.path.join('.'), problem.message])
       expect(found).to.deep.equal([[path, message]])
     })
 
   for (const [name, document, item, isPruned, lines] of [
-    ['its own guest', guests(), present('a', own), true, ['- guest a']],
+    ['delete a guest that is no longer in the file', guests(), present('a', own), true, ['- guest a']],
     [
-      'nothing without --prune',
+      'delete no guest without --prune',
       guests(),
       present('a', own),
       false,
       ['note: guest a is no longer in the file; --prune deletes it'],
     ],
-    ['no guest of another set', guests(), present('a', { tags: ['berth.apply:shop'] }), true, []],
-    ['no guest without a mark', guests(), present('a', {}), true, []],
-    ['nothing without the section guests', {}, present('a', own), true, []],
-    ['no guest that is being deleted', guests(), present('a', own, { status: 'deleting' }), true, []],
+    ['delete no guest that another file manages', guests(), present('a', { tags: ['berth.apply:shop'] }), true, []],
+    ['delete no guest that no file manages', guests(), present('a', {}), true, []],
+    ['delete no guest if the file has no section for guests', {}, present('a', own), true, []],
+    ['delete no guest that is already being deleted', guests(), present('a', own, { status: 'deleting' }), true, []],
     [
-      'no protected guest',
+      'delete no guest that is protected from deletion',
       guests(),
       present('a', { ...own, delete_protected: true }),
       true,
       ['note: guest a is protected from deletion and stays'],
     ],
   ] as const)
-    it(`deletes ${name}`, () => expect(differenceLines(planOf(document, [item], isPruned))).to.deep.equal(lines))
+    it(`${name}`, () => expect(differenceLines(planOf(document, [item], isPruned))).to.deep.equal(lines))
 })
 
 function mapping(guestPort: number, hostPort: number): object {

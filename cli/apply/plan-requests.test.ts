@@ -28,18 +28,26 @@ const row = {
 const current = currentItem(kindOf('guest'), row, names)
 const path = `/containers/${uuid}`
 
-describe('guestRequests', () => {
+describe('the requests that change a guest', () => {
   for (const [name, fields, requests] of [
-    ['nothing', { ram: '512m', tags: [] }, []],
-    ['several limits at once', { ram: '1g', vcpu: 2 }, [['PUT', `${path}/resource-limit`, { vcpu: 2, ram_mb: 1024 }]]],
-    ['tags with the mark', { tags: ['x'] }, [['PATCH', path, { tags: ['berth.apply:main', 'x'] }]]],
+    ['are none if nothing differs', { ram: '512m', tags: [] }, []],
     [
-      'a firewall',
+      'change several limits in one request',
+      { ram: '1g', vcpu: 2 },
+      [['PUT', `${path}/resource-limit`, { vcpu: 2, ram_mb: 1024 }]],
+    ],
+    [
+      'keep the tag with which berth apply marks the guest',
+      { tags: ['x'] },
+      [['PATCH', path, { tags: ['berth.apply:main', 'x'] }]],
+    ],
+    [
+      'change the firewall',
       { firewall: { enabled: true, default_action: 'DROP' } },
       [['PUT', `${path}/firewall`, { enabled: true, default_action: 'DROP', rules: [] }]],
     ],
     [
-      'mappings: descriptions, then removals from the end, then additions',
+      'change the descriptions of mappings first, then remove mappings from the end, and then add mappings',
       { ports: [{ guest_port: 22 }, { guest_port: 81, host_port: 1002 }] },
       [
         ['PUT', `${path}/port-mappings/0`, { description: '' }],
@@ -60,23 +68,23 @@ describe('guestRequests', () => {
       ],
     ],
   ] as const)
-    it(`changes ${name}`, () => {
+    it(`${name}`, () => {
       const found = guestRequests(itemOf('guests', fields), current)
       expect(found.map((request) => [request.method, request.path, request.body])).to.deep.equal(requests)
     })
 })
 
-describe('createRequest', () => {
+describe('the request that creates an object of a fleet file', () => {
   for (const [name, section, fields, body] of [
     [
-      'a guest on a named host, without settings that follow later',
+      'contains the id of the host, but no settings that later requests send',
       'guests',
       { image: 'debian-12', host: 'host-a', ram: '1g', tags: ['x'], note: 'n', firewall: { enabled: false } },
       { name: 'a', template_id: 'debian-12', host_id: 'id-a', ram_mb: 1024 },
     ],
-    ['a guest without mappings', 'guests', { ports: [] }, { name: 'a', assign_nat: false }],
+    ['turns off NAT for a guest without mappings', 'guests', { ports: [] }, { name: 'a', assign_nat: false }],
     [
-      'a guest with mappings',
+      'contains the mappings of a guest',
       'guests',
       { ports: [{ guest_port: 22 }] },
       {
@@ -86,28 +94,28 @@ describe('createRequest', () => {
         ],
       },
     ],
-    ['a customer', 'customers', { guests: ['a'] }, { username: 'a', container_names: ['a'] }],
+    ['contains the guests of a customer', 'customers', { guests: ['a'] }, { username: 'a', container_names: ['a'] }],
     [
-      'a key with UUIDs and one text of addresses',
+      'contains the UUIDs of a key’s guests, and its addresses as one text',
       'api_keys',
       { guests: ['a'], ip_whitelist: ['192.0.2.1', '192.0.2.2'] },
       { name: 'a', container_uuids: [uuid], ip_whitelist: '192.0.2.1,192.0.2.2' },
     ],
   ] as const)
-    it(`describes ${name}`, () => expect(createRequest(itemOf(section, fields), names).body).to.deep.equal(body))
+    it(`${name}`, () => expect(createRequest(itemOf(section, fields), names).body).to.deep.equal(body))
 
-  it('never drops a guest of a key, because a key without guests is valid for all of them', () =>
+  it('is refused if a guest of a key is unknown, because a key without guests may access all guests', () =>
     expect(() => createRequest(itemOf('api_keys', { guests: ['gone'] }), names)).to.throw('guest gone does not exist'))
 })
 
-describe('changeRequest', () => {
+describe('the request that changes an object of a fleet file', () => {
   const changeOf = (document: object, fields: Fields, noun: 'api-key' | 'access-policy'): Alteration => {
     const item = { kind: kindOf(noun), name: noun === 'api-key' ? 'k' : '', id: '7', status: '', fields }
     const present = { items: [item], hosts: undefined }
     return planChanges(planWanted([document]).wanted, present, false).changes[0] as Alteration
   }
 
-  it('sends only the fields that differ', () => {
+  it('contains only the fields that differ', () => {
     const document = { api_keys: [{ name: 'k', scopes: ['x'], disabled: true }] }
     const change = changeOf(document, { scopes: ['x'], disabled: false }, 'api-key')
     expect(changeRequest(change, names)).to.deep.equal({
@@ -117,7 +125,7 @@ describe('changeRequest', () => {
     })
   })
 
-  it('replaces settings', () => {
+  it('uses PUT for settings of the installation', () => {
     const change = changeOf({ access_policy: { enabled: true } }, { enabled: false }, 'access-policy')
     expect(changeRequest(change, names)).to.deep.equal({
       method: 'PUT',

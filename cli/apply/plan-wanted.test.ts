@@ -7,13 +7,13 @@ const fieldsOf = (section: string, value: object): unknown => {
   return wanted.items[0]!.fields
 }
 
-describe('planWanted', () => {
+describe('the check of a fleet file', () => {
   for (const [name, section, written, canonical] of [
     ['sizes', 'guests', { ram: '1g', disk: 5, traffic_in: '2t' }, { ram: 1024, disk: 5, traffic_in: 2000 }],
     ['a date', 'guests', { expires_at: '2030-02-03' }, { expires_at: '2030-02-03 23:59:59' }],
     ['a time', 'customers', { expires_at: '2030-02-03T04:05' }, { expires_at: '2030-02-03 04:05:00' }],
-    ['no expiry', 'guests', { expires_at: 'never' }, { expires_at: '' }],
-    ['lists without an order', 'guests', { tags: ['b', 'a', 'b'] }, { tags: ['a', 'b'] }],
+    ['the expiry “never”', 'guests', { expires_at: 'never' }, { expires_at: '' }],
+    ['a list whose order does not matter', 'guests', { tags: ['b', 'a', 'b'] }, { tags: ['a', 'b'] }],
     ['addresses', 'api_keys', { ip_whitelist: ['192.0.2.9/24'] }, { ip_whitelist: ['192.0.2.0/24'] }],
     ['a URL', 'webhooks', { url: 'https://A.example' }, { url: 'https://a.example/' }],
     [
@@ -22,7 +22,12 @@ describe('planWanted', () => {
       { placement: { spread: 's' } },
       { placement: { group: '', labels: [], spread: 's', together: '' } },
     ],
-    ['images', 'customers', { allowed_images: [] }, { image_limit_configured: true, allowed_images: [] }],
+    [
+      'a list of permitted images',
+      'customers',
+      { allowed_images: [] },
+      { image_limit_configured: true, allowed_images: [] },
+    ],
     [
       'port mappings',
       'guests',
@@ -54,24 +59,34 @@ describe('planWanted', () => {
       },
     ],
   ] as const)
-    it(`converts ${name}`, () => expect(fieldsOf(section, written)).to.deep.equal(canonical))
+    it(`converts ${name} to its canonical form`, () => expect(fieldsOf(section, written)).to.deep.equal(canonical))
 
   for (const [name, document, path, message] of [
-    ['a list', [], '', 'must be a map with sections such as guests'],
+    ['a document that is a list', [], '', 'must be a map with sections such as guests'],
     ['an unknown section', { guest: [] }, 'guest', 'is not a section'],
     ['a section that is not a list', { guests: {} }, 'guests', 'must be a list'],
     ['a guest without a name', { guests: [{}] }, 'guests.0.name', 'is required'],
     ['a name that is a number', { guests: [{ name: 5 }] }, 'guests.0.name', 'must be a text'],
-    ['a wrong name', { guests: [{ name: 'a b' }] }, 'guests.0.name', 'must be 1 to 63 letters'],
+    ['an invalid name', { guests: [{ name: 'a b' }] }, 'guests.0.name', 'must be 1 to 63 letters'],
     ['an unknown field', guestWith({ cpu: 1 }), 'guests.0.cpu', 'is not a field; possible: name, image'],
-    ['a field of objects', guestWith({ __proto_: 1 }), 'guests.0.__proto_', 'is not a field'],
+    [
+      'a field named like a member of JavaScript objects',
+      guestWith({ __proto_: 1 }),
+      'guests.0.__proto_',
+      'is not a field',
+    ],
     ['a text in place of a number', guestWith({ vcpu: '1' }), 'guests.0.vcpu', 'must be a number'],
     ['a fraction', guestWith({ snapshot_limit: 1.5 }), 'guests.0.snapshot_limit', 'must be a whole number'],
-    ['a wrong size', guestWith({ ram: 'much' }), 'guests.0.ram', 'not a size'],
-    ['an empty field', guestWith({ note: null }), 'guests.0.note', 'must be a text'],
-    ['an unknown word', guestWith({ traffic_mode: 'all' }), 'guests.0.traffic_mode', 'must be one of total, split'],
+    ['an invalid size', guestWith({ ram: 'much' }), 'guests.0.ram', 'not a size'],
+    ['a field without a value', guestWith({ note: null }), 'guests.0.note', 'must be a text'],
+    [
+      'a value that is not one of the permitted words',
+      guestWith({ traffic_mode: 'all' }),
+      'guests.0.traffic_mode',
+      'must be one of total, split',
+    ],
     ['an unknown device', guestWith({ devices: ['tun', 'kvm'] }), 'guests.0.devices.1', 'must be one of tun'],
-    ['a wrong tag', guestWith({ tags: ['A B'] }), 'guests.0.tags', 'each tag must be'],
+    ['an invalid tag', guestWith({ tags: ['A B'] }), 'guests.0.tags', 'each tag must be'],
     [
       'a time with an offset',
       guestWith({ expires_at: '2030-01-01T00:00:00Z' }),
@@ -79,33 +94,33 @@ describe('planWanted', () => {
       'must be never',
     ],
     ['a mapping without a port', guestWith({ ports: [{}] }), 'guests.0.ports.0', 'guest_port is required'],
-    ['a wrong port', guestWith({ ports: [{ guest_port: 0.5 }] }), 'guests.0.ports.0.guest_port', 'must be a whole'],
+    ['an invalid port', guestWith({ ports: [{ guest_port: 0.5 }] }), 'guests.0.ports.0.guest_port', 'must be a whole'],
     [
-      'a range without a first port',
+      'a range that ends before its first port',
       guestWith({ ports: [{ guest_port: 9, guest_port_end: 8 }] }),
       'guests.0.ports.0.guest_port_end',
       'must not be below guest_port',
     ],
     [
-      'a wrong source of a rule',
+      'a firewall rule with an invalid source address',
       guestWith({ firewall: { enabled: true, default_action: 'DROP', rules: [ruleWith({ source_ip: 'x' })] } }),
       'guests.0.firewall.rules.0.source_ip',
       'must be an IP address',
     ],
     [
-      'an unknown field of a rule',
+      'an unknown field of a firewall rule',
       guestWith({ firewall: { enabled: false, rules: [ruleWith({ ports: '80' })] } }),
       'guests.0.firewall.rules.0.ports',
       'is not a field',
     ],
     [
-      'a firewall without a default',
+      'a firewall without a default action',
       guestWith({ firewall: { enabled: true } }),
       'guests.0.firewall',
       'default_action is required',
     ],
     [
-      'two guests of one name',
+      'two guests with the same name',
       { guests: [{ name: 'a' }, { name: 'a' }] },
       'guests.1',
       'guest a appears more than once',
@@ -116,9 +131,9 @@ describe('planWanted', () => {
       'customers.1',
       'customer A appears more than once',
     ],
-    ['a wrong set', { set: 'a b' }, 'set', 'must be 1 to 20'],
+    ['an invalid name of the file’s set', { set: 'a b' }, 'set', 'must be 1 to 20'],
     [
-      'a wrong address',
+      'an invalid address',
       { access_policy: { allowed_sources: ['x'] } },
       'access_policy.allowed_sources.0',
       'must be an IP',
@@ -131,7 +146,7 @@ describe('planWanted', () => {
       expect(problem?.message).to.contain(message)
     })
 
-  it('joins documents, and refuses names and settings that appear in two of them', () => {
+  it('joins the documents of a file, and refuses names and settings that appear in two documents', () => {
     const first = { set: 'shop', guests: [{ name: 'a' }], login_settings: { require_2fa: 'all' } }
     const { wanted, problems } = planWanted([first, null, { guests: [{ name: 'b' }] }])
     expect([wanted.set, wanted.items.map(({ name }) => name), problems]).to.deep.equal(['shop', ['a', '', 'b'], []])

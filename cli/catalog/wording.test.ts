@@ -16,7 +16,11 @@ describe('the texts of commands', () => {
     ['say "customer" instead of "sub-user"', 'Sub-users and the sub-user', 'Customers and the customer'],
     ['name commands instead of API paths', 'see `GET /templates?page=1`', 'see `berth template list`'],
     ['name flags instead of API fields', 'with `template_id`', 'with `--image`'],
-    ['keep the names of other fields', 'with `containers` and `GET /nothing`', 'with `containers` and `GET /nothing`'],
+    [
+      'keep API paths and fields for which no command or flag exists',
+      'with `containers` and `GET /nothing`',
+      'with `containers` and `GET /nothing`',
+    ],
   ] as const)
     it(name, () => expect(wordingOf(text, context)).to.equal(converted))
 })

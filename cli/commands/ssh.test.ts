@@ -10,7 +10,7 @@ describe('the address for berth ssh', () => {
     it(`is ${place ? `${place.host}, port ${place.port},` : 'unknown'} for the SSH command "${line}" of the guest`, () =>
       expect(parseSshCommand(line)).to.deep.equal(place))
 
-  it('is never an option of ssh, even with a leading dash', () =>
+  it('follows “--”, so that ssh does not read an address with a leading dash as an option', () =>
     expect(sshArguments({ host: '-oProxyCommand=x', port: '22', user: 'root' }, ['id'])).to.deep.equal([
       '-p',
       '22',

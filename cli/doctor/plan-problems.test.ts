@@ -82,8 +82,8 @@ describe('berth doctor', () => {
       'expired at 2026-11-27 11:59:59',
     ],
     ['a nearly full disk', usage({ disk_used_gb: 95 }), 'host_disk', '95 % full'],
-    ['a disk that is full soon', usage({ disk_full_in_days: 2.5 }), 'host_disk', 'full in about 3 days'],
-    ['few free ports', usage({ ports: { used: 99, total: 100 } }), 'host_pool', 'only 1 of 100 ports'],
+    ['a disk that will be full soon', usage({ disk_full_in_days: 2.5 }), 'host_disk', 'full in about 3 days'],
+    ['a host with few free ports', usage({ ports: { used: 99, total: 100 } }), 'host_pool', 'only 1 of 100 ports'],
     ['an offline gateway', { gateways: [gateway('offline')] }, 'gateway_offline', 'g-offline is offline'],
     [
       'a gateway of another version',
@@ -93,16 +93,21 @@ describe('berth doctor', () => {
     ],
     ['an expired TLS certificate', tls('2026-11-26 00:00:00', '2026-10-01 00:00:00'), 'tls_certificate', 'expired at'],
     ['a TLS certificate that nobody renews', tls('2026-12-01 00:00:00'), 'tls_certificate', 'expires at'],
-    ['a certificate authority near its end', authority('2026-12-27 00:00:00'), 'authority_expiry', 'expires at'],
+    ['a certificate authority that expires soon', authority('2026-12-27 00:00:00'), 'authority_expiry', 'expires at'],
     [
-      'a rotation that waits for hosts',
+      'a rotation of the certificate authority that waits for hosts',
       authority('2036-12-27 00:00:00', 'reissuing', ['host-a', 'host-b']),
       'authority_rotation',
       'host-a, host-b',
     ],
-    ['a stopped upgrade', { upgrade: { state: 'stopped', version: '2' } }, 'fleet_upgrade_stopped', 'to 2 was stopped'],
     [
-      'a failed task of the last day',
+      'a stopped upgrade of the fleet',
+      { upgrade: { state: 'stopped', version: '2' } },
+      'fleet_upgrade_stopped',
+      'to 2 was stopped',
+    ],
+    [
+      'a task that failed within the last day',
       { failedTasks: [task('2026-11-26 12:00:01')] },
       'task_failed',
       'start web1 failed at 2026-11-26 12:00:01: the guest is broken (guest_broken)',
@@ -117,17 +122,20 @@ describe('berth doctor', () => {
 
   for (const [name, facts] of [
     ['a healthy host', usage({ disk_full_in_days: 300, ports: { used: 1, total: 100 } })],
-    ['an upgrade in progress', host({ outdated: true, upgrade: { state: 'running', message: '', to: '2' } })],
-    ['a host of unknown disk usage', usage({ disk_used_gb: null })],
+    [
+      'an outdated host that is being upgraded',
+      host({ outdated: true, upgrade: { state: 'running', message: '', to: '2' } }),
+    ],
+    ['a host whose disk usage is unknown', usage({ disk_used_gb: null })],
     ['an invited gateway', { gateways: [gateway('invited', '')] }],
     ['a TLS certificate that is renewed in time', tls('2026-12-01 00:00:00', '2026-11-28 00:00:00')],
     ['a rotation of the certificate authority that waits for no host', authority('2026-12-27 00:00:00', 'ready')],
-    ['a task that failed earlier', { failedTasks: [task('2026-11-26 11:59:59')] }],
+    ['a task that failed more than a day ago', { failedTasks: [task('2026-11-26 11:59:59')] }],
   ] as const)
     it(`does not report ${name}`, () =>
       expect(planProblems({ now, ...(facts as Partial<FleetFacts>) })).to.deep.equal([]))
 
-  it('summarizes failed tasks from the eleventh on in one line', () => {
+  it('lists ten failed tasks, and counts all further ones in one line', () => {
     const problems = planProblems({ now, failedTasks: Array.from({ length: 12 }, () => task(now)) })
     expect(problems).to.have.length(11)
     expect(problems.at(-1)!.message).to.equal('2 further tasks of the last day failed.')

@@ -27,7 +27,7 @@ describe('berth doctor', () => {
   for (const [name, answers, refusal, now] of [
     ['the report of a host', { ...all, '/host-report': { generated_at: '2026-11-27 13:00:00' } }, offline, '13:00:00'],
     ['this machine if no host has a report', all, offline, '05:00:00'],
-    ['this machine if the API key has no right to read the report', all, forbidden, '05:00:00'],
+    ['this machine if the API key must not read the report', all, forbidden, '05:00:00'],
   ] as const)
     it(`uses the time of ${name}`, async () => {
       const requests: ClientRequest[] = []
@@ -38,7 +38,7 @@ describe('berth doctor', () => {
       ])
     })
 
-  it('counts the parts that the API key has no right to read', async () => {
+  it('counts the checks that it skips because the API key lacks a scope', async () => {
     const { unchecked, isAllUnchecked } = await readFacts(clientOf({ '/hosts': [] }, forbidden), nowMs)
     expect([unchecked.length, isAllUnchecked]).to.deep.equal([parts.length - 1, false])
     expect((await readFacts(clientOf({}, forbidden), nowMs)).isAllUnchecked).to.equal(true)

@@ -61,24 +61,24 @@ describe('the request of a command', () => {
     ['sizes without a suffix', { ram: ['512'], disk: ['5'] }, { ram_mb: 512, disk_gb: 5 }],
     ['sizes with a long suffix', { ram: ['512MiB'], disk: ['5GB'] }, { ram_mb: 512, disk_gb: 5 }],
     ['numbers', { vcpu: ['0.5'], count: ['3'] }, { vcpu: 0.5, count: 3 }],
-    ['lists with commas and repeated flags', { scope: ['a,b', 'c'] }, { scopes: ['a', 'b', 'c'] }],
+    ['lists, written with commas or as repeated flags', { scope: ['a,b', 'c'] }, { scopes: ['a', 'b', 'c'] }],
     ['an empty list', { scope: [''] }, { scopes: [] }],
     [
-      'objects as pairs and as JSON',
+      'objects, written as pairs or as JSON',
       { port: ['protocol=tcp,port=80', '{"port":81}'] },
       { ports: [{ protocol: 'tcp', port: '80' }, { port: 81 }] },
     ],
-    ['words in any case', { mode: ['KVM'] }, { mode: 'kvm' }],
+    ['words in upper or lower case', { mode: ['KVM'] }, { mode: 'kvm' }],
     ['relative times', { 'expires-at': ['+2d'] }, { expires_at: '2030-01-03T00:00:00Z' }],
     ['absolute times', { 'expires-at': ['2031-01-01'] }, { expires_at: '2031-01-01' }],
     ['files', { 'user-data': ['@key'] }, { user_data: 'text' }],
-    ['texts that begin with @, written with @@', { 'user-data': ['@@key'] }, { user_data: '@key' }],
-    ['repeated flags, of which only the last one counts', { mode: ['lxc', 'kvm'] }, { mode: 'kvm' }],
+    ['texts that begin with @ and are written with @@', { 'user-data': ['@@key'] }, { user_data: '@key' }],
+    ['the last value of a repeated flag', { mode: ['lxc', 'kvm'] }, { mode: 'kvm' }],
   ] as const)
     it(`can be built from ${name}`, () =>
       expect(plan(flags as never).body).to.deep.equal({ name: 'web1', ...(fields as object) }))
 
-  it('has the body from a file, in which flags and arguments replace fields', () => {
+  it('takes its body from a file, and lets flags and arguments replace fields of the body', () => {
     expect(plan({ vcpu: ['2'] }, { arguments: ['a'], body: '@body.json' }).body).to.deep.equal({
       name: 'file',
       vcpu: 2,

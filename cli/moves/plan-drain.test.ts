@@ -66,11 +66,15 @@ describe('a drain on the command line', () => {
 
   for (const [name, fields, text] of [
     ['is paused', { state: 'paused' }, undefined],
-    ['begins again', { started_at: '2026-11-27 13:00:00' }, 'another drain of the host has begun'],
-    ['is turned around', { direction: 'back' }, 'the drain was turned around: its guests return to the host'],
-    ['is removed', { state: 'none', started_at: '' }, 'the drain is no longer stored'],
+    ['has a later start', { started_at: '2026-11-27 13:00:00' }, 'another drain of the host has begun'],
+    [
+      'now returns the guests to the host',
+      { direction: 'back' },
+      'the drain was turned around: its guests return to the host',
+    ],
+    ['is no longer stored', { state: 'none', started_at: '' }, 'the drain is no longer stored'],
   ] as const)
-    it(`counts as ${text === undefined ? 'the same drain' : 'another drain'} if it ${name}`, () =>
+    it(`is reported as ${text === undefined ? 'unchanged' : 'replaced'} if it ${name}`, () =>
       expect(drainReplacement(drain(mixed), drain(mixed, fields))).to.equal(text))
 
   for (const [settings, flags] of [
@@ -78,6 +82,6 @@ describe('a drain on the command line', () => {
     [{ parallel: '3' }, ['--parallel']],
     [{ mode: 'stop', deadline: '+2h' }, ['--mode', '--deadline']],
   ] as const)
-    it(`rejects ${flags.join(' and ') || 'no flag'} while it is in progress`, () =>
+    it(`${flags.length === 0 ? 'can be followed without settings' : `rejects ${flags.join(' and ')}`} while it is in progress`, () =>
       expect(flagsOfNewDrain(settings)).to.deep.equal(flags))
 })

@@ -46,7 +46,11 @@ describe('berth why', () => {
       { reachable: true, port: 20080 },
       'port 80 of web1 can be reached at any address of the host, port 20080',
     ],
-    ['success without an address if the address is unknown', { reachable: true }, 'port 80 of web1 can be reached'],
+    [
+      'a success message without an address if the address is unknown',
+      { reachable: true },
+      'port 80 of web1 can be reached',
+    ],
   ] as const)
     it(`ends with ${name}`, () => expect(verdict(diagnosis(fields), 'web1')).to.equal(text))
 

@@ -51,7 +51,7 @@ describe('creating a key', () => {
 })
 
 describe('changing a key', () => {
-  it('is rejected if the key is the caller’s own, or the creator of a caller with restricted rights', () => {
+  it('is rejected for the caller’s own key, and for the key that created a caller with restricted rights', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['apikey:*'] }),
@@ -89,7 +89,7 @@ describe('changing a key', () => {
     expect(() => change(keys, 1, 3, { scopes: ['swap:read'] })).to.throw('key 2, which created this key')
   })
 
-  it('is rejected if no usable key with unlimited rights would be left (as is a deletion)', () => {
+  it('is rejected, like a deletion, if no usable key with unlimited rights would be left', () => {
     const code = (act: () => unknown) => expect(act).to.throw().with.property('code', 'invalid_state')
     const alone = keysOf(record(1), record(2, { scopes: ['container:read'] }))
     code(() => removal(alone, 1, 1))
@@ -151,12 +151,12 @@ describe('the limit on the number of keys that a caller may create', () => {
   for (const [what, callerId, created, expected] of [
     ['counts all keys that a key bound to containers has created, directly or indirectly', 3, createdBy(4, 9), full],
     ['is shared by a key bound to containers and the keys that it has created', 4, createdBy(3, 9), full],
-    ['does not count the keys of an unbound creator for a key bound to containers', 3, createdBy(2, 98), ''],
-    ['is higher for a key not bound to containers than for a key bound to containers', 2, createdBy(2, 98), ''],
-    ['counts the keys that an unbound key with restricted rights has created', 2, createdBy(2, 99), full],
-    ['counts the keys of all keys with all rights together', 1, createdBy(1, 99), full],
-    ['does not count the keys of a key with restricted rights for a key with all rights', 1, createdBy(2, 99), ''],
-    ['does not count the keys of a key with restricted rights for an administrator', 0, createdBy(2, 99), ''],
+    ['does not count for a key bound to containers the other keys of its creator', 3, createdBy(2, 98), ''],
+    ['is higher for a key that is not bound to containers', 2, createdBy(2, 98), ''],
+    ['counts the keys that a restricted key which is not bound to containers has created', 2, createdBy(2, 99), full],
+    ['counts together the keys that all unrestricted keys have created', 1, createdBy(1, 99), full],
+    ['does not count for an unrestricted key the keys that a restricted key has created', 1, createdBy(2, 99), ''],
+    ['does not count for an administrator the keys that a restricted key has created', 0, createdBy(2, 99), ''],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))
 })

@@ -34,7 +34,7 @@ describe('known devices', () => {
     expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(devices.find(cookie, account(7)))
   })
 
-  it('forget the oldest account if more than eight accounts log in on one device', () => {
+  it('are no longer recognized for their oldest account if more than eight accounts log in on them', () => {
     let many: string | undefined
     for (let id = 1; id <= 9; id++) many = devices.add(many, account(id))
     expect([1, 2, 9].map((id) => devices.find(many, account(id)) !== undefined)).to.deep.equal([false, true, true])

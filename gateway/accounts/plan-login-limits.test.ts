@@ -11,7 +11,7 @@ describe('login limits', () => {
     [11, 3_600_000],
     [1_000_000, 3_600_000],
   ] as const)
-    it(`require a wait of ${waitMs / 1000} s after failed attempt ${attempts} of one source at one account`, () => {
+    it(`require a wait of ${waitMs / 1000} s if the number of failed attempts from one source to one account is ${attempts}`, () => {
       expect(waitAfter(attempts, allowances.pair)).to.equal(waitMs)
     })
 

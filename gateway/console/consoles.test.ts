@@ -30,7 +30,7 @@ describe('the limits of consoles', () => {
       .to.throw()
       .with.property('code', 'too_many_consoles')
 
-  it('allow a caller five consoles of each guest', () => {
+  it('let a caller open five consoles of each guest', () => {
     for (let n = 0; n < 5; n++) enter('key:1', 'a')
     expect(() => enter('key:1', 'a'))
       .to.throw()
@@ -41,7 +41,7 @@ describe('the limits of consoles', () => {
     enter('key:1', 'a')
   })
 
-  it('allow a key and its own keys five consoles of each guest together', () => {
+  it('let a key and the keys that it created open five consoles of each guest together', () => {
     for (let n = 0; n < 5; n++) enter(`key:1/${n}`, 'a')
     refused('key:1/9', 'a')
     enter('key:2', 'a')
@@ -58,7 +58,7 @@ describe('the limits of consoles', () => {
     enter('admin:1', 'b')
   })
 
-  it('allow a customer 100 consoles at a gateway, and all callers together 500', () => {
+  it('let a customer open 100 consoles at a gateway, and all callers together 500', () => {
     for (let n = 0; n < 100; n++) enter('key:1', `guest-${n >> 2}`)
     refused('key:1', 'another')
     for (let n = 0; n < 400; n++) enter('admin:1', `other-${n >> 2}`)

@@ -5,7 +5,7 @@ const allowed = ['https://panel.example', 'http://127.0.0.1:9000']
 const header = (name: string, value: string | undefined): string =>
   value === undefined ? `no ${name}` : `${name} "${value}"`
 
-describe('the origin check of consoles that allows https://panel.example and http://127.0.0.1:9000', () => {
+describe('the origin check of consoles, if https://panel.example and http://127.0.0.1:9000 are allowed', () => {
   for (const [origin, host, scheme, expected] of [
     ['http://berth.example:8080', 'berth.example:8080', 'http', true],
     ['http://BERTH.example:8080', 'Berth.Example:8080', 'http', true],

@@ -90,32 +90,37 @@ describe('the plan of a drain', () => {
       'a failed',
     ],
     [
-      'does not repeat a move that an operator has canceled',
+      'gives up a container whose move an operator has canceled',
       [active('a')],
       { a: at('host', task('canceled')) },
       'a failed',
     ],
     [
-      'does not move a container again that an operator has moved back',
+      'gives up a container that an operator has moved back',
       [active('a')],
       { a: at('host', task('done')) },
       'a failed',
     ],
     ['skips a deleted container', [guest('a'), guest('b')], { a: at(undefined) }, 'a skipped, b active'],
-    ['counts a container as moved if an operator has moved it', [guest('a')], { a: at('other') }, 'a done'],
+    [
+      'counts a container as moved if an operator has moved it to another host',
+      [guest('a')],
+      { a: at('other') },
+      'a done',
+    ],
     [
       'waits for a container that is being started',
       [guest('a'), guest('b')],
       { a: at('host', { isSettled: false }) },
       'a waiting, b active',
     ],
-    ['does not begin the next attempt before its time', [guest('a', { retryAtMs: 101 })], {}, 'a waiting'],
+    ['waits until the time of the next attempt to move a container', [guest('a', { retryAtMs: 101 })], {}, 'a waiting'],
   ] satisfies [string, DrainedGuest[], Known, string][])
     it(name, () => {
       expect(states(plan(drain(given), known))).to.equal(after)
     })
 
-  it('waits for the containers of an offline host', () => {
+  it('waits for a container that no host reports while a host is offline', () => {
     expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { areAllOnline: false }))).to.equal('a waiting')
   })
 
@@ -138,18 +143,18 @@ describe('the plan of a drain', () => {
     expect([states(ended), ended.state, ended.endedAtMs]).to.deep.equal(['a failed', 'canceled', 100])
   })
 
-  it('prefers other hosts after a move has failed', () => {
+  it('prefers hosts to which no move of the container has failed', () => {
     const given = drain([active('a', { toHostId: 'x', refusedBy: ['w'] })])
     const { guests } = plan(given, { a: at('host', task('failed')) })
     expect(guests[0]).to.deep.include({ state: 'waiting', refusedBy: ['w', 'x'], toHostId: '' })
   })
 
-  it('begins no task of a container before its last task has ended', () => {
+  it('begins no new task of a container before its previous task has ended', () => {
     const given = drain([guest('a', { taskId: 'task-a' })])
     expect(states(plan(given, { a: at('host', task('running')) }))).to.equal('a waiting')
   })
 
-  it('gives up waiting containers at the deadline, and completes running moves', () => {
+  it('gives up waiting containers at the deadline, but lets running moves end', () => {
     const given = drain([active('a'), guest('b')], { deadlineMs: 100 })
     expect(states(plan(given, {}, { nowMs: 99 }))).to.equal('a active, b active')
     const late = plan(given, {})
@@ -171,7 +176,7 @@ describe('the plan of a drain', () => {
       expect(states(plan(drain([active('a'), guest('b')], { state }), {}))).to.equal('a active, b waiting')
   })
 
-  it('records why a move could not begin, and when it tries again', () => {
+  it('records why a move could not begin, and the time of the next attempt', () => {
     const failed = failTask(drain([active('a')]), 'task-a', { message: 'busy', retryAtMs: 150 })
     expect(failed.guests[0]).to.include({ state: 'waiting', message: 'busy', retryAtMs: 150 })
     const final = failTask(drain([active('a')]), 'task-a', { message: 'a VM', retryAtMs: 150, kind: 'final' })
@@ -216,7 +221,7 @@ describe('the plan of a drain', () => {
       drain(guests, { mode: 'stop', ...fields })
     const stopped = at('host', { isStopped: true })
 
-    it('counts a container as done when it is stopped, or when its task has ended', () => {
+    it('counts a container as done if it is stopped, or if the task that stops it has succeeded', () => {
       const known = { a: stopped, b: { ...stopped, ...task('done') }, c: at('host', task('done')) }
       const planned = plan(stop([guest('a'), active('b'), active('c')]), known)
       expect(states(planned)).to.equal('a done, b done, c done')
@@ -252,7 +257,7 @@ describe('the stored drains of a gateway', () => {
   const hostsOf = (...drains: Drain[]): string[] =>
     Object.keys(forgetOldest(Object.fromEntries(drains.map((one) => [one.hostId, one]))))
 
-  it('are limited by their total number of containers, so that only the last drains are kept', () => {
+  it('are deleted, oldest first, if they contain too many containers in total', () => {
     const half = mostRetained / 2
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half))).to.have.members(['a', 'b'])
     expect(hostsOf(ended('a', 1, half), ended('b', 2, half + 1))).to.deep.equal(['b'])

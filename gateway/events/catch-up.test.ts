@@ -38,7 +38,7 @@ describe('the events that a client from another gateway has missed', () => {
       ['skip', 'skip', 'send'],
     ],
     [
-      'include further events of a change if the client has received only the first one',
+      'include the second event of a change if the client has received only the first event of this change',
       [
         [{ lane, revision: 5 }, event('g'), 0],
         [{ lane, revision: 5 }, event('g', 'guest.suspended'), 1],
@@ -46,7 +46,7 @@ describe('the events that a client from another gateway has missed', () => {
       ['skip', 'send'],
     ],
     [
-      'are found for each host separately',
+      'are determined separately for each host',
       [change(9), [{ lane: 'y/journal/e', revision: 1 }, event('h')], change(5)],
       ['send', 'send', 'skip'],
     ],
@@ -61,27 +61,27 @@ describe('the events that a client from another gateway has missed', () => {
       ['skip', 'send', 'skip', 'send'],
     ],
     [
-      'include an event without a revision only after the first missing event with a revision',
+      'include events without a revision only if they follow the first missing event with a revision',
       [[undefined, event('g')], change(6), [undefined, event('g')]],
       ['skip', 'send', 'send'],
     ],
     [
-      'include no changes of connections to hosts if the client knows only the connections of another gateway',
+      'include no changes of this gateway’s connections to hosts if the client knows only another gateway’s connections',
       [change(6), [{ lane: 'x/online', revision: 0 }, event('', 'host.offline')]],
       ['send', 'skip'],
     ],
     [
-      'include older events of a guest after its removal if the other gateway sent them in another order',
+      'include all events of a guest after its missing removal, even events whose revision the client has',
       [[{ lane: 'y/journal/e', revision: 1 }, event('g', 'guest.removed')], change(5, 'g'), change(5, 'h')],
       ['send', 'send', 'skip'],
     ],
     [
-      'cannot be sent if this gateway has missed changes that the client lacks too',
+      'cannot be sent if this gateway itself has missed some of their changes',
       [change(6, 'g', { isGap: true })],
       ['gap'],
     ],
     [
-      'can be sent if this gateway has missed only changes that the client has received',
+      'can be sent if this gateway has missed only changes that the client already has',
       [change(5, 'g', { isGap: true })],
       ['skip'],
     ],
@@ -93,7 +93,7 @@ describe('the events that a client from another gateway has missed', () => {
   ] as const satisfies readonly (readonly [string, readonly Entry[], readonly string[]])[])
     it(name, () => expect(verdicts(position, entries)).to.deep.equal(expected))
 
-  it('include changes of connections to hosts if the client already knows the connections of this gateway', () => {
+  it('include changes of this gateway’s connections to hosts if the client already knows these connections', () => {
     const entries: Entry[] = [[{ lane: 'x/online', revision: 1 }, event('', 'host.online')]]
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.takeConnections(new Map(), ['x'])).to.deep.equal([])
@@ -102,7 +102,7 @@ describe('the events that a client from another gateway has missed', () => {
     expect(catchUp.judge(ring.add(content, markAt(mark!, 0)))).to.equal('send')
   })
 
-  it('are followed by the hosts whose connection state the client does not know', () => {
+  it('are followed by each connection state of a host that differs from the state that the client knows', () => {
     const [on, off] = [1, 0].map((revision) => markAfter({ lane: '', revision }).at) as [number, number]
     const known = new Map([...position, ['x/online', on], ['y/online', off], ['z/online', on]])
     const latest = new Map([...position, ['x/online', off], ['y/online', on], ['z/online', on]])
@@ -121,8 +121,8 @@ describe('the events that a client from another gateway has missed', () => {
   })
 })
 
-describe('positions in event streams (the last revision of each sequence of changes)', () => {
-  it('are joined by taking the higher revision of each sequence', () => {
+describe('a position in an event stream (the last revision of each sequence of changes)', () => {
+  it('is joined with another position by taking the higher revision of each sequence', () => {
     const joined = join(
       new Map([
         ['a', 1],
@@ -140,7 +140,7 @@ describe('positions in event streams (the last revision of each sequence of chan
     ])
   })
 
-  it('are at or after another position unless the other one has a later revision of a journal or of a host record', () => {
+  it('includes another position if the other one has no later revision of a journal or of a host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

@@ -6,8 +6,8 @@ const b = { epoch: 'b', number: 0 }
 
 describe('the id of an event', () => {
   for (const [name, text, numbers] of [
-    ['of one gateway', '3f2a9c01b7de.118', [a]],
-    ['of two gateways', 'b.0~3f2a9c01b7de.118', [b, a]],
+    ['with the position at one gateway', '3f2a9c01b7de.118', [a]],
+    ['with positions at two gateways', 'b.0~3f2a9c01b7de.118', [b, a]],
   ] as const)
     it(`${name} is the same after it was formatted and parsed`, () => {
       expect(formatEventId(numbers)).to.equal(text)
@@ -16,7 +16,7 @@ describe('the id of an event', () => {
 
   for (const [name, text] of [
     ['no number', 'garbage'],
-    ['an empty part', 'b.0~'],
+    ['an empty position', 'b.0~'],
     ['a number that is too long', `b.${'9'.repeat(16)}`],
     ['too many gateways', 'a.1~b.1~c.1~d.1~e.1'],
   ] as const)

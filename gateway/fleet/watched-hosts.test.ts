@@ -47,7 +47,7 @@ describe('the hosts of a gateway when the store has lost them', () => {
     expect(restored).to.deep.equal(['one'])
   })
 
-  it('still change while this gateway writes them to the store again', async () => {
+  it('can still change while this gateway writes them to the store again', async () => {
     await reportChange()
     list = { records: [recordOf('two', 3)], removed: new Set() }
     await reportChange()

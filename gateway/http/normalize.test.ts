@@ -192,7 +192,7 @@ describe('the normalization of request values', () => {
     expect(normalize({ a: '3', b: ' x ' })).to.deep.equal({ a: 3, b: 'x' })
   })
 
-  it('does not convert {} to an empty list in a change', () => expect(read(objects, {}, false)).to.deep.equal({}))
+  it('leaves {} unchanged in a change if the field is a list', () => expect(read(objects, {}, false)).to.deep.equal({}))
 
   describe('for fields that restrict access', () => {
     const list = Type.Array(Type.String(), restricts)
@@ -277,7 +277,7 @@ describe('the normalization of request values', () => {
       )
     })
 
-    it('returns a text without list entries only if an empty text was sent', () => {
+    it('never returns a text without entries, unless an empty text was sent', () => {
       const part = fc.constantFrom('', ' ', ',', ',,,', '\n', ' , \n', 'a', '10.0.0.1')
       fc.assert(
         fc.property(fc.oneof(part, fc.array(part)), fc.boolean(), (sent, creates) => {

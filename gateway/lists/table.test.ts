@@ -69,7 +69,7 @@ describe('a table that answers sorted and filtered queries', () => {
       { numRuns: 300 },
     ))
 
-  it('includes changes that happen while an answer with many items is built', async () => {
+  it('includes items that change while an answer with many items is built', async () => {
     const table = makeTable()
     const model = new Map<string, Item>()
     const set = (id: number, color: string, size: number): void => {
@@ -99,7 +99,7 @@ describe('a table that answers sorted and filtered queries', () => {
     await checkAnswer(table, model, query)
   })
 
-  it('answers correctly even if items are added, removed and moved meanwhile', () =>
+  it('answers correctly even if items are added, removed and moved in every short pause of a query', () =>
     fc.assert(
       fc.asyncProperty(queries, fc.array(moves, { maxLength: 12 }), async (query, turns) => {
         const lab = new MovingLab(400)

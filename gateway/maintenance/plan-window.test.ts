@@ -51,17 +51,22 @@ function refusalOf(work: () => unknown): string {
 describe('the announcement of maintenance', () => {
   const full = Object.fromEntries(Array.from({ length: mostOpenWindows }, (_, at) => [`${at}`, window()]))
   for (const [name, fields, windows, refused] of [
-    ['is accepted', {}, {}, ''],
-    ['may start now, although the request took a moment', { startsAtMs: now - 30_000 }, {}, ''],
-    ['must not start in the past', { startsAtMs: now - 61_000 }, {}, 'starts_at'],
-    ['may be 90 days ahead', { startsAtMs: now + 90 * day, endsAtMs: now + 91 * day }, {}, ''],
-    ['must not be more than 90 days ahead', { startsAtMs: now + 91 * day, endsAtMs: now + 92 * day }, {}, 'starts_at'],
-    ['must not end when it starts', { endsAtMs: now + hour }, {}, 'ends_at'],
-    ['must not end in the past', { startsAtMs: now - 30_000, endsAtMs: now - 20_000 }, {}, 'ends_at'],
-    ['may take 7 days', { endsAtMs: now + hour + 7 * day }, {}, ''],
-    ['must not take more than 7 days', { endsAtMs: now + 2 * hour + 7 * day }, {}, 'ends_at'],
+    ['is accepted if it is valid', {}, {}, ''],
+    ['may contain a start that passed while the request was sent', { startsAtMs: now - 30_000 }, {}, ''],
+    ['must not contain a start in the past', { startsAtMs: now - 61_000 }, {}, 'starts_at'],
+    ['may contain a start that is 90 days ahead', { startsAtMs: now + 90 * day, endsAtMs: now + 91 * day }, {}, ''],
+    [
+      'must not contain a start that is more than 90 days ahead',
+      { startsAtMs: now + 91 * day, endsAtMs: now + 92 * day },
+      {},
+      'starts_at',
+    ],
+    ['must not contain the same time as start and end', { endsAtMs: now + hour }, {}, 'ends_at'],
+    ['must not contain an end in the past', { startsAtMs: now - 30_000, endsAtMs: now - 20_000 }, {}, 'ends_at'],
+    ['may contain a duration of 7 days', { endsAtMs: now + hour + 7 * day }, {}, ''],
+    ['must not contain a duration of more than 7 days', { endsAtMs: now + 2 * hour + 7 * day }, {}, 'ends_at'],
     ['is refused if too many windows are open', {}, full, 'too_many_windows'],
-    ['does not count closed windows', {}, { ...full, 0: ended }, ''],
+    ['is accepted if enough of the stored windows are closed', {}, { ...full, 0: ended }, ''],
   ] as const)
     it(name, () => expect(refusalOf(() => planAnnouncement(windows, wanted(fields), now))).to.equal(refused))
 })
@@ -97,37 +102,47 @@ describe('the cancellation of maintenance', () => {
   it('is refused after the end', () => expect(refusalOf(() => planCancel(ended, now))).to.equal('invalid_state'))
 })
 
-describe('the state of maintenance by time', () => {
+describe('the state of a maintenance window', () => {
   const { startsAtMs, endsAtMs } = window()
   for (const [name, before, nowMs, state, version] of [
     ['stays announced before the start', window(), startsAtMs - 1, 'announced', 1],
     ['becomes active at the start', window(), startsAtMs, 'active', 2],
-    ['becomes active first if the end has passed, too', window(), endsAtMs + day, 'active', 2],
+    ['becomes active before it becomes ended, even if the end has passed, too', window(), endsAtMs + day, 'active', 2],
     ['stays active before the end', active, endsAtMs - 1, 'active', 2],
-    ['ends at the end', active, endsAtMs, 'ended', 3],
+    ['becomes ended at the end', active, endsAtMs, 'ended', 3],
     ['stays ended', ended, endsAtMs + day, 'ended', 3],
     ['stays canceled', canceled, endsAtMs + day, 'canceled', 2],
   ] as const)
     it(name, () => expect(planState(before, nowMs)).to.include({ state, version }))
 })
 
-describe('the maintenance windows that a host lacks', () => {
+describe('the maintenance windows that are sent to a host', () => {
   const copy = hostWindowOf
   const elsewhere = window({ version: 4, hostIds: ['b'] })
   for (const [name, known, windows, changed] of [
-    ['are new windows', [], [window()], [copy(window())]],
-    ['are newer versions', [copy(window())], [active], [copy(active)]],
-    ['are the ends of windows that it has', [copy(active)], [ended], [copy(ended)]],
-    ['exclude windows of other hosts', [], [elsewhere], []],
-    ['exclude versions that it has', [copy(active)], [active], []],
-    ['exclude older versions', [copy(active)], [window()], []],
-    ['exclude closed windows that it never had', [], [ended, canceled], []],
-    ['are canceled windows that no longer concern it', [copy(active)], [elsewhere], [withdrawn(elsewhere)]],
-    ['exclude closed windows that no longer concern it', [copy(ended)], [elsewhere], []],
+    ['include a new window', [], [window()], [copy(window())]],
+    ['include a newer version of a window', [copy(window())], [active], [copy(active)]],
+    ['include an ended window that the host knows as active', [copy(active)], [ended], [copy(ended)]],
+    ['do not include a window of other hosts', [], [elsewhere], []],
+    ['do not include a version that the host already has', [copy(active)], [active], []],
+    ['do not include an older version than the host has', [copy(active)], [window()], []],
+    ['do not include closed windows that the host never had', [], [ended, canceled], []],
+    [
+      'include a window as canceled if it no longer concerns the host',
+      [copy(active)],
+      [elsewhere],
+      [withdrawn(elsewhere)],
+    ],
+    [
+      'do not include a window that no longer concerns the host if the host knows it as closed',
+      [copy(ended)],
+      [elsewhere],
+      [],
+    ],
   ] as const)
     it(name, () => expect(planHost({ id: 'a', windows: known }, windows, now)).to.deep.equal(changed))
 
-  it('are open windows that the store has lost', () => {
+  it('include an open window of the host as canceled if the store has lost it', () => {
     const windows: Windows = { present: window({ id: 'present' }) }
     const known = [copy(active), copy(window({ id: 'present' })), copy({ ...ended, id: 'closed' })]
     expect(planLost({ id: 'a', windows: known }, windows, now)).to.deep.equal([withdrawn({ ...active, version: 3 })])
@@ -139,7 +154,7 @@ describe('the maintenance windows that a host lacks', () => {
 })
 
 describe('the stored maintenance windows', () => {
-  it('are all open ones and the newest closed ones', () => {
+  it('are all open windows and the newest 100 closed windows', () => {
     const closed = Array.from({ length: 101 }, (_, at) =>
       window({ id: `closed-${at}`, state: 'ended', closedAtMs: at + 1 }),
     )

@@ -77,11 +77,11 @@ describe('the plan of a rotation of the CA', () => {
       {},
       'reissuing',
     ],
-    ['is ready once all hosts have certificates of the new CA', 'reissuing', [reissued], {}, 'ready'],
-    ['stays ready until the operator requests the end', 'ready', [reissued], {}, 'ready'],
-    ['begins to end once the operator requests the end', 'ready', [reissued], { finishing: true }, 'ending'],
+    ['is ready to finish once all hosts have certificates of the new CA', 'reissuing', [reissued], {}, 'ready'],
+    ['stays ready to finish until the operator requests the end', 'ready', [reissued], {}, 'ready'],
+    ['begins to finish once the operator requests the end', 'ready', [reissued], { finishing: true }, 'ending'],
     [
-      'does not begin to end while a host still has a certificate of the old CA',
+      'does not begin to finish while a host still has a certificate of the old CA',
       'ready',
       [reissued, both],
       { finishing: true },
@@ -107,12 +107,17 @@ describe('the plan of a rotation of the CA', () => {
     ['first makes a host trust the new CA', 'reissuing', host(), { kind: 'trust', fingerprints: [oldCa, newCa] }],
     ['does nothing for a host that has a certificate of the new CA', 'ready', reissued, undefined],
     [
-      'still makes a host trust both CAs if it was offline before',
+      'makes a host trust both CAs even if the host was offline in the previous state',
       'ending',
       host(),
       { kind: 'trust', fingerprints: [oldCa, newCa] },
     ],
-    ['still issues a certificate of the new CA to a host that was offline before', 'ending', both, { kind: 'renew' }],
+    [
+      'issues a certificate of the new CA even to a host that was offline in the previous state',
+      'ending',
+      both,
+      { kind: 'renew' },
+    ],
     ['ends the trust of a host in the old CA', 'ending', reissued, { kind: 'trust', fingerprints: [newCa] }],
     [
       'makes a host that has just joined trust only the new CA',
@@ -130,7 +135,7 @@ describe('the plan of a rotation of the CA', () => {
   it('does nothing for a host if there was never a rotation', () =>
     expect(planHostStep(null, host(), oldCa)).to.equal(undefined))
 
-  it('shows afterwards which excluded hosts still need a certificate of the new CA', () => {
+  it('shows after the end of the rotation which excluded hosts still need a certificate of the new CA', () => {
     const ended: Rotation = { ...base, ...excluded, state: 'ended' }
     expect(hostsMissing(ended, [host({ joined: false })])).to.have.length(1)
     expect(hostsMissing(ended, [host({ issuer: newCa })])).to.deep.equal([])

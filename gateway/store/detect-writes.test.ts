@@ -31,7 +31,7 @@ type Use = (client: FakeClient) => Promise<unknown>
 const cases: [string, Use, boolean, unknown][] = [
   ['a call that reads', (client) => client.get('a'), false, 'value of a'],
   ['a call that writes', (client) => client.set('a'), true, 'set a'],
-  ['a command that the table of read commands does not contain', (client) => client.brandNewCommand(), true, 'done'],
+  ['a command that is not in the table of read commands', (client) => client.brandNewCommand(), true, 'done'],
   ['a transaction that only reads', (client) => client.multi().get('a').get('b').exec(), false, ['get a', 'get b']],
   [
     'a transaction that writes between two reads',
@@ -39,7 +39,7 @@ const cases: [string, Use, boolean, unknown][] = [
     true,
     ['get a', 'set b', 'get c'],
   ],
-  ['an access to a property of the client', (client) => Promise.resolve(client.isReady), false, true],
+  ['code that only reads a property of the client', (client) => Promise.resolve(client.isReady), false, true],
 ]
 
 describe('the detection of writes in store commands', () => {

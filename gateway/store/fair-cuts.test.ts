@@ -8,7 +8,7 @@ const shares = (...of: readonly (readonly [name: string, count: number])[]): Sha
 
 describe('the choice of callers that lose entries when the store is full', () => {
   for (const [what, before, excess, cuts] of [
-    ['includes no caller if there is space', [['a', 5]], 0, []],
+    ['includes no caller if no entries must be removed', [['a', 5]], 0, []],
     ['includes the only caller with entries', [['a', 5]], 2, [['a', 2]]],
     [
       'includes only the caller with by far the most entries',
@@ -57,7 +57,7 @@ describe('the choice of callers that lose entries when the store is full', () =>
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('leaves no caller that loses entries with two or more entries fewer than another caller', () => {
+  it('leaves each caller that loses entries at most one entry fewer than the caller with the most entries', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

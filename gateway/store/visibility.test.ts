@@ -61,7 +61,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([7])
   })
 
-  it('continues if the connection is lost while an answer is prepared', async () => {
+  it('survives the loss of the connection while an answer is prepared', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question())
@@ -77,7 +77,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([])
   })
 
-  it('rejects the promises of `serve` and `leave` while it has no connection', async () => {
+  it('reports an error if it cannot announce the start or the end of this gateway without a connection', async () => {
     gateway.isConnected = false
     for (const send of [() => gateway.visibility.serve(), () => gateway.visibility.leave()])
       expect(await send().catch(String)).to.equal('Error: no connection')

@@ -36,13 +36,13 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       full,
     ],
     [
-      'a caller bound to containers because another such caller has reached its limit',
+      'a caller bound to containers if another such caller has reached its own limit',
       accounts(limit.bound, ofCustomer),
       boundTo('key:4'),
       '',
     ],
     [
-      'a caller bound to containers because its creator has created many sub-users',
+      'a caller bound to containers if its creator has created many sub-users',
       accounts(5000, { root: 'key:2' }),
       boundTo('key:3'),
       '',
@@ -60,7 +60,7 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       full,
     ],
     [
-      'an administrator because a caller bound to containers has reached its limit',
+      'an administrator if a caller bound to containers has reached its own limit',
       accounts(limit.others, ofCustomer),
       admin,
       '',
@@ -78,10 +78,10 @@ describe('a change that adds containers to a sub-user', () => {
   const countAfter = (addedUuids: string[], removedUuids: string[] = []): number =>
     planSubUserChange(account, { addedUuids, removedUuids }, caller).containerUuids.length
 
-  it('may fill the list, also in exchange for others', () => {
+  it('may fill the list of containers, also if it removes other containers at the same time', () => {
     expect(countAfter(['u0', 'new'])).to.equal(maxContainers)
     expect(countAfter(['new', 'newer'], ['u0'])).to.equal(maxContainers)
   })
-  it('is refused if the list would be too long', () =>
+  it('is refused if the list of containers would be too long', () =>
     expect(() => countAfter(['new', 'newer'])).to.throw('would have 1001 containers, at most 1000 are possible'))
 })

@@ -38,7 +38,7 @@ describe('a certificate', () => {
     it(`is requested for ${expected} by default if the Host header is ${header}`, () =>
       expect(detectHost(header)).to.equal(expected))
 
-  it('is never requested for a loopback address or an invalid host by default', () => {
+  it('is by default never requested for a loopback address or an invalid host', () => {
     for (const header of [undefined, '', 'localhost:8080', '127.0.0.1', '[::1]:80', 'a b', 'x\0y'])
       expect(detectHost(header), String(header))
         .to.match(/^(\d+\.\d+\.\d+\.\d+)?$/)

@@ -78,7 +78,7 @@ describe('a list of guests', () => {
       { numRuns: 100 },
     ))
 
-  it('renders only the part with a changed guest again, even if the guest changes during a request', async () => {
+  it('renders again only the part that contains a changed guest, even if the guest changes during a request', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 0; id < 5000; id++) view.apply(hosts[0]!, { $case: 'guest', value: reported(id + 1) })
     const piecesOf = async () => (await pages.fullList(everybody, {})).prepared!.body as readonly Buffer[]
@@ -96,7 +96,7 @@ describe('a list of guests', () => {
     })
   })
 
-  it('shows callers bound to containers only these containers, even if it is filtered, sorted and paged', async () => {
+  it('shows callers bound to containers only these containers, even with filters, sorting and pages', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal

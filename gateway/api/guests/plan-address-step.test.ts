@@ -10,7 +10,7 @@ const facts: ShownAddress = {
 }
 const named = { host: 'node1.example.com' }
 
-describe('the check of a host’s address for customers', () => {
+describe('the check of the address that customers use to connect', () => {
   for (const [name, given, state, code] of [
     ['accepts a public IPv4 address of the host', {}, 'ok', ''],
     ['accepts a public IPv6 address of the host', { host: '2001:db8::7' }, 'ok', ''],

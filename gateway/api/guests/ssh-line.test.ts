@@ -43,7 +43,7 @@ describe('the SSH command of a guest', () => {
       '',
     ],
     [
-      'does not use the host address of a mapping to another port',
+      'ignores the host address of a mapping to a port other than the SSH port',
       {
         ...mapped,
         portMappings: [mapping({ hostPort: 80, hostPortEnd: 80, hostIp: '203.0.113.8' }), mapping()],

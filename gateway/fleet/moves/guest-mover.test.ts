@@ -40,8 +40,8 @@ function recordingMover(partner: Guest): [GuestMover, unknown[]] {
   return [new GuestMover(options as unknown as GuestMoverOptions), requests]
 }
 
-describe('the start of a move by the gateway', function () {
-  it('is not repeated at the source once the move is decided', async () => {
+describe('the start of a move', function () {
+  it('is refused if it repeats a move whose owner is already decided', async () => {
     const decided = { ownerId: 'b', generation: 1 }
     const mover = moverOf({ id: 'm', uuid, fromHostId: 'a', toHostId: 'b', beganAtMs: Date.now(), decided })
     const repeated = {
@@ -57,17 +57,13 @@ describe('the start of a move by the gateway', function () {
   })
 
   for (const [name, partner, moves] of [
-    ['tells the placement that a partner moves too if the partner can move', {}, true],
+    ['counts another requested guest as moving, too, if this guest can move', {}, true],
     [
-      'does not tell the placement that a partner moves too if it is a running virtual machine',
+      'does not count another requested guest as moving if it is a running virtual machine',
       { virtualization: 'kvm' },
       false,
     ],
-    [
-      'does not tell the placement that a partner moves too if it is in rescue mode',
-      { boot: { mode: 'rescue' } },
-      false,
-    ],
+    ['does not count another requested guest as moving if it is in rescue mode', { boot: { mode: 'rescue' } }, false],
   ] as const)
     it(name, async () => {
       const [mover, requests] = recordingMover(
@@ -80,7 +76,7 @@ describe('the start of a move by the gateway', function () {
 })
 
 describe('the suggested moves', () => {
-  it('are planned once for all callers at the same time', async () => {
+  it('are planned only once if several callers request them at the same time', async () => {
     let plans = 0
     const placement = { planBalance: async () => void plans++ }
     const mover = new GuestMover({ placement } as unknown as GuestMoverOptions)

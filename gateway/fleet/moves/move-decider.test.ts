@@ -165,7 +165,7 @@ describe('a gateway’s decision about a move', function () {
     expect(lab.moves).to.deep.equal([move])
   })
 
-  it('does not wait for the host of another move that does not answer', async () => {
+  it('is not delayed if a host of another move does not answer', async () => {
     let answer = (): void => undefined
     lab.answer = () => new Promise((resolve) => (answer = resolve))
     lab.show('handed_over')
@@ -175,7 +175,7 @@ describe('a gateway’s decision about a move', function () {
     answer()
   })
 
-  it('makes every host except the owner delete its copy if the store has lost the target of the move', async () => {
+  it('is sent to all hosts if the store has lost the target of the move, so that only the owner keeps a copy', async () => {
     lab.moves = [{ ...move, toHostId: '', decided: { ownerId: 'a', generation: 3 } }]
     await isForgotten()
     expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])

@@ -83,7 +83,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(await codeOf(() => placeNew('new', 'a'))).to.equal('resource_exhausted')
   })
 
-  it('counts a guest only once when its host has reported it, without its reservation', () => {
+  it('does not count the reservation for a guest that its host has reported', () => {
     stored.set('o', on('a', u))
     show('a', u)
     expect(placeNew('new', 'a')).to.equal('a')
@@ -149,14 +149,14 @@ describe('the placement of guests on hosts with reserved resources', () => {
       ).to.equal('b')
     })
 
-    it('lets a guest follow a partner that is moving already', async () => {
+    it('lets a guest follow another guest of its “together” group that is already moving', async () => {
       show('a', x, { placement: rules })
       show('a', y, { placement: rules })
       for (const uuid of [x, y])
         expect(await placement.reserveTarget(uuid, named(uuid), { alsoMoving: [x, y] })).to.equal('b')
     })
 
-    it('plans no move of a guest if a partner cannot move', async () => {
+    it('plans no move of a guest if another guest of its “together” group cannot move', async () => {
       show('a', x, { placement: rules })
       show('a', y, { placement: rules })
       const refuse = ({ guest: { uuid } }: { guest: Guest }): void => {

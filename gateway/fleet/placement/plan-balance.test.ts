@@ -56,7 +56,7 @@ function suggest(
 describe('the suggestions that balance the fleet', () => {
   for (const [name, guests, refused, expected] of [
     [
-      'are empty for equal hosts',
+      'are empty if all hosts have the same load',
       [
         ['a', 'x', 20],
         ['b', 'y', 20],
@@ -74,7 +74,7 @@ describe('the suggestions that balance the fleet', () => {
       [],
       [],
     ],
-    ['are empty if the guest would only load another host', [['a', 'x', 80]], [], []],
+    ['are empty if a move would only shift the load to another host', [['a', 'x', 80]], [], []],
     [
       'relieve the most loaded host',
       [
@@ -86,7 +86,7 @@ describe('the suggestions that balance the fleet', () => {
       ['x c load'],
     ],
     [
-      'omit a guest that must not move, and move another one instead',
+      'contain another guest of the host if the first one must not move',
       [
         ['a', 'x', 40],
         ['a', 'y', 40],
@@ -104,7 +104,7 @@ describe('the suggestions that balance the fleet', () => {
       [],
       [],
     ],
-    ['fulfill a broken rule', [['b', 'x', 10, { group: 'eu' }]], [], ['x a placement_group']],
+    ['contain a move that fulfills a broken rule', [['b', 'x', 10, { group: 'eu' }]], [], ['x a placement_group']],
     [
       'separate guests that must be on different hosts',
       [
@@ -122,7 +122,7 @@ describe('the suggestions that balance the fleet', () => {
       ['x - placement_group'],
     ],
     [
-      'relieve the next host if no guest of the most loaded one can move',
+      'relieve the host with the second highest load if no guest of the most loaded host can move',
       [
         ['a', 'x', 45],
         ['a', 'y', 45],
@@ -133,7 +133,7 @@ describe('the suggestions that balance the fleet', () => {
       ['z c load'],
     ],
     [
-      'bring guests that must stay together to the host with most of them',
+      'move guests that must stay together to the host that already has most of them',
       [
         ['a', 'x', 1, { together: 't' }],
         ['b', 'y', 1, { together: 't' }],
@@ -143,7 +143,7 @@ describe('the suggestions that balance the fleet', () => {
       ['x b placement_together'],
     ],
     [
-      'bring guests that must stay together to one host if two hosts have equally many',
+      'move guests that must stay together to one host if two hosts have equally many of them',
       [
         ['a', 'w', 1, { together: 't' }],
         ['a', 'x', 1, { together: 't' }],
@@ -163,7 +163,7 @@ describe('the suggestions that balance the fleet', () => {
       [],
     ],
     [
-      'omit a guest that cannot move if the move of another one fulfills its rule',
+      'omit a guest that cannot move if the move of another guest fulfills the broken rule',
       [
         ['a', 'x', 1, { spread: 's' }],
         ['a', 'y', 1, { spread: 's' }],

@@ -66,8 +66,8 @@ describe('the registration of guests that host “a” reports', () => {
   const known = held([{ ...claim('u1', 1), generation: 2, hostId: 'b' }])
   for (const [name, change, expected] of [
     ['stops a copy with a lower generation than the registered owner’s', { generation: 1 }, 2],
-    ['stops a copy from before the first move of the guest', {}, 2],
-    ['does not stop a copy without automatic start on its host', { generation: 1, isOwner: false }, undefined],
+    ['stops a copy that is older than the first move of the guest', {}, 2],
+    ['does not stop a copy that its host must not start anyway', { generation: 1, isOwner: false }, undefined],
     ['does not stop a copy with the generation of the registered owner', { generation: 2 }, undefined],
   ] as const)
     it(name, () => {

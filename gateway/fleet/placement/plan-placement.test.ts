@@ -180,35 +180,35 @@ describe('the placement of a new guest', () => {
     ],
     ['rejects a virtual machine if no host has KVM', spec(kvm), [candidate('a')], undefined, 'unsupported'],
     [
-      'selects a loaded host of the group instead of an empty host outside',
+      'selects a loaded host of the required group rather than an empty host outside this group',
       spec({ placement: { group: 'eu' } }),
       [candidate('a', { group: 'eu' }, { ramMb: 900 }), candidate('b')],
       undefined,
       'a',
     ],
     [
-      'rejects a requested host outside the group',
+      'rejects a requested host outside the required group',
       spec({ placement: { group: 'eu' } }),
       [candidate('a', { group: 'eu' }), candidate('b')],
       'b',
       'placement_group',
     ],
     [
-      'rejects a guest if only an offline host has the label',
+      'rejects a guest if only an offline host has the required label',
       spec({ placement: { labels: ['ssd'] } }),
       [candidate('a', { labels: ['ssd'], state: 'offline' }), candidate('b')],
       undefined,
       'placement_label',
     ],
     [
-      'rejects a guest if the only host of the group is full',
+      'rejects a guest if the only host of the required group is full',
       spec({ placement: { group: 'eu' } }),
       [candidate('a', { group: 'eu' }, { ramMb: 1901 }), candidate('b')],
       undefined,
       'resource_exhausted',
     ],
     [
-      'rejects placement rules that no agent knows',
+      'rejects placement rules if no agent is new enough to support them',
       spec({ placement: { spread: 'web' } }),
       [candidate('a', { description: { ...describe_({}), features: [] } })],
       undefined,
@@ -226,7 +226,7 @@ describe('the placement of a new guest', () => {
       expect(placed).to.equal(result)
     })
 
-  it('prefers the host with most guests that must stay together', () => {
+  it('prefers the host with most guests of the same “together” group', () => {
     const together = new Map([
       ['b', 1],
       ['c', 2],

@@ -51,8 +51,13 @@ describe('the plan for several requested reservations', () => {
       {},
       ['u1 10', 'name_conflict', 'u3 11'],
     ],
-    ['refuses a name from the store', [request(1, { name: 'Web' })], { names: new Set(['web']) }, ['name_conflict']],
-    ['refuses the name of a guest in the fleet view', [request(1, { name: 'shown' })], {}, ['name_conflict']],
+    [
+      'refuses a name that is reserved in the store',
+      [request(1, { name: 'Web' })],
+      { names: new Set(['web']) },
+      ['name_conflict'],
+    ],
+    ['refuses a name that a guest in the fleet view has', [request(1, { name: 'shown' })], {}, ['name_conflict']],
     [
       'returns the reservation of an earlier attempt, although its name is already in use',
       [request(0, { name: 'old', uuid: 'other' })],

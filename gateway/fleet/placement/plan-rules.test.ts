@@ -27,38 +27,56 @@ const app = { together: 'app' }
 describe('the placement rules of a guest', () => {
   for (const [name, rules, placed, guest, allowed] of [
     ['allow every host by default', {}, [on('a', 'x', { ...web, ...app })], {}, 'abc'],
-    ['allow only hosts of the group', { group: 'eu' }, [], {}, 'ab'],
-    ['allow only hosts with all labels', { labels: ['ssd', 'disk'] }, [], {}, 'b'],
-    ['allow no host if none has the label', { labels: ['gpu'] }, [], {}, ''],
-    ['keep guests apart', web, [on('a', 'x', web), on('c', undefined, web)], {}, 'b'],
-    ['ignore guests that are kept apart under another name', web, [on('a', 'x', { spread: 'db' })], {}, 'abc'],
-    ['ignore the guest itself', web, [on('a', 'own', web)], { uuid: 'own' }, 'abc'],
-    ['allow every host for the first of the guests that stay together', app, [], {}, 'abc'],
-    ['keep guests together', app, [on('b', 'x', app)], {}, 'b'],
-    ['keep a guest together with a guest that has only a reservation', app, [on('b', undefined, app)], {}, 'b'],
+    ['allow only hosts of the required group', { group: 'eu' }, [], {}, 'ab'],
+    ['allow only hosts with all required labels', { labels: ['ssd', 'disk'] }, [], {}, 'b'],
+    ['allow no host if none has the required label', { labels: ['gpu'] }, [], {}, ''],
     [
-      'allow each host of guests that should be together but are already apart',
+      'allow no host that has a guest with the same “spread” name',
+      web,
+      [on('a', 'x', web), on('c', undefined, web)],
+      {},
+      'b',
+    ],
+    ['ignore guests with another “spread” name', web, [on('a', 'x', { spread: 'db' })], {}, 'abc'],
+    ['ignore the guest itself', web, [on('a', 'own', web)], { uuid: 'own' }, 'abc'],
+    ['allow every host for the first guest with a “together” name', app, [], {}, 'abc'],
+    ['allow only the host that has a guest with the same “together” name', app, [on('b', 'x', app)], {}, 'b'],
+    [
+      'allow only the host that has a reservation for a guest with the same “together” name',
+      app,
+      [on('b', undefined, app)],
+      {},
+      'b',
+    ],
+    [
+      'allow each host of guests with the same “together” name if they are already on different hosts',
       app,
       [on('a', 'x', app), on('b', 'y', app)],
       {},
       'ab',
     ],
-    ['keep a guest on the host of its partners', app, [on('a', 'x', app)], { uuid: 'own', fromHostId: 'a' }, 'a'],
     [
-      'allow every host if all partners leave the host, too',
+      'allow only the present host if another guest there has the same “together” name',
+      app,
+      [on('a', 'x', app)],
+      { uuid: 'own', fromHostId: 'a' },
+      'a',
+    ],
+    [
+      'allow every host if all guests with the same “together” name leave the present host, too',
       app,
       [on('a', 'x', app)],
       { uuid: 'own', fromHostId: 'a', alsoMoving: new Set(['x']) },
       'abc',
     ],
     [
-      'allow only the host to which a partner has already moved',
+      'allow only the host to which another guest with the same “together” name has already moved',
       app,
       [on('b', 'x', app), on('a', 'y', app)],
       { uuid: 'own', fromHostId: 'a', alsoMoving: new Set(['x', 'y']) },
       'b',
     ],
-    ['are applied together', { group: 'eu', ...web }, [on('a', 'x', web)], {}, 'b'],
+    ['must all be fulfilled', { group: 'eu', ...web }, [on('a', 'x', web)], {}, 'b'],
   ] as const)
     it(name, () => {
       const all = { ...noPlacement, ...rules }
@@ -84,14 +102,14 @@ describe('the placement rules of a guest', () => {
       expect(findBroken(hosts[0]!, ruleChecks(all, neighbors))?.code).to.equal(code)
     })
 
-  it('sum the resources of the guests that move to the same host later', () => {
+  it('require resources for all guests that will follow to the same host', () => {
     const guest = { uuid: 'own', fromHostId: 'a', rules: { ...noPlacement, ...app }, alsoMoving: new Set(['x', 'y']) }
     const { following } = planNeighbors([on('a', 'x', app), on('a', 'y', app), on('a', 'z', app)], guest)
     expect(following).to.deep.equal({ vcpuMilli: 2000, ramMb: 1024, diskGb: 20 })
     expect(planNeighbors([on('a', 'x', app)], { rules: noPlacement })).to.equal(noNeighbors)
   })
 
-  it('do not count a guest again if it has a reservation on its target', () => {
+  it('require no further resources for a guest that already has a reservation on the target', () => {
     const guest = { uuid: 'own', fromHostId: 'a', rules: { ...noPlacement, ...app }, alsoMoving: new Set(['x', 'y']) }
     const { following, together } = planNeighbors([on('a', 'x', app), on('a', 'y', app), on('b', 'x', app)], guest)
     expect(following).to.deep.equal(limits)

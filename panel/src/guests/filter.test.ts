@@ -70,7 +70,7 @@ describe('the guest list', () => {
   ]
   const ids = (filter: object): number[] => filterGuests(all, { ...noFilter, ...filter }, now).map(({ id }) => id)
 
-  it('filters by state, host and need for attention', () => {
+  it('can be filtered by state, host and need for attention', () => {
     expect(ids({})).to.deep.equal([1, 2, 3])
     expect(ids({ status: 'stopped' })).to.deep.equal([1])
     expect(ids({ host: 'b' })).to.deep.equal([2])
@@ -80,7 +80,7 @@ describe('the guest list', () => {
     expect(ids({ text: 'a', status: 'running' })).to.deep.equal([2])
   })
 
-  it('sorts numbers within names by value, and guests without an expiry last', () => {
+  it('sorts numbers in names by their value, and lists guests without an expiry last', () => {
     const names = (key: 'name' | 'expires_at', descending = false): string[] =>
       sortGuests([...all, guest({ name: 'never' })], { key, descending }).map(({ name }) => name)
     expect(names('name')).to.deep.equal(['a9', 'a10', 'b', 'never'])
@@ -94,13 +94,13 @@ describe('the guest list', () => {
     expect(planBulk(all, 'stop').changed).to.have.length(2)
   })
 
-  it('offers an extension only for guests with an expiry, and snapshots only where they are allowed', () => {
+  it('offers to extend only guests with an expiry, and to take snapshots only of guests that may have snapshots', () => {
     const guests = [guest({ expires_at: '2026-12-01 00:00:00', snapshot_limit: 0 }), guest({ snapshot_limit: 3 })]
     expect(planBulk(guests, 'extend').changed).to.deep.equal([guests[0]])
     expect(planBulk(guests, 'snapshot').changed).to.deep.equal([guests[1]])
   })
 
-  it('sorts by host name, owner and size', () => {
+  it('can be sorted by host name, owner and size', () => {
     const a = guest({ name: 'a', host_id: 'h-2', ram_mb: 512, owners: [{ id: '1', username: 'zoe' }] })
     const b = guest({ name: 'b', host_id: 'h-1', ram_mb: 4096, owners: [{ id: '2', username: 'ada' }] })
     const first = (key: 'host' | 'owner' | 'memory') =>

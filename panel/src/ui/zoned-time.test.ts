@@ -9,13 +9,13 @@ describe('times in the time zone of the server', () => {
     ['the hour after the clocks go forward', 'Europe/Berlin', '2026-03-29 03:30:00', '2026-03-29T01:30:00Z'],
     ['the hour before the clocks go forward', 'Europe/Berlin', '2026-03-29 01:30:00', '2026-03-29T00:30:00Z'],
   ] as const)
-    it(`are converted in both directions: ${name}`, () => {
+    it(`are converted to UTC and back: ${name}`, () => {
       const time = createZonedTime(zone)
       expect(time.parse(text)).to.equal(Date.parse(utc))
       expect(time.format(Date.parse(utc))).to.equal(text)
     })
 
-  it('are undefined for other texts', () => {
+  it('are undefined for texts that contain no time', () => {
     for (const text of ['', '–', '2026-11-27', 'never']) expect(createZonedTime('UTC').parse(text)).to.equal(undefined)
   })
 
@@ -30,6 +30,6 @@ describe('times in the time zone of the server', () => {
     [-8 * 86_400, undefined],
     [8 * 86_400, undefined],
   ] as const)
-    it(`are described relative to now: ${seconds} s`, () =>
+    it(`are described as ${text === undefined ? 'an absolute time' : `“${text}”`} if they are ${seconds} s from now`, () =>
       expect(relativeTime(now + seconds * 1000, now, 'en')).to.equal(text))
 })

@@ -102,7 +102,7 @@ describe('the plan of a new container', () => {
       [[22, 0, 'tcp']],
     ],
     [
-      'a mapping over TCP to an extra port even if it is mapped explicitly over UDP',
+      'a TCP mapping to an extra port even if an explicit mapping to this port uses UDP',
       { extra_ports: [53], nat_port_mappings: [{ container_port: 53, protocol: 'udp' }] },
       [
         [22, 0, 'tcp'],

@@ -21,7 +21,7 @@ describe('the commands for the rotation of the certificate authority', () => {
       ['finish', 'finishWithout'],
     ],
     [
-      'do not offer to finish without hosts that are still in progress',
+      'do not offer to finish without hosts that are online but not ready yet',
       { state: 'reissuing', missing_hosts: [{ ...offline, reason: 'in_progress' }] },
       ['finish'],
     ],

@@ -52,7 +52,7 @@ describe('the list of things that need attention', () => {
   const offline = { status: 'offline', last_seen: '2026-11-27 11:48:00' } as const
   const full = { ports: { used: 100, total: 100 } }
   for (const [name, facts, expected] of [
-    ['is empty in a calm fleet', {}, []],
+    ['is empty if nothing in the fleet needs attention', {}, []],
     [
       'is empty before any data has arrived',
       { hosts: undefined, guests: undefined, usages: undefined, failed: undefined, alerted: undefined },
@@ -79,7 +79,7 @@ describe('the list of things that need attention', () => {
       [['backupFailed', 1, 'web', '#/tasks?status=failed']],
     ],
     [
-      'contains the number of other failed tasks',
+      'contains the number of failed tasks other than backups',
       { failed: [task({}), task({ container_name: 'db' })] },
       [['tasksFailed', 2, 'web', 'db', '#/tasks?status=failed']],
     ],
@@ -89,7 +89,7 @@ describe('the list of things that need attention', () => {
       [],
     ],
     [
-      'predicts that a disk will be full',
+      'contains a disk that will be full soon',
       { usages: [usage(1, { disk_full_in_days: 3 })] },
       [['diskFull', 'node1', 3, 'node1', '#/hosts/h-1']],
     ],
@@ -108,7 +108,7 @@ describe('the list of things that need attention', () => {
       ],
     ],
     [
-      'combines hosts with the same problem',
+      'combines hosts with the same problem into one entry',
       { usages: range(5).map((at) => usage(at, full)) },
       [['poolsLow', 5, 'node1', 'node2', 'node3', 'node4', 'node5', '#/routing']],
     ],
