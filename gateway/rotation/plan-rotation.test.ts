@@ -107,13 +107,13 @@ describe('the plan of a rotation of the CA', () => {
     ['first makes a host trust the new CA', 'reissuing', host(), { kind: 'trust', fingerprints: [oldCa, newCa] }],
     ['does nothing for a host that has a certificate of the new CA', 'ready', reissued, undefined],
     [
-      'makes a host trust both CAs even if the host was offline in the previous state',
+      'makes a host trust both CAs if it was offline during the distribution of the new CA',
       'ending',
       host(),
       { kind: 'trust', fingerprints: [oldCa, newCa] },
     ],
     [
-      'issues a certificate of the new CA even to a host that was offline in the previous state',
+      'issues a certificate of the new CA to a host that was offline when the others got theirs',
       'ending',
       both,
       { kind: 'renew' },

@@ -54,7 +54,7 @@ describe('a guest in the panel', function () {
     await page.locator('.chart canvas').first().waitFor()
   }
 
-  it('has charts with marks for its tasks and crashes', async () => {
+  it('has charts that mark the times of its tasks and crashes', async () => {
     await shown()
     const before = await pixels('--line-strong')
     expect(await page.locator('[data-marks]').count(), 'nothing happened yet').to.equal(0)
@@ -118,7 +118,7 @@ describe('a guest in the panel', function () {
 
     beforeEach(removeAll)
 
-    it('gets a snapshot before a reinstallation, and can be restored from it', async () => {
+    it('gets a snapshot before a reinstallation, and can be restored from this snapshot', async () => {
       await reinstall()
       await waitFor(() => check().isChecked(), { what: 'it is selected by default' })
       await lab.picture(page, 'reinstall-wide')

@@ -162,7 +162,7 @@ describe('a terminal in the panel', function () {
     expect(await view.page.locator('.console').count()).to.equal(0)
   })
 
-  it('has additional keys on a phone, and fits its screen', async () => {
+  it('has additional keys on a phone, and fits the screen of the phone', async () => {
     const { view, terminal, page } = await open({ screen: 'phone' })
     for (const name of ['Esc', 'Tab', 'ArrowUp', 'Ctrl']) await page.getByRole('button', { name, exact: true }).click()
     await view.type('cd')
@@ -220,7 +220,7 @@ describe('a terminal in the panel', function () {
     await new TerminalPage(page).state('open')
   })
 
-  describe('that shows a hostile guest', () => {
+  describe('of a hostile guest', () => {
     const esc = '\x1b'
     const bel = '\x07'
     /** Calls a method of the clipboard. @returns its result, or undefined if it takes too long */

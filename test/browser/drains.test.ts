@@ -58,7 +58,7 @@ describe('the drain of a host in the panel', () => {
     await page.getByRole('button', { name: 'Resume' }).waitFor()
   })
 
-  it('can be announced as maintenance, which guests show until it is canceled', async () => {
+  it('can be announced as maintenance, which the pages of guests show until the maintenance is canceled', async () => {
     page = await lab.logIn()
     await lab.show(page, '/hosts')
     await page.getByRole('button', { name: 'Announce maintenance', exact: true }).click()
@@ -80,7 +80,7 @@ describe('the drain of a host in the panel', () => {
     await banner.waitFor({ state: 'detached' })
   })
 
-  it('is accessible and translated in Chinese, and fits a phone', async () => {
+  it('is accessible, translated into Chinese, and fits the screen of a phone', async () => {
     page = await lab.logIn({ language: 'zh', screen: 'phone' })
     await lab.show(page, '/hosts/host-a')
     await page.getByRole('heading', { name: '实例正在离开本主机', exact: true }).waitFor()

@@ -36,7 +36,7 @@ describe('guests in the panel', () => {
     expect(await page.locator('body').innerText()).not.to.include(secret)
   })
 
-  it('can be created several at once, with an owner, a firewall and daily backups', async () => {
+  it('can be created together, each with an owner, a firewall and daily backups', async () => {
     const body = { container_name: 'made', username: 'owner-of-several' }
     const customer = await lab.gateway.request('POST', '/sub-user/create', { body })
     const target = { name: 'for-several', type: 'local', path: '/srv/several', encryption_password: 'a-long-password' }
@@ -120,7 +120,7 @@ describe('guests in the panel', () => {
     await page.getByText('No SSH keys are stored.', { exact: true }).waitFor()
   })
 
-  it('that cannot be created leave the form filled, with the reason and the request id', async function () {
+  it('that cannot be created leave the form filled, and the form shows the reason and the request id', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -206,7 +206,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('show no menu if their row contains another guest when the menu has loaded', async function () {
+  it('show no menu if their row already contains another guest when the menu has loaded', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')
@@ -231,7 +231,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('are opened by a link right after the user typed a filter, and the filter does not change their address', async function () {
+  it('are opened by a link right after the user typed a filter, and the filter does not change the URL of their page', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')

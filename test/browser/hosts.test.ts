@@ -169,7 +169,7 @@ describe('the dialog for a new host in the panel', () => {
     await shows(page, 'failed')
   })
 
-  it('permits a new name of the host before its address is known', async () => {
+  it('permits a change of the host’s name before the address of the host is known', async () => {
     await openPending('no-address')
     await page.getByRole('button', { name: 'Edit', exact: true }).click()
     const dialog = page.getByRole('dialog')
@@ -178,7 +178,7 @@ describe('the dialog for a new host in the panel', () => {
     await page.getByRole('heading', { name: 'renamed', exact: true }).waitFor()
   })
 
-  it('is accessible and translated in Chinese, and fits a phone', async () => {
+  it('is accessible, translated into Chinese, and fits the screen of a phone', async () => {
     const created = await openPending('on-a-phone', { language: 'zh', screen: 'phone' })
     await report(created, 'installing')
     await page.getByText('正在安装代理程序，可能需要几分钟。').waitFor()

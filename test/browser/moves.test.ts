@@ -155,7 +155,7 @@ describe('the dialog for a move in the panel', () => {
     await plan.waitFor({ state: 'detached' })
   })
 
-  it('shows the port that was reserved instead if another guest took the planned port after the check', async () => {
+  it('shows the port that was reserved if another guest took the planned port after the check', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'raced' })
     const plan = await check(guest)
     const label = 'Public port for TCP 22'
@@ -204,7 +204,7 @@ describe('the dialog for a move in the panel', () => {
     expect(await offered(), 'only host').to.equal(0)
   })
 
-  it('is accessible and translated in Chinese, and fits a phone', async () => {
+  it('is accessible, translated into Chinese, and fits the screen of a phone', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'phoned' })
     await takePort(guest)
     await openActions(guest, { language: 'zh', screen: 'phone', theme: 'dark' })

@@ -84,7 +84,7 @@ describe('the screen of a virtual machine in the panel', function () {
     await serial.shows(/typed/)
   }
 
-  it('is shown to two clients at the same time, and fits a phone', async () => {
+  it('is shown to two clients at the same time, and fits the screen of a phone', async () => {
     const page = await open()
     await waitFor(async () => (await pictureOf(page)).colors > 1, { what: 'a picture' })
     await lab.panel.picture(page, 'screen-wide')

@@ -79,7 +79,7 @@ describe('an upgrade in the panel', () => {
     await eventually(() => expect(versionOf('host-b')).to.equal(earlierVersion))
   })
 
-  it('is accessible and translated in Chinese, and fits a phone', async () => {
+  it('is accessible, translated into Chinese, and fits the screen of a phone', async () => {
     await upgrades.install('host-a', labVersion, { previous: earlierVersion })
     page = await lab.logIn({ language: 'zh', screen: 'phone' })
     for (const path of ['/hosts', '/hosts/host-a', '/hosts/host-b']) {

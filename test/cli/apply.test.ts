@@ -95,7 +95,7 @@ describe('berth apply and berth export', () => {
     deletion_settings: { undo_delete_hours: 0 },
   })
 
-  it('needs a confirmation, and ends a dry run with 5 if something would change', async () => {
+  it('needs a confirmation, and ends a dry run with the exit code 5 if something would change', async () => {
     const dry = await apply(fleet(), '--dry-run')
     expect([dry.code, dry.err]).to.deep.equal([5, 'berth: the fleet differs from the file: 23 to create\n'])
     expect(dry.out).to.match(/^\+ guest btest-1\n {4}image: debian-12\n/)
@@ -126,7 +126,7 @@ describe('berth apply and berth export', () => {
     expect((await apply(fleet(), '--dry-run')).code).to.equal(0)
   })
 
-  it('exports a file without secrets that changes nothing', async () => {
+  it('exports a file that contains no secrets and whose application changes nothing', async () => {
     const { code, out, err } = await berth('export')
     expect(code, err).to.equal(0)
     expect(out).to.contain('name: btest-20').and.not.to.contain('berth.apply').and.not.to.contain('password')
@@ -134,7 +134,7 @@ describe('berth apply and berth export', () => {
     expect([again.out, again.err]).to.deep.equal(['', 'Nothing to change.\n'])
   })
 
-  it('shows a drift and repairs it', async () => {
+  it('shows and repairs changes that were made without the file', async () => {
     await gateway.request('PUT', '/containers/btest-1/resource-limit', { body: { ram_mb: 128 } })
     await gateway.request('PATCH', '/containers/btest-1', { body: { tags: ['berth.apply:main', 'other'] } })
     await gateway.request('DELETE', '/containers/btest-2/port-mappings/0')
@@ -166,7 +166,7 @@ describe('berth apply and berth export', () => {
     expect((await rowOf('btest-2')).snapshot_limit).to.equal(7)
   })
 
-  it('refuses a wrong file with positions before it changes anything', async () => {
+  it('refuses an invalid file before it changes anything, and shows the positions of the errors', async () => {
     const text =
       'guests:\n  - name: btest-1\n    image: ubuntu\n    disk: 1g\n  - name: new\n    nmae: x\n    ram: [1]\n'
     const unknown = await apply(text, '--yes')
@@ -180,7 +180,7 @@ describe('berth apply and berth export', () => {
     ])
   })
 
-  it('completes a run that was killed', async () => {
+  it('completes the changes of a run that was killed', async () => {
     const names = Array.from({ length: 12 }, (_, index) => `btest-killed-${index}`)
     const content = { set: 'killed', guests: names.map((name) => ({ ...guest(1), name })) }
     const first = start(['apply', '-f', await fleetFile(content), '--yes'])

@@ -62,7 +62,7 @@ describe('the command line', () => {
       expect((await json('task', 'get', taskId)).status).to.equal('pending')
     })
 
-    it('fails if the task is canceled while it waits', async () => {
+    it('fails if the task is canceled while the command waits for it', async () => {
       const { ended, out } = start(['guest', 'create', 'cli-canceled', ...createFlags, '-o', 'json'])
       await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
       const { task_id: taskId } = JSON.parse(out()) as { task_id: string }

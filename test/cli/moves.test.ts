@@ -54,7 +54,7 @@ describe('the command line with two hosts', () => {
     expect(hostOf(guest)).to.equal('host-a')
   })
 
-  it('moves a guest after a confirmation, and waits until it has moved', async () => {
+  it('moves a guest after a confirmation, and waits until the move has ended', async () => {
     const terminal = new BerthTerminal(['migrate', 'web1', 'host-b'], env)
     await terminal.shows('[y/N]')
     terminal.type('y\r')
@@ -63,7 +63,7 @@ describe('the command line with two hosts', () => {
     expect(gateway.fleet.view.findGuest('web1')?.hostId).to.equal('host-b')
   })
 
-  it('drains a host, detaches after Ctrl-C, and follows the drain again', async () => {
+  it('drains a host, stops following the drain after Ctrl-C, and follows it again in a second run', async () => {
     const guest = await addGuest('web2')
     const release = holdCopies()
     const first = startBerth(['drain', 'host-a', '--yes'], env)

@@ -188,7 +188,7 @@ describe('the audit log over HTTP', () => {
     expect(gateway.fleet.operations().filter(({ operation }) => operation.subject?.name === 'safe')).to.deep.equal([])
   })
 
-  it('contains the outcome and the container of a change even if the store died meanwhile', async () => {
+  it('contains the outcome and the container of a change even if the store fails during the change', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'struck' })
     const { reached } = gateway.fleet
     gateway.fleet.reached = () => killUnder(gateway.store, gateway.redis)

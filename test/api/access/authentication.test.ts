@@ -54,7 +54,7 @@ describe('authentication', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('rejects a revoked key in a second process from the next request on (60 attempts)', async () => {
+  it('rejects a revoked key also in a second gateway process from the next request on (60 attempts)', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       for (let round = 0; round < 60; round++) {

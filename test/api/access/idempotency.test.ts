@@ -45,7 +45,7 @@ describe('an Idempotency-Key over HTTP', () => {
     expect(body.data).to.have.length(1)
   })
 
-  it('counts separately for each caller, and is rejected if the same caller sends it with another body', async () => {
+  it('belongs to one caller, and is rejected if this caller sends it again with another body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets one repetition run with the first operation id if the first request has no outcome', async () => {
+  it('lets one repetition run, with the operation id of the first request, if the first request has no outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)
@@ -225,7 +225,7 @@ describe('the store of idempotent requests', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
-  it('lets another gateway run a repeated request if the first outcome could not be stored', async () => {
+  it('lets another gateway run a repeated request if the outcome of the first request could not be stored', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     const run = one.store.run.bind(one.store)
@@ -237,7 +237,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k', 'f')))) === 'ran')
   })
 
-  it('lets another gateway run a repeated request if the store did not confirm the first record', async () => {
+  it('lets another gateway run a repeated request if the store did not confirm the record of the first request', async () => {
     const [one, two] = [await open(), await open()]
     const run = one.store.run.bind(one.store)
     one.store.run = async (...commands) => {

@@ -11,7 +11,7 @@ describe('API keys that other keys create', () => {
   })
   after(() => gateway.close())
 
-  it('either work or are not created if their creator is deleted at the same time', async () => {
+  it('are either created and work, or are not created, if their creator is deleted at the same time', async () => {
     for (let round = 0; round < 30; round++) {
       const maker = await keys.make({ scopes: ['*'] })
       const making = gateway.request('POST', '/api-keys', { key: maker.key, body: { name: 'late' } })
@@ -77,7 +77,7 @@ describe('API keys that other keys create', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are visible to their creator, which sees no other keys except keys for its own containers', async () => {
+    it('are visible to their creator, which otherwise sees only keys for its own containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })

@@ -163,7 +163,7 @@ describe('a login', () => {
     ])
   })
 
-  it('does not count as an attempt if too many logins prevented the check of its password', async () => {
+  it('does not count as an attempt if its password was not checked because of too many logins', async () => {
     await makeAdmin(gateway, 'crowded')
     const { passwords } = gateway.access.accounts
     const matches = passwords.matches.bind(passwords)
@@ -177,7 +177,7 @@ describe('a login', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('is refused to an address that the access policy excludes, as is a session', async () => {
+  it('is refused to an address that the access policy excludes, and a session is refused there, too', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })

@@ -111,7 +111,7 @@ describe('second factors', () => {
     expect(await give(half, { recovery_code: renewed[0] })).to.deep.equal([200, undefined])
   })
 
-  it('allow new recovery codes only once they are set up and the password was confirmed recently', async () => {
+  it('allow new recovery codes only if a second factor is set up and the password was confirmed recently', async () => {
     const ask = (browser: Browser) => browser.answerTo('POST', '/account/totp/recovery-codes')
     expect(await ask(await adminBrowser(gateway, `user${++count}`))).to.deep.equal([409, 'invalid_state'])
     const { browser } = await enrolled()

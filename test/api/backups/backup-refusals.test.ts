@@ -53,7 +53,7 @@ describe('backups over HTTP', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled by the restarted agent if it had ended after the request to cancel them', async () => {
+  it('are canceled after a restart of the agent if the agent ended before it could cancel them', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -70,7 +70,7 @@ describe('backups over HTTP', function () {
     expect([begun, kept(), snapshotsLeft()]).to.deep.equal([1, [], 0])
   })
 
-  it('are completed by the restarted agent if it had ended during the transfer', async () => {
+  it('are completed after a restart of the agent if the agent ended during the transfer', async () => {
     let interrupt: (() => void) | undefined
     agent.host.backupFaults.send = () =>
       new Promise((_, reject) => (interrupt = () => reject(new Error('interrupted'))))
@@ -123,7 +123,7 @@ describe('backups over HTTP', function () {
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')
   })
 
-  it('of other containers cannot be seen or restored by a key bound to containers', async () => {
+  it('can be seen and restored by a key bound to containers only if they belong to these containers', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest()
     const scopes = ['backup:*']

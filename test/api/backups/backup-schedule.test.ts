@@ -64,7 +64,7 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('add their container to the containers of the target, even before the first backup', async () => {
+  it('make the list of a target’s containers contain their container, even before the first backup', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])
@@ -105,7 +105,7 @@ describe('backup schedules over HTTP', function () {
       .and.to.have.length(3)
   })
 
-  it('delete the data of a failed run from the target in the next run', async () => {
+  it('delete in the next run the data that a failed run has left at the target', async () => {
     await isSet({ ...daily, retention: 1 })
     lab.agent.host.backupFaults.verify = () => fail()
     lab.agent.host.backupFaults.forget = () => fail()

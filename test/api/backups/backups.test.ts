@@ -59,7 +59,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('contain the disk as it was when they began, even if it changes meanwhile', async () => {
+  it('contain the disk as it was when they began, even if the disk changes during the transfer', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -82,7 +82,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('cannot be deleted while they are created, and a new snapshot does not affect them', async () => {
+  it('cannot be deleted while they are being created, and are not affected by a new snapshot', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -96,7 +96,7 @@ describe('backups over HTTP', function () {
     expect((await ended(asked))['status']).to.equal('done')
   })
 
-  it('are completed even if a snapshot is taken meanwhile', async () => {
+  it('are completed even if a snapshot is taken during the transfer', async () => {
     let release = (): void => undefined
     agent.host.backupFaults.send = () => new Promise<void>((resolve) => (release = resolve))
     const asked = await ask()
@@ -120,7 +120,7 @@ describe('backups over HTTP', function () {
     expect(snapshotsLeft()).to.equal(0)
   })
 
-  it('are restored onto a container of another host, which keeps its name and login', async () => {
+  it('are restored onto a container of another host, and this container keeps its name and login', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }, 'host-b')
     const there = gateway.fleet.agentOf('host-b')

@@ -178,7 +178,7 @@ describe('the console API', () => {
       expect((await late.ended()).code).to.equal(4404)
     })
 
-    it('ends the connection of the window that used the console before', async () => {
+    it('ends the connection of the browser window that used the console before', async () => {
       const { client, status } = await lab.opened(guest)
       await lab.opened(guest, { query: { resume: status.resume } })
       expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'taken_over' })

@@ -138,7 +138,7 @@ describe('requests for several guests (batches)', () => {
     expect((await act({ action: 'explode', containers: ['late-2'] })).body.details.field).to.equal('action')
   })
 
-  it('act on the remaining guests if they are repeated after a temporary failure', async () => {
+  it('act only on the remaining guests if they are repeated after a temporary failure', async () => {
     const { body: made } = await create({ ...template, name: 'again', count: 2 })
     await ended(made.data as string[])
     const headers = { 'idempotency-key': 'again-1' }

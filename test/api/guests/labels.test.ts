@@ -36,7 +36,7 @@ describe('the labels of a container', () => {
       .and.not.to.have.property('note')
   })
 
-  it('are refused if one is wrong, and the error names its field', async () => {
+  it('are refused if one of them is invalid, and the error names the field of this label', async () => {
     for (const [body, field] of [
       [{ tags: ['Web'] }, 'tags'],
       [{ tags: Array.from({ length: 17 }, (_, index) => `tag-${index}`) }, 'tags'],

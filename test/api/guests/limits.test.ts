@@ -105,7 +105,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
           expect(await detail()).to.include({ disk_gb: 10, ram_mb: 512 })
         })
 
-      it('can be sent unchanged with a new memory limit while the pool is full', async () => {
+      it('can be sent unchanged together with a new memory limit while the pool is full', async () => {
         host().pool.usedBytes = 499 * gib
         expect((await put('resource-limit', { disk_gb: 10, ram_mb: 1024 })).status).to.equal(200)
       })

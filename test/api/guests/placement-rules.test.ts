@@ -56,7 +56,7 @@ describe('the placement rules of containers', () => {
     expect(body.data).not.to.have.property('placement')
   })
 
-  it('refuse a creation or a move that breaks one of them, with the code of the rule', async () => {
+  it('refuse a creation or a move that breaks a rule, with the code of this rule', async () => {
     expect(refusal(await create({ group: 'us' }))).to.deep.equal([409, 'placement_group'])
     expect(refusal(await create({ labels: ['gpu'] }))).to.deep.equal([409, 'placement_label'])
     expect(refusal(await create({ group: 'eu' }, { host_id: 'host-c' }))).to.deep.equal([409, 'placement_group'])

@@ -81,7 +81,7 @@ describe('addresses from the pools of the hosts', function () {
       expect([...publicIpv4s, ...ipv6Addresses]).to.have.length(1)
     })
 
-  it('are requested from one host after another until a host has enough, and only if the guest needs them', async () => {
+  it('are requested from one host after another until a host has enough addresses, and only if the guest needs some', async () => {
     await setPools(0, { ipv4 })
     await setPools(1, { ipv4: '203.0.113.10' })
     await create('first', { ipv4Count: 1 })
@@ -91,7 +91,7 @@ describe('addresses from the pools of the hosts', function () {
     expect(asked).to.deep.equal(['empty', 'empty', 'empty', 'fuller'])
   })
 
-  it('are refused if no host has enough, and the guest’s name is free again', async () => {
+  it('are refused if no host has enough addresses, and the guest’s name is free again', async () => {
     await setPools(1, { ipv4 })
     expect(await refusalOf(create('two', { ipv4Count: 2 }))).to.deep.equal(['resource_exhausted', undefined])
     expect(await refusalOf(create('two', { publicIpv4s: ['198.51.100.1'] }))).to.deep.equal([

@@ -52,7 +52,7 @@ describe('a full storage pool', function () {
     ['a reinstall', () => post('reinstall', { template_id: 'debian-12' }), 'resource_exhausted'],
     ['a snapshot', () => post('snapshots'), 'storage_full'],
   ] as const)
-    it(`refuses ${what} without an operation`, async () => {
+    it(`refuses ${what}, and starts no operation`, async () => {
       const tasks = agent.domain.engine.stats()
       const { status, body } = await send()
       expect([status, body.code], JSON.stringify(body)).to.deep.equal([409, code])
@@ -68,7 +68,7 @@ describe('a full storage pool', function () {
     await waitFor(() => agent.guests().every(({ uuid }) => uuid !== guest.uuid), { what: 'the guest gone' })
   })
 
-  it('makes a scheduled snapshot fail, but not the next one once space is free', async () => {
+  it('makes a scheduled snapshot fail, but not the next snapshot after space has become free', async () => {
     const body = { enabled: true, interval_hours: 1, time: '00:00' }
     expect((await post('snapshots/schedule', body)).status).to.equal(200)
     const run = async (): Promise<unknown> => {

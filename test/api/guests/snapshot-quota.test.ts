@@ -20,7 +20,7 @@ describe('the snapshot quota', function () {
   })
   afterEach(() => lab.endFaults())
 
-  it('limits the space of snapshots, and rejects a snapshot beyond it', async () => {
+  it('limits the space of snapshots, and rejects a snapshot that would exceed this space', async () => {
     const set = await setQuota({ space_limit_bytes: 2_500_000 })
     expect(set.body.data.container).to.include({ snapshot_limit: 5, snapshot_space_limit_bytes: 2_500_000 })
     const [first] = [await taken(), await taken()]
@@ -32,7 +32,7 @@ describe('the snapshot quota', function () {
     await taken()
   })
 
-  it('has the default space limit if it is set to 0, keeps omitted fields, and cannot exceed the pool', async () => {
+  it('keeps omitted fields, cannot exceed the pool, and has the default space limit if this limit is set to 0', async () => {
     await setQuota({ snapshot_limit: 3, space_limit_bytes: 5_000_000 })
     expect((await setQuota({ quota: 4 })).body.data.container).to.include({
       snapshot_limit: 4,

@@ -39,7 +39,7 @@ describe('snapshot schedules', function () {
     },
   })
 
-  it('delete their oldest snapshots at the quota, but never manual ones', async () => {
+  it('delete their oldest snapshots when the quota is reached, but never manual snapshots', async () => {
     const hand = await take()
     await isSet(daily)
     for (let run = 0; run < 6; run++) await runNext()
@@ -55,7 +55,7 @@ describe('snapshot schedules', function () {
     )
   })
 
-  it('delete their oldest snapshots beyond the retention', async () => {
+  it('delete their oldest snapshots if there are more than the retention allows', async () => {
     await isSet({ ...daily, retention: 2 })
     for (let run = 0; run < 4; run++) await runNext()
     expect((await read()).copies.map(({ created_at: at }) => at)).to.deep.equal([
@@ -74,7 +74,7 @@ describe('snapshot schedules', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('delete their oldest snapshots at the space limit, but never manual ones', async () => {
+  it('delete their oldest snapshots when the space limit is reached, but never manual snapshots', async () => {
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 3 * gib } })
     const hand = await take()
     await isSet(daily)
@@ -160,7 +160,7 @@ describe('snapshot schedules', function () {
     expect((await read()).schedule.next_run).to.equal('2027-05-25 03:30:00')
   })
 
-  it('take at most two snapshots at a time, until all due ones are taken', async () => {
+  it('take at most two snapshots at a time until all due snapshots are taken', async () => {
     const guests = [lab.guest]
     while (guests.length < 25) guests.push(await lab.gateway.fleet.addGuest({ status: 'stopped', wanted: 'stopped' }))
     for (const { id } of guests)

@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('succeed even if the guest cannot be thawed, but are deleted on the host if they fail for another reason', async () => {
+  it('are kept if only the guest cannot be thawed, and are deleted on the host if they fail for another reason', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -120,7 +120,7 @@ describe('snapshots over HTTP', function () {
     expect([await ids(), removed]).to.deep.equal([[id], [guest.uuid]])
   })
 
-  it('do not count towards the quota, and leave nothing behind, if they fail', async () => {
+  it('leave nothing behind and do not count towards the quota if they fail', async () => {
     await setQuota({ snapshot_limit: 1 })
     agent.host.faults.snapshot = () => Promise.reject(new Error('no'))
     const { status, body } = await take()

@@ -19,14 +19,14 @@ describe('a container that its offline host has not reported', function () {
     return [status, body.code as string]
   }
 
-  it('leads to the answer host_offline instead of 404', async () => {
+  it('leads to the answer “host_offline” instead of “not_found”', async () => {
     for (const ref of [uuid, uuid.toUpperCase(), name.toUpperCase(), id]) {
       expect(await answerTo('GET', String(ref))).to.deep.equal([503, 'host_offline'])
       expect(await answerTo('DELETE', `${ref}/delete`)).to.deep.equal([503, 'host_offline'])
     }
   })
 
-  it('leads to the answer host_offline in a request for several containers too', async () => {
+  it('leads to the answer “host_offline” also in a request for several containers', async () => {
     const body = { action: 'delete', containers: [uuid] }
     const { status, body: answer } = await gateway.request('POST', '/batch-action', { body })
     expect([status, answer.code]).to.deep.equal([503, 'host_offline'])
@@ -37,11 +37,11 @@ describe('a container that its offline host has not reported', function () {
     expect(await answerTo('GET', uuid, key)).to.deep.equal([404, 'not_found'])
   })
 
-  it('does not affect the answer 404 for an unknown name', async () => {
+  it('does not change the answer “not_found” for an unknown name', async () => {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('leads to the same answers if its host is online but does not report it', async () => {
+  it('leads to the answer “host_offline” even if its host is online but does not report the container yet', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const
@@ -49,7 +49,7 @@ describe('a container that its offline host has not reported', function () {
     expect(await answerTo('GET', 'late')).to.deep.equal([503, 'host_offline'])
   })
 
-  it('leads to 404 once its host is online again and does not have it', async () => {
+  it('leads to the answer “not_found” once its host is online again without the container', async () => {
     await gateway.fleet.setHostState('host-a', 'online')
     expect(await answerTo('GET', uuid)).to.deep.equal([404, 'not_found'])
   })

@@ -91,7 +91,7 @@ describe('upgrades of the fleet over HTTP', () => {
       expect(refusal(await fleet())).to.deep.equal([409, 'up_to_date'])
     })
 
-    it('continues with a higher lease epoch if a host knows a higher one than the store', async () => {
+    it('continues with a higher lease epoch if a host knows a higher epoch than the store', async () => {
       await gateway.fleet.agent('host-a').hosts.describe({}, { work: 'fleet-upgrade-worker', epoch: 500 })
       await fleet('', { parallel: 1 })
       await lab.complete('host-a', 1)

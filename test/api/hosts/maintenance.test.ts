@@ -179,12 +179,12 @@ describe('maintenance windows over HTTP', () => {
     ['with hosts and a group', { group: 'rack-1' }, 'group'],
     ['with a group without hosts', { hosts: undefined, group: 'nobody' }, 'group'],
     ['with control characters in the text', { message: 'a\u001b[31mb' }, 'message'],
-    ['with a long text', { message: 'x'.repeat(501) }, 'message'],
+    ['with a text that is too long', { message: 'x'.repeat(501) }, 'message'],
     ['with a negative interruption', { interruption_minutes: -1 }, 'interruption_minutes'],
     ['with a text in place of a time', { starts_at: 'soon' }, 'starts_at'],
-    ['with a start without a time', { starts_at: '2030-01-15' }, 'starts_at'],
+    ['with a start that is only a date', { starts_at: '2030-01-15' }, 'starts_at'],
     ['without an end', { ends_at: '' }, 'ends_at'],
-    ['that start in the past', { starts_at: '2020-01-01 00:00:00' }, 'starts_at'],
+    ['with a start in the past', { starts_at: '2020-01-01 00:00:00' }, 'starts_at'],
   ] as const)
     it(`are refused ${title}`, async () => {
       const { status, body } = await call('POST', '/maintenance', wanted(fields))
@@ -227,7 +227,7 @@ describe('maintenance windows over HTTP', () => {
     expect(await shownOn(guest)).to.equal(null)
   })
 
-  it('send each event once and in order, although two gateways work, and both are late', async () => {
+  it('send each event once and in order, even if two gateways notice start and end late at the same time', async () => {
     const receiver = await WebhookReceiver.start()
     open.push({ close: () => receiver.down() })
     await call('POST', '/webhooks', { name: 'all', url: receiver.url, events: ['maintenance.*'] })

@@ -55,7 +55,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('is replaced when it is resized: the new file is active before the old one is removed', async () => {
+  it('is replaced when it is resized: the new file is active before the old file is removed', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })
@@ -116,7 +116,7 @@ describe('the swap file of a host', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 64 * mib, active: true })
   })
 
-  it('is not resized if the disk has no space for the new file next to the old one', async () => {
+  it('is not resized if the disk has no space for the new file next to the old file', async () => {
     await post({ action: 'create', size_mb: 1024 })
     const { room } = swap
     swap.room = { totalBytes: 10_000 * mib, usedBytes: 8000 * mib }

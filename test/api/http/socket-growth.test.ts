@@ -231,7 +231,7 @@ describe('a TCP connection', function () {
     }
   })
 
-  it('does not gain event listeners in many calls of an agent', async () => {
+  it('does not gain event listeners if the gateway calls an agent many times', async () => {
     const isAgent = (port: number): boolean => !Object.values(ports).includes(port)
     const ask = (): Promise<unknown> => gateway.request('GET', '/routing')
     await ask()

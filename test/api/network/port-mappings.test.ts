@@ -86,7 +86,7 @@ describe('port mappings of a container', () => {
     expect([conflict.status, conflict.body.code]).to.deep.equal([409, 'port_conflict'])
   })
 
-  it('are removed by their position in the list, and the answer contains the remaining ones', async () => {
+  it('are removed by their position in the list, and the answer contains the remaining mappings', async () => {
     for (const port of [81, 82]) await add({ container_port: port })
     const { status, body } = await gateway.request('DELETE', path('/1'))
     expect(status).to.equal(200)
@@ -110,7 +110,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('can use host ports from the search for free ports: one, or the requested number', async () => {
+  it('can use the host ports that a search for free ports finds: one, or the requested number', async () => {
     const ask = async (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
     const one = (await ask('')).body.data
     expect(Object.keys(one as object)).to.deep.equal(['port'])
@@ -124,7 +124,7 @@ describe('port mappings of a container', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('have a search for free ports, which accepts any IPv6 notation and answers 409 if too few are free', async () => {
+  it('have a search for free ports, which accepts any IPv6 notation, and answers 409 if too few ports are free', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>

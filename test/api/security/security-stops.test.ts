@@ -71,7 +71,7 @@ describe('the automatic stop of a guest that harms others', () => {
     await shutdown(false)
   })
 
-  it('is canceled if the abuse had ended when the grace period began, even after many checks', async () => {
+  it('is canceled if the abuse had already ended when the grace period began, even if many checks follow', async () => {
     // The agent notices the end of the abuse after two checks: after 20 s with this interval, instead of 120 s.
     const { security } = (agent as unknown as { config: { security: { interval_seconds: number } } }).config
     security.interval_seconds = 10
@@ -88,7 +88,7 @@ describe('the automatic stop of a guest that harms others', () => {
     security.interval_seconds = 60
   })
 
-  it('does not happen after only one burst of connections, even after many checks', async () => {
+  it('does not happen after a single burst of connections, even if many checks follow', async () => {
     await shutdown(true)
     lab.clockMs += 10_000
     agent.host.sensor.scanPorts(address, target, 1000)

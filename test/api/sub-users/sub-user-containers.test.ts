@@ -21,7 +21,7 @@ describe('a change that adds containers to a sub-user, or removes some', functio
 
   const stored = async (): Promise<unknown> => (await calls.find(made.id)).container_names as unknown
 
-  it('keeps its other containers', async () => {
+  it('leaves the other containers of the sub-user unchanged', async () => {
     for (const [body, expected] of [
       [{ add_container_names: ['three'] }, ['one', 'two', 'three']],
       [{ add_container_names: ['three', 'one'] }, ['one', 'two', 'three']],
@@ -35,7 +35,7 @@ describe('a change that adds containers to a sub-user, or removes some', functio
     }
   })
 
-  it('is kept together with the simultaneous changes of other callers', async () => {
+  it('loses none of the simultaneous changes of other callers', async () => {
     await Promise.all([
       ...['three', 'four', 'five'].map((name) => calls.change(made.id, { add_container_names: [name] })),
       calls.change(made.id, { remove_container_names: ['one'] }),

@@ -203,7 +203,7 @@ describe('a sub-user', function () {
     expect((await calls.change(id, { passwort: 'x', disabled: true })).ignored).to.deep.equal(['passwort'])
   })
 
-  it('loses its sessions when its password is rotated, and gets a new access code on request', async () => {
+  it('loses its sessions when its password is rotated, and gets a new access code if the rotation requests one', async () => {
     const made = await calls.make({ container_name: 'one' })
     const caller = await calls.loggedIn(made)
     expect((await caller('GET', '/containers')).status).to.equal(200)
@@ -259,7 +259,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'two' })).id).to.equal(made.id)
   })
 
-  it('has audit entries for changes by others, and a log of its own actions', async () => {
+  it('has audit entries for changes that others make to it, and a log of its own actions', async () => {
     const made = await calls.make({ container_name: 'one' })
     await calls.change(made.id, { disabled: true, permissions: ['container:read'] })
     await calls.change(made.id, { disabled: false, permissions: ['container:read', 'container:power'] })

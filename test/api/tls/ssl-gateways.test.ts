@@ -238,7 +238,7 @@ describe('TLS of several gateways', () => {
     }
   })
 
-  it('answers a challenge at each gateway, whichever requested the certificate', async () => {
+  it('answers an ACME challenge at each gateway, whichever gateway requested the certificate', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     const pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls })
     try {
