@@ -139,7 +139,7 @@ describe('connections to agents', () => {
       expect(await sent).to.equal('agent_timeout')
     })
 
-    it('fail like for an offline host if the call was not sent yet', async () => {
+    it('make a call that was not sent yet fail with “host_offline”', async () => {
       const away = await open(await freePort())
       expect(await codeOf(clientOn(away, 10_000).guests.getGuestUsage({ uuid: '' }))).to.equal('host_offline')
       away.close()
@@ -212,7 +212,7 @@ describe('connections to agents', () => {
         expect(heard).to.deep.equal(messages)
       })
 
-    it('report that the agent is too old if it has no consoles', async () => {
+    it('report that the agent is too old if it does not support consoles', async () => {
       const close = await openAt(undefined)
       await waitFor(() => ended !== undefined).finally(close)
       expect(fromServiceError(ended, { step: 'open', left: false }).code).to.equal('agent_error')

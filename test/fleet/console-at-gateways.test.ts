@@ -85,7 +85,7 @@ describe('a console whose gateway fails', function () {
     }
   })
 
-  it('continues at another gateway even before the agent notices that the first one hangs', async () => {
+  it('continues at another gateway even before the agent notices that the first gateway hangs', async () => {
     const before = connect(first, await ticketOf(first))
     const { resume } = await before.ready()
     const guest = terminal()

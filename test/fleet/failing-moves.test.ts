@@ -33,7 +33,7 @@ describe('a move of a guest that fails or is interrupted', function () {
 
   for (const [name, code, spoil] of [
     [
-      'the ticket expires before the target would have the last changes',
+      'the ticket would expire before the target has the last changes',
       'ticket_expired',
       () => (lab.source.now = () => Date.now() + ticketMs - 1000),
     ],
@@ -77,7 +77,7 @@ describe('a move of a guest that fails or is interrupted', function () {
       await lab.expectOnlyAt('host-a', guest)
     })
 
-  it('can be canceled while the target does not answer, and its agent keeps running', async () => {
+  it('can be canceled while the target does not answer, without a crash of the source’s agent', async () => {
     const silent = createServer().listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { certificatePem: ticket, privateKeyPem: key } = getIdentity(join(lab.source.stateDir, 'identity'))

@@ -64,7 +64,7 @@ describe('a host that joins', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('has its address stored if no address was stored before', async () => {
+  it('gets an address in the store if no address was stored for it', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     await joinGateway(token, directory(), 7)
@@ -90,7 +90,7 @@ describe('a host that joins', function () {
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('is refused with a token if a newer token was created or the host was removed', async () => {
+  it('is refused if its token was replaced by a newer one, or if the host was removed', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
@@ -143,7 +143,7 @@ describe('a host that joins', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('can use its token again after an invalid request, and must keep to the limits of sizes and paths', async () => {
+  it('can still use its token after requests that were refused because they were invalid', async () => {
     const token = await newToken()
     expect(await post(JSON.stringify({ token, csr: 'junk' }))).to.include({ status: 400 })
     expect((await post('{')).text).to.contain('invalid_json')
@@ -166,7 +166,7 @@ describe('a host that joins', function () {
       .and.to.contain('ECONNREFUSED')
   })
 
-  it('loses its former certificate, and its running agent uses the new one', async () => {
+  it('can join again: its running agent uses the new certificate, and the former certificate is refused', async () => {
     const { hostId: id, agent } = await test.addHost('again')
     const identityDir = join(test.directory, 'agent-again')
     const before = readFileSync(join(identityDir, 'identity.pem'))

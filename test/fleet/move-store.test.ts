@@ -102,7 +102,7 @@ describe('moves in the store', function () {
     })
     const leftMs = async (): Promise<number> => ((await rooms.list()).get('m1')?.untilMs ?? 0) - Date.now()
 
-    it('on the target until all gateways have its report about the guest', async () => {
+    it('on the target until all gateways can know that the target has the guest', async () => {
       const hourMs = 3_600_000
       expect(await leftMs()).to.be.above(hourMs)
       await moves.decide(move, 'switch')
@@ -117,14 +117,14 @@ describe('moves in the store', function () {
       expect((await rooms.list()).size).to.equal(0)
     })
 
-    it('only until the guest has returned to its source', async () => {
+    it('only until the decision that the guest returns to its source', async () => {
       await moves.decide(move, 'switch')
       await moves.decide(move, 'return')
       expect((await rooms.list()).size).to.equal(0)
     })
   })
 
-  it('keep their reservation while the new host does not report the guest yet', async () => {
+  it('keep the guest’s name and id reserved while its new host does not report the guest yet', async () => {
     await moves.begin(move)
     await moves.decide(move, 'switch')
     const owners = new GuestOwners({ view: new FleetState(), registry, moves, log: silentLog })

@@ -54,7 +54,7 @@ describe('a gateway whose process was paused', function () {
     ((await gateway.request('GET', '/hosts')).body.data as { status: string }[]).map(({ status }) => status)
   const request = async (method: string, path: string): Promise<number> => (await gateway.request(method, path)).status
 
-  it('answers the requests that arrived during the pause, and the first ones after it', async () => {
+  it('answers requests that arrived during the pause, and the first requests after the pause', async () => {
     for (const id of [1, 2]) expect(await request('GET', `/containers/${id}/usage`)).to.equal(200)
     process.kill(gateway.pid, 'SIGSTOP')
     try {

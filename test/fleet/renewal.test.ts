@@ -100,12 +100,12 @@ describe('the renewal of a certificate that is not valid at the moment', functio
   const serialOf = (agent: LabAgent): string => agent.tls.identity().serial
 
   for (const [what, issuedDaysAgo] of [
-    ['that expired 10 days ago', 40],
-    ['that expired 179 days ago', 209],
-    ['that begins in 25 days', -25],
-    ['that begins in 10 years', -3650],
+    ['expired 10 days ago', 40],
+    ['expired 179 days ago', 209],
+    ['becomes valid in 25 days', -25],
+    ['becomes valid in 10 years', -3650],
   ] as const)
-    it(`brings a host with a certificate ${what} online again`, async () => {
+    it(`lets a host whose certificate ${what} come online again`, async () => {
       const { hostId, agent, serial } = await comeBack(`back${issuedDaysAgo}`, { issuedDaysAgo })
       await waitFor(() => stateOf(hostId) === 'online', { what: 'online' })
       expect(serialOf(agent)).not.to.equal(serial)
@@ -122,7 +122,7 @@ describe('the renewal of a certificate that is not valid at the moment', functio
       ['that expired 181 days ago', { issuedDaysAgo: 211 }],
       ['that expired and is revoked', { issuedDaysAgo: 40, known: false }],
       ['that expired and was issued by another authority', { issuedDaysAgo: 40, issuer: 'foreign' }],
-      ['that another authority issued', { issuedDaysAgo: 1, issuer: 'foreign' }],
+      ['that was issued by another authority', { issuedDaysAgo: 1, issuer: 'foreign' }],
     ] as const
     let refused: Awaited<ReturnType<typeof comeBack>>[]
     before(async () => {
@@ -147,7 +147,7 @@ describe('the renewal of a certificate that is not valid at the moment', functio
     expect(records.find(({ id }) => id === hostId)?.serials).to.include(serial)
   })
 
-  it('uses a connection that permits no other calls', () => {
+  it('uses a connection that permits only the calls for the renewal', () => {
     const target = { hostId: 'h-one', address: '127.0.0.1:1', caPems: [foreign.authority.caPem] }
     const connection = connectForRenewal({ ...target, leaf, isRevoked: () => false, silenceMs: 1000 })
     connection.close()

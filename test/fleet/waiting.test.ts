@@ -16,14 +16,14 @@ const refuse = (): never => {
 }
 const never = (): Promise<never> => new Promise(() => undefined)
 
-describe('calls that wait for a host', function () {
+describe('calls that may need a host', function () {
   let redis: TestRedis
   before(async () => (redis = await startTestRedis()))
   after(() => redis.stop())
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('all return when the host goes offline, whatever they wait for', async () => {
+  it('return when the host goes offline, whatever they wait for', async () => {
     test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100 } }, { redis })
     let calls = 0
     const onCall = (): Promise<never> => (calls++, never())
@@ -46,7 +46,7 @@ describe('calls that wait for a host', function () {
     expect(() => fleet.agent(hostId)).to.throw('host one is not connected')
   })
 
-  it('all return when the connection to the host falls silent', async () => {
+  it('return when the connection to the host falls silent', async () => {
     test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100, silence_ms: 1500 } }, { redis })
     const onCall = (): Promise<never> => never()
     const { hostId, agent } = await test.addRogue('one', { onCall })
@@ -65,7 +65,7 @@ describe('calls that wait for a host', function () {
     await line.close()
   })
 
-  describe('before its first connection to the gateway', () => {
+  describe('before the first connection to this host', () => {
     /** Starts a host, stops its agent, and starts another gateway. */
     async function restartWithout(reconnectMs: number) {
       test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: reconnectMs } }, { redis })
@@ -75,7 +75,7 @@ describe('calls that wait for a host', function () {
       return { hostId, listen, fleet: await test.startGateway() }
     }
 
-    it('wait until it connects', async () => {
+    it('wait until this host is connected', async () => {
       const { hostId, listen, fleet } = await restartWithout(long)
       const { guests, operations } = fleet.agent(hostId)
       const waiting = Promise.all([
@@ -88,7 +88,7 @@ describe('calls that wait for a host', function () {
       agent.stop()
     })
 
-    it('do not wait for it if they concern other hosts, unlike a move to it', async () => {
+    it('wait only if they need this host, for example as the target of a move', async () => {
       test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: long } }, { redis })
       await test.addHost('one', { guests: 1 })
       const listen = `127.0.0.1:${await freePort()}`
@@ -103,14 +103,14 @@ describe('calls that wait for a host', function () {
       returned.stop()
     }).timeout(120_000)
 
-    it('fail with “host_offline” if it does not connect in time', async () => {
+    it('fail with “host_offline” if this host is not connected in time', async () => {
       const { hostId, fleet } = await restartWithout(100)
       await fleet.expectedConnections()
       await waitFor(async () => (await codeOf(Promise.resolve().then(() => fleet.agent(hostId)))) === 'host_offline')
     })
   })
 
-  describe('while its connection is replaced', () => {
+  describe('while the connection to this host is replaced', () => {
     let listen: string
     let first: { hostId: string; agent: RogueAgent }
     let second: RogueAgent | undefined

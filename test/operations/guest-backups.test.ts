@@ -28,7 +28,7 @@ import { describeOperationMatrix, type MatrixSubject } from '../support/operatio
 const backupId = '00000000-0000-4000-8000-00000000000b'
 const boot = ['configure', 'start']
 
-describe('on a simulated host', () => {
+describe('operations on backups, with a simulated host', () => {
   describeOperationMatrix('the creation of a backup', {
     steps: ['snapshot', 'send', 'drop', 'verify'],
     undone: ['snapshot', 'send'],
@@ -82,7 +82,7 @@ describe('the additional space reserved for a restore', () => {
     await waitFor(() => guest.host.freedChecks >= before + times, { what: 'checks of the deleted disk' })
   }
 
-  it('is released by the operation only when the old disk is freed', async () => {
+  it('is released by the restore only after the space of the old disk was freed', async () => {
     const { host, uuid, domain } = guest
     const { context } = domain
     const soldBytes = context.store.get(uuid).spec.limits.diskGb * gib
@@ -100,7 +100,7 @@ describe('the additional space reserved for a restore', () => {
     expect(room()).to.deep.equal({ fetchedBytes: 0, extraBytes: 100, boundBytes: soldBytes + 100 })
   })
 
-  it('is released at the next comparison with the host if the operation ended before the old disk was freed', async () => {
+  it('is released by the next check of the host if the restore ended before the space of the old disk was freed', async () => {
     const { host, uuid, domain } = guest
     await raiseBound(domain.context, uuid, 1000)
     host.areFreed = false
@@ -113,7 +113,7 @@ describe('the additional space reserved for a restore', () => {
     expect(room().fetchedBytes).to.equal(0)
   })
 
-  it('is refused only if the pool is still full after the disk of an earlier attempt was freed', async () => {
+  it('is refused only if the pool is still full after the space of earlier disks was freed', async () => {
     const { host, uuid, domain } = guest
     const { signal } = new AbortController()
     const size = { sizeBytes: gib, fileCount: 1 }

@@ -21,7 +21,7 @@ import { describeOperationMatrix, type MatrixSubject } from '../support/operatio
 const snapshotId = '00000000-0000-4000-8000-00000000000a'
 const boot = ['configure', 'start']
 
-describe('on a simulated host', () => {
+describe('operations on snapshots, with a simulated host', () => {
   describeOperationMatrix('the creation of a snapshot', {
     steps: ['snapshot'],
     undone: ['snapshot'],
@@ -49,7 +49,7 @@ describe('on a simulated host', () => {
 })
 
 /** The guest already has one snapshot, which is its maximum. */
-describe('on a simulated host with a full quota', () => {
+describe('operations on snapshots at a full quota, with a simulated host', () => {
   describeOperationMatrix('the scheduled creation of a snapshot', {
     steps: ['room', 'snapshot', 'drop'],
     undone: ['snapshot'],

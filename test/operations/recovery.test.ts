@@ -149,7 +149,7 @@ describe('operations when the agent shuts down and recovers', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('report the error to waiting callers if the journal cannot record their end', async () => {
+  it('report an error to waiting callers if the journal cannot record the end of the operation', async () => {
     lab.changes.db.exec(`CREATE TRIGGER btest BEFORE UPDATE OF finished_at_ms ON operations WHEN new.id = '1'
       BEGIN SELECT RAISE(ABORT, 'refused by a bug'); END`)
     const engine = lab.start([define('a', [step('one', () => undefined)])])

@@ -39,7 +39,7 @@ describe('a lease', () => {
     expect([one.epoch, two.epoch]).to.deep.equal([1, 2])
   })
 
-  it('is taken with a new epoch if the answer to the previous attempt was lost', async () => {
+  it('gets a new epoch if the answer to the previous attempt to take it was lost', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const transact = stores[0]!.transact.bind(stores[0])
@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('refuses a write from before its loss, even if the former holder has the lease again', async () => {
+  it('refuses a write that was prepared before the lease was lost, even if the writer holds the lease again', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)
@@ -83,7 +83,7 @@ describe('a lease', () => {
     expect(await stores[0]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('lets its holder write many things at once', async () => {
+  it('lets its holder run 50 writes at the same time', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const writes = new LeasedWrites(stores[0]!, lease)

@@ -62,7 +62,7 @@ describe('the private Redis server', () => {
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
   })
 
-  it('is used by a second gateway process, which can stop it and starts no other server', async () => {
+  it('is also used by a second gateway process, which starts no other server and can stop this one', async () => {
     const pid = await redis.pid()
     const second = another()
     await second.start()
@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('survives if its gateway is killed, and is restarted by the next gateway if it is killed too', async () => {
+  it('keeps running if its gateway is killed, and is restarted by the next gateway if the server is killed, too', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')

@@ -113,7 +113,7 @@ describe('the connection to the store', () => {
     await store.close()
   })
 
-  describe('with an owner that is slow to apply a change', () => {
+  describe('if the gateway is slow to apply a change', () => {
     let store: Store
     let other: ReturnType<typeof createClient>
     let served: number
@@ -138,7 +138,7 @@ describe('the connection to the store', () => {
       other.destroy()
     })
 
-    it('does not report its caches as current to other gateways before the change is applied', async () => {
+    it('does not announce to other gateways that its caches are current before the change is applied', async () => {
       const before = served
       for (let exchange = 0; exchange < 3; exchange++) await store.ping()
       await other.ping()
@@ -148,7 +148,7 @@ describe('the connection to the store', () => {
       await waitFor(() => served > before)
     })
 
-    it('lets a request fail after some time if it needs the change', async () => {
+    it('lets requests that need the change fail after some time', async () => {
       await waitFor(() => performance.now() - store.confirmedAtMs() > trustMs)
       let failure: unknown
       store.current().catch((error: unknown) => (failure = error))

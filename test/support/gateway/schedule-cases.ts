@@ -17,7 +17,7 @@ export interface ScheduleCases {
 export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
   const { kind } = lab
 
-  it('are set and shown', async () => {
+  it('can be set, and are shown', async () => {
     const { container, schedule: more } = cases.shown()
     expect(await lab.isSet({ ...daily, retention: 3 })).to.deep.equal({
       id: lab.guest.id,
@@ -76,7 +76,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     expect((await lab.set(daily, reader)).status).to.equal(403)
   })
 
-  it('run on time with their own tasks', async () => {
+  it('run once at the planned time, with a task', async () => {
     await lab.isSet(daily)
     await lab.lookAt(lab.nextMs - 1000)
     expect((await lab.read()).copies).to.deep.equal([])
