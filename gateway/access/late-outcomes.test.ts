@@ -47,7 +47,7 @@ describe('audit outcomes that wait for the store', () => {
     expect(logged).to.contain('cannot be written')
   })
 
-  it('are dropped and logged, oldest first, if there are more than the limit permits', async () => {
+  it('are dropped and logged, oldest first, if there are more outcomes than the limit permits', async () => {
     const late = create()
     for (const outcome of [1, 2, 3, 4, 5]) late.add(outcome)
     await late.flush()

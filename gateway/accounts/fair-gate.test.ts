@@ -40,7 +40,7 @@ describe('the queue of password checks', () => {
     expect(began).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('lets accounts take turns, so that one with many checks does not delay others', async () => {
+  it('lets accounts take turns, so that an account with many checks does not delay other accounts', async () => {
     const { enter, endAll } = labOf({ atOnce: 1 })
     for (const n of [1, 2, 3, 4]) enter(`flood ${n}`, { account: 'flood', source: `s${n}` })
     enter('owner')
@@ -117,7 +117,7 @@ describe('the queue of password checks', () => {
       expect(await endAll()).to.deep.equal(['stranger 1', 'ada', 'bob', 'stranger 2', 'stranger 3'])
     })
 
-    it('runs one login from an unknown device after every few from known devices', async () => {
+    it('runs one login from an unknown device after every few logins from known devices', async () => {
       const { enter, endAll } = labOf({ atOnce: 1 })
       flood(enter, 2)
       for (let n = 0; n < 8; n++) enter(`known ${n}`, { known: true })
@@ -165,7 +165,7 @@ describe('the queue of password checks', () => {
     expect([...answers]).to.deep.equal([['waiting', 'refused']])
   })
 
-  it('runs the next check if one fails', async () => {
+  it('runs the next check after a check has failed', async () => {
     const gate = new FairGate({ ...limits, atOnce: 1 })
     const claim: GateClaim = { kind: 'login', account: 'a', source: 's' }
     const failed = gate.run(claim, () => Promise.reject(new Error('x'))).catch((error: Error) => error.message)

@@ -11,7 +11,7 @@ describe('login limits', () => {
     [11, 3_600_000],
     [1_000_000, 3_600_000],
   ] as const)
-    it(`require a wait of ${waitMs / 1000} s if the number of failed attempts from one source to one account is ${attempts}`, () => {
+    it(`require a wait of ${waitMs / 1000} s after ${attempts} failed attempts of one source at one account`, () => {
       expect(waitAfter(attempts, allowances.pair)).to.equal(waitMs)
     })
 

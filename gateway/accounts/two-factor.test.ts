@@ -28,7 +28,7 @@ describe('a second factor', () => {
     )
   })
 
-  it('rejects a code that is as old as the last accepted one, or older', () => {
+  it('rejects the last accepted code, and codes that are older', () => {
     const used = twoFactor.use(account, { code: codeNow() })!
     expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
     expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)

@@ -42,7 +42,7 @@ describe('the complete state that an agent sends', () => {
     expect(state.snapshot.values('guest').map(({ name }) => name)).to.deep.equal(['a', 'b', 'c'])
   })
 
-  it('contains the same object as before for an unchanged guest, and a new one for a changed guest', async () => {
+  it('contains the same object as before for an unchanged guest, and a new object for a changed guest', async () => {
     const known = [guest(1, 'a'), guest(2, 'b')]
     const stored = new Map(known.map((one) => [Buffer.from(Guest.encode(one).finish()).toString('base64'), one]))
     const state = await answerTo([reset, batchOf([guest(1, 'a'), guest(2, 'new')]), synced], stored)

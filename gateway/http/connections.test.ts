@@ -40,7 +40,7 @@ describe('an HTTP server that drains or closes its connections', () => {
       get(server.url + path, { agent: through }, taken).on('error', reject)
     })
 
-  it('ends each connection with the next answer during a drain, and still accepts new ones', async () => {
+  it('ends each connection with its next answer during a drain, but still accepts new connections', async () => {
     const first = await request('/', agent)
     expect(first.headers.connection).to.equal('keep-alive')
     const drained = server.connections.drain(60_000)

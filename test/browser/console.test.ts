@@ -123,7 +123,7 @@ describe('a terminal in the panel', function () {
     await eventually(async () => expect(await view.text()).to.equal(''))
   })
 
-  it('can be taken over by another window, which the first window then reports', async () => {
+  it('can be taken over by another window, and the first window then reports this', async () => {
     const { view, page, terminal } = await open()
     const other = await page.context().newPage()
     const resume = await page.evaluate<string>(`Object.entries(sessionStorage)[0].join('\\n')`)

@@ -202,7 +202,7 @@ describe('several gateways', function () {
     expect(existsSync(join(stateDir(second), 'joining'))).to.equal(false)
   })
 
-  it('let a host join through any gateway, even if the one that created its token has failed', async () => {
+  it('let a host join through any gateway, even if the gateway that created its token has failed', async () => {
     const { body } = await asFleetAdmin(second).request('POST', '/hosts', {
       body: { name: 'late', address: '127.0.0.1:8' },
     })
@@ -213,7 +213,7 @@ describe('several gateways', function () {
     second.start()
   })
 
-  it('accept a used token again from the same machine, but not from another one', async () => {
+  it('accept a used token again from the same machine, but not from another machine', async () => {
     thirdToken = (await invite('third')).token
     const token = thirdToken
     placeKey(third)

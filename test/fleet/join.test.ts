@@ -41,7 +41,7 @@ describe('a host that joins', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('can send only one request per connection, which is then closed', async () => {
+  it('can send only one request per connection, because the gateway closes the connection after the answer', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''
@@ -128,7 +128,7 @@ describe('a host that joins', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('sends nothing if the gateway’s CA is not the one in its token', async () => {
+  it('sends nothing if the gateway’s CA is not the CA that its token names', async () => {
     const token = await newToken()
     const content = parseJoinToken(token)
     const [head, , tail] = token.split('.')

@@ -35,7 +35,7 @@ describe('operations that are too old for the list of operations', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('are left out of the agent’s report, so that the gateway lists only newer ones', () => {
+  it('are left out of the agent’s report, so that the gateway lists only newer operations', () => {
     const { kinds, ids } = journalOf(listedOperations + older)
     const sent = kinds.operation.list(-1)
     expect(sent).to.have.length(listedOperations)

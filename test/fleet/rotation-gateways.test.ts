@@ -195,7 +195,7 @@ describe('a rotation of the CA with two gateways', function () {
     await ended(reply.body.data, 0)
   })
 
-  it('gives the new CA to a gateway that joins meanwhile', async () => {
+  it('gives the new CA to a gateway that joins during the rotation', async () => {
     const directory = join(group.directory, 'late')
     const added = await GatewayProcess.create(directory, '127.0.0.1', { redis: { url: group.redis.url } })
     shareState(member(0).process, added)

@@ -33,7 +33,7 @@ describe('two gateways on one Redis, one of them silent', function () {
     expect((await writer.request('PUT', '/language', { body: { language } })).status).to.equal(200)
   }
 
-  it('refuse a deleted key in the first request after one gateway has paused', async () => {
+  it('refuse a deleted key in the first request after the pause of the silent gateway', async () => {
     for (let round = 0; round < 5; round++) {
       const { use, remove } = await makeKey()
       process.kill(silent.process.pid, 'SIGSTOP')

@@ -38,7 +38,7 @@ describe('the operation engine', () => {
     expect(engine.stats()).to.include({ pending: 0, canceled: 2, done: 1 })
   })
 
-  it('aborts the running step of a canceled operation, and undoes this step and the earlier ones', async () => {
+  it('aborts the running step of a canceled operation, and undoes this step and all earlier steps', async () => {
     const done: string[] = []
     const noted = (name: string): Step<unknown> => ({
       ...step(name, () => void done.push(name)),

@@ -42,7 +42,7 @@ describe('the order of operations', () => {
     expect(engine.busy(subject)).to.equal(false)
   })
 
-  it('continues with the next operation of the guest if one fails', async () => {
+  it('continues with the next operation of the guest after an operation has failed', async () => {
     const engine = lab.start([define('bad', [step('x', () => fail())]), define('a', [])])
     engine.submit(order('1', 'bad', 'g'))
     engine.submit(order('2', 'a', 'g'))
@@ -50,7 +50,7 @@ describe('the order of operations', () => {
     expect((await engine.wait('1')).status).to.equal('failed')
   })
 
-  it('lets other operations run while one waits for its next attempt', async () => {
+  it('lets other operations run while an operation waits for its next attempt', async () => {
     let healed = false
     const remove = define('delete', [step('x', () => void (healed || fail()))], { forwardOnly: true })
     const engine = lab.start([remove, define('a', [])], { parallel: 1, retry: { ...retry, maxMs: 30 } })

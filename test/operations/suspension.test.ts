@@ -151,7 +151,7 @@ describe('a suspended guest', function () {
     expect([runs(), record().wanted]).to.deep.equal([false, 'stopped'])
   })
 
-  it('is started when its host reboots only in the mode “network”, and stays disconnected', async () => {
+  it('is started after a reboot of its host only if the mode is “network”, and stays disconnected', async () => {
     await suspend('network')
     guest.host.driver.running.clear()
     await runsAgain()
@@ -170,7 +170,7 @@ describe('a suspended guest', function () {
     expect(isCut()).to.equal(true)
   })
 
-  it('stays blocked if it has also expired and only one of both reasons is removed', async () => {
+  it('stays stopped if it has also expired, and only the suspension or only the expiry is removed', async () => {
     await settings.setExpiry(target(), 1)
     await suspend('stop')
     await settled()

@@ -75,7 +75,7 @@ describe('the connection to the store', () => {
     expect(codeOf(failure)).to.equal('internal internal_error')
   })
 
-  it('repeats a transaction if another client changes its keys meanwhile', async () => {
+  it('repeats a transaction if another client changes keys of the transaction while it runs', async () => {
     redis = await startTestRedis()
     const [one, two] = [await redis.openStore(), await redis.openStore()]
     const add = (store: Store) =>

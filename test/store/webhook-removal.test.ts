@@ -73,7 +73,7 @@ describe('the deliveries of a webhook that is removed', () => {
     await waitFor(onlyKept, { what: 'all of it is gone' })
   })
 
-  it('are deleted after the removal even if the store was down meanwhile', async () => {
+  it('are deleted after the removal, even if the store fails during the deletion', async () => {
     const delivering = deliver()
     queue.failures = 2
     await remove()

@@ -22,7 +22,7 @@ describe('the gateway’s link to a host that is not connected', () => {
     return { link, connect }
   }
 
-  it('lets calls wait for a connection soon after the gateway has started', async () => {
+  it('lets calls wait for the first connection for some time after the start of the gateway', async () => {
     const { link, connect } = createLink(600_000)
     expect(link.isUsable).to.equal(true)
     const connected = link.connected()
@@ -38,7 +38,7 @@ describe('the gateway’s link to a host that is not connected', () => {
     expect(refused).to.have.property('code', 'host_offline')
   })
 
-  it('fails a waiting call with host_offline when the time for the first connection is over, even if reconnect_ms is longer', async () => {
+  it('fails a waiting call with host_offline when the time for the first connection ends, even if reconnect_ms is longer', async () => {
     const { link } = createLink(50, 600_000)
     const refused = await link.connected().catch((error: unknown) => error)
     expect(refused).to.have.property('code', 'host_offline')

@@ -49,7 +49,7 @@ describe('a request with an Idempotency-Key when the store fails', function () {
     await killUnder(gateway.store, gateway.redis)
   }
 
-  it('creates one API key if the first answer was sent but not stored', async () => {
+  it('creates only one API key if the first answer was sent but not stored', async () => {
     afterNextKey(loseNextAnswer)
     const first = await send('/api-keys', { name: 'once' })
     expect(first.status, first.text).to.equal(201)
@@ -62,7 +62,7 @@ describe('a request with an Idempotency-Key when the store fails', function () {
     expect((await send('/api-keys', { name: 'once' })).headers['idempotency-replayed']).to.equal('true')
   })
 
-  it('creates one API key if the store wrote the key but died before it confirmed this', async () => {
+  it('creates only one API key if the store wrote the key but failed before it confirmed the write', async () => {
     afterNextKey(async () => {
       await killUnder(gateway.store, gateway.redis)
       throw storeUnavailable('make an API key')
@@ -131,7 +131,7 @@ describe('a request with an Idempotency-Key when the store fails', function () {
       expect((await send('/hosts', another, 'another')).body.code).to.equal('name_conflict')
     })
 
-    it('gets the answer 409 if the host of the first request was removed meanwhile', async () => {
+    it('gets the answer 409 if the host that the first request added was removed before the repetition', async () => {
       await failOnce()
       const [{ id } = { id: '' }] = test.fleet.view.hosts()
       await test.fleet.hosts.removeHost(id, { force: false })

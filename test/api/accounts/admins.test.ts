@@ -118,7 +118,7 @@ describe('administrators', () => {
         expect((await setUp(token, { username: 'ada' }))[0], token).to.be.oneOf([400, 404])
     })
 
-    it('cannot be removed if nobody could log in afterwards, even by concurrent requests', async () => {
+    it('cannot be removed if no other administrator can log in, even by concurrent requests', async () => {
       const [ada, bob] = [await makeAdmin(gateway, 'ada'), await makeAdmin(gateway, 'bob')]
       await admins().invite('carol') // carol does not count, because she cannot log in yet
       const removals = [ada, bob].map((id) => gateway.request('DELETE', `/admins/${id}`))

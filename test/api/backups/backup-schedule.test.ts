@@ -92,7 +92,7 @@ describe('backup schedules over HTTP', function () {
     expect((await read()).copies[0]!['verified_at']).to.match(/^20/)
   })
 
-  it('delete the oldest scheduled backups beyond the retention, but never manual ones', async () => {
+  it('delete their oldest backups if there are more than the retention allows, but never manual backups', async () => {
     const hand = await backUp()
     await isSet({ ...daily, retention: 2 })
     for (const text of ['a', 'b', 'c', 'd']) {

@@ -167,7 +167,7 @@ describe('GET /events', function () {
     expect(listening.types).not.to.include('guest.updated')
   })
 
-  it('sends one event for each step of the installation of a host, even if it is reported twice', async () => {
+  it('sends one event for each step of the installation of a host, even if the host reports the step twice', async () => {
     const { hosts } = gateway.fleet
     const { id } = await hosts.createHost({ name: 'new-host' })
     const listening = await stream(gateway.adminKey, { query: '?kinds=host' })

@@ -181,7 +181,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect(loginOf(uuid)).to.deep.equal(current)
     })
 
-    it('writes no plain-text password to the journal, and answers a repeated request with the task of the first one', async () => {
+    it('writes no plain-text password to the journal, and answers a repeated request with the task of the first request', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 're-1' }
       const body = { ...reinstall, ssh_auth_mode: 'password', ssh_password: 'Journ4l-word' }
@@ -209,7 +209,7 @@ describe('password resets and reinstallations over HTTP', () => {
       }
     })
 
-    it('restores the old disk if the guest does not start from the new one', async () => {
+    it('restores the old disk if the guest does not start from the new disk', async () => {
       const { name, uuid } = await make({ template_id: 'debian-12' })
       host.contents.set(uuid, 'old content')
       let starts = 0

@@ -95,7 +95,7 @@ describe('the snapshot quota', function () {
     expect(await ids()).to.deep.equal([id])
   })
 
-  it('allows only one of thirty concurrent snapshots if only one more fits', async () => {
+  it('allows only one of thirty concurrent snapshots if it has space for only one more snapshot', async () => {
     await setQuota({ quota: 2 })
     await taken()
     const replies = await Promise.all(Array.from({ length: 30 }, () => take()))

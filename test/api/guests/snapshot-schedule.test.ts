@@ -97,7 +97,7 @@ describe('snapshot schedules', function () {
     expect((await read()).copies.map(({ id }) => id)).to.have.members(hand)
   })
 
-  it('keep their only snapshot if the space limit prevents another one', async () => {
+  it('keep their only snapshot if the space limit prevents another snapshot', async () => {
     await isSet(daily)
     await runNext()
     await lab.gateway.request('PUT', `${lab.path}/quota`, { body: { space_limit_bytes: 1_000_000 } })

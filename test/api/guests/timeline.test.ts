@@ -60,7 +60,7 @@ describe('the timeline of a container', function () {
     expect(await read(asAdmin, '?limit=1')).to.have.length(1)
   })
 
-  it('shows customers their own tasks and actions, but no others and no alerts', async () => {
+  it('shows customers only their own tasks and actions, and no alerts', async () => {
     const entries = await read(customer)
     expect(entries.map(({ action }) => action)).to.deep.equal(['stop'])
     await customer('PUT', '/containers/told/firewall', { body: { enabled: false } })

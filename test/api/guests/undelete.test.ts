@@ -35,7 +35,7 @@ describe('a deletion that can be undone', () => {
   const statusOf = (uuid: string) => gateway.fleet.agentOf('host-a').journal((store) => store.get(uuid).status)
   const wait = (what: string) => waitFor(async () => (await detail()).body.data?.status === what)
 
-  it('stops and hides the container until it is undone', async () => {
+  it('stops and hides the container until the deletion is undone', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const total = async () => (await gateway.request('GET', '/dashboard')).body.data.total_containers as number
     const before = await total()
@@ -67,7 +67,7 @@ describe('a deletion that can be undone', () => {
     await waitFor(async () => (await detail()).status === 404)
   })
 
-  it('is refused for a protected container, and for a deleted one unless now=true', async () => {
+  it('is refused for a protected container, and also for a deleted container unless the request contains now=true', async () => {
     await gateway.request('PATCH', path(), { body: { delete_protected: true } })
     expect((await remove()).body.code).to.equal('delete_protected')
     await gateway.request('PATCH', path(), { body: { delete_protected: false } })

@@ -16,7 +16,7 @@ describe('the hardware acceleration of a host', function () {
     return { kvm, how, why }
   }
 
-  it('is always shown as it is now, without a restart of the agent', async () => {
+  it('is shown correctly after each change, without a restart of the agent', async () => {
     expect(await shown()).to.deep.equal({ kvm: false, how: '', why: '' })
     for (const [acceleration, accelerationReason] of [
       ['tcg', '/dev/kvm is not there'],

@@ -108,7 +108,7 @@ describe('a drain of a host over HTTP', () => {
       .match(/^a running virtual machine can only/)
   })
 
-  it('moves stopped virtual machines, leaves running ones on the host, and says why', async () => {
+  it('moves stopped virtual machines, leaves running virtual machines on the host, and shows the reason', async () => {
     await gateway.fleet.runMachines(...hosts)
     await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'running' })
     const { uuid } = await gateway.fleet.addGuest({ virtualization: 'kvm', name: 'stopped', status: 'stopped' })
@@ -121,7 +121,7 @@ describe('a drain of a host over HTTP', () => {
     expect(gateway.fleet.view.findGuest(uuid)?.hostId).to.be.oneOf(['host-b', 'host-c'])
   })
 
-  it('moves all containers to other hosts, and closes the host for new ones', async () => {
+  it('moves all containers to other hosts, and closes the host for new containers', async () => {
     const guests = await addGuests(5)
     const events = await EventStream.open(gateway.url, { 'x-api-key': gateway.adminKey }, '?kinds=host')
     const { status, body } = await call('', { parallel: 3, bandwidth_mbps: 1000 })
@@ -157,7 +157,7 @@ describe('a drain of a host over HTTP', () => {
     expect(refusal(await undrain({ bring_back: true }))).to.deep.equal([409, 'invalid_state'])
   })
 
-  it('leaves a container without a suitable target on the host, and moves all others', async () => {
+  it('leaves a container without a suitable target on the host, and moves all other containers', async () => {
     const guests = await addGuests(4)
     failCopies([guests[1]!])
     await call()

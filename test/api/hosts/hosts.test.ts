@@ -155,7 +155,7 @@ describe('the host API', function () {
     expect(removed.body.data).to.deep.include({ group: '', labels: [] })
   })
 
-  it('stores the public address of a host, or shows a detected one if none is set', async () => {
+  it('stores the public address of a host, or shows a detected address if none is set', async () => {
     const guess = (await call('GET', `/hosts/${hostId}`)).body.data
     expect(guess.public_address_source).to.be.oneOf(['guess', 'none'])
     expect(guess.public_address, 'never loopback').not.to.match(/^127\./)

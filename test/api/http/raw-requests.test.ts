@@ -103,7 +103,7 @@ describe('a raw request', function () {
       .and.not.to.include('Connection: close')
   })
 
-  it('leaves at most 256 idle connections of one source open', async () => {
+  it('can keep at most 256 idle connections of one source open', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).resume())
     for (const socket of sockets) socket.on('error', () => undefined)

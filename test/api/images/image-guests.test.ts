@@ -5,7 +5,7 @@ import { sha256Of } from '../../support/guests/image-server.js'
 import type { Reply, TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the image API and guests from images', function () {
+describe('the image API', function () {
   let lab: ImageLab
   let gateway: TestGateway
   before(async () => {
@@ -26,7 +26,7 @@ describe('the image API and guests from images', function () {
       expect(data).to.include({ status: 'stopped', template: 'alpine-3.22' })
     })
 
-    it('downloads a missing image first, and does not delete it meanwhile', async () => {
+    it('downloads a missing image first, and then refuses to cancel the download or to delete the image', async () => {
       lab.server.manners = { stallAfter: 400_000 }
       const { body } = await lab.create('waits', 'alpine-3.22')
       await lab.received('alpine-3.22')

@@ -90,7 +90,7 @@ describe('the image API', function () {
   })
 
   describe('when it downloads an image', () => {
-    it('has a task that shows the progress, and lets guests use the image when the task ends', async () => {
+    it('starts a task that shows the progress, and lets guests use the image when the task has ended', async () => {
       const task = await lab.stalled('alpine-3.22')
       const shown = await lab.row('alpine-3.22')
       expect(shown).to.include({ downloading: true, downloaded: false, total_bytes: 1_000_000 })
@@ -115,7 +115,7 @@ describe('the image API', function () {
       expect([again.status, again.body.message]).to.deep.equal([200, 'the image is already downloaded'])
     })
 
-    it('runs once if the request is repeated', async () => {
+    it('starts only one download if the request is repeated', async () => {
       const headers = { 'idempotency-key': randomUUID() }
       const [first, again] = [
         await lab.download('alpine-3.22', { headers }),
@@ -125,7 +125,7 @@ describe('the image API', function () {
       expect((await lab.ended(lab.taskOf(first))).status).to.equal('done')
     })
 
-    it('runs once if several callers request it at the same time', async () => {
+    it('starts only one download if several callers request it at the same time', async () => {
       server.manners = { stallAfter: 400_000 }
       const replies = await Promise.all(Array.from({ length: 20 }, () => lab.download('alpine-3.22')))
       const statuses = replies.map(({ status }) => status).sort()
@@ -134,14 +134,14 @@ describe('the image API', function () {
       expect((await lab.ended(lab.taskOf(replies.find(({ status }) => status === 202)!))).status).to.equal('canceled')
     })
 
-    it('continues at the same position if the connection is interrupted', async () => {
+    it('continues the download at the same position if the connection is interrupted', async () => {
       server.manners = { cutAfter: 300_000 }
       server.asked.length = 0
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
       expect(server.asked.filter((asked) => asked.includes('bytes='))).to.have.length.of.at.least(2)
     })
 
-    it('leaves nothing behind if the download is canceled, which can then start again', async () => {
+    it('leaves nothing behind if the download is canceled, and can start the download again', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect(lab.left()).not.to.deep.equal([])
       expect((await lab.cancel('alpine-3.22')).status).to.equal(200)
@@ -160,14 +160,14 @@ describe('the image API', function () {
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('done')
     })
 
-    it('supports canceling through the task', async () => {
+    it('can cancel the download by canceling its task', async () => {
       const task = await lab.stalled('alpine-3.22')
       expect((await gateway.request('DELETE', `/tasks/${task}`)).status).to.equal(200)
       expect((await lab.ended(task)).status).to.equal('canceled')
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails and leaves nothing behind if the image has a different checksum', async () => {
+    it('reports a failure and leaves nothing behind if the image has a wrong checksum', async () => {
       const task = await lab.downloaded('fedora-43')
       expect(task.status).to.equal('failed')
       expect(task.error).to.contain('SHA-256')
@@ -180,14 +180,14 @@ describe('the image API', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails and leaves nothing behind if the connection is interrupted repeatedly', async () => {
+    it('reports a failure and leaves nothing behind if the connection is interrupted repeatedly', async () => {
       server.manners = { cutAfter: 0 }
       expect((await lab.downloaded('alpine-3.22')).status).to.equal('failed')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, error: 'download_failed' })
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('fails with the reason if the release does not exist', async () => {
+    it('reports the reason if the release does not exist', async () => {
       expect((await lab.downloaded('arch')).status).to.equal('failed')
       expect((await lab.row('arch')).error).to.equal('release_missing')
       expect(lab.left()).to.deep.equal([])
@@ -204,7 +204,7 @@ describe('the image API', function () {
       expect((await lab.row('alpine-3.22')).error).to.equal('storage_full')
     })
 
-    it('continues when the agent has restarted', async () => {
+    it('continues the download after a restart of the agent', async () => {
       const task = await lab.stalled('alpine-3.22')
       server.manners = {}
       server.asked.length = 0
@@ -215,7 +215,7 @@ describe('the image API', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('leaves no files behind if its task has failed and the agent restarts', async () => {
+    it('leaves no files behind if the download has failed and the agent restarts', async () => {
       const task = await lab.stalled('alpine-3.22')
       await gateway.fleet.setHostState('host-a', 'offline')
       agent.journal(({ changes: { db } }) =>

@@ -144,7 +144,7 @@ describe('the API for settings of the installation', () => {
       expect(admin.body.data.setup_link).to.equal(`${url}/setup#${admin.body.data.setup_token}`)
     })
 
-    it('refuses a URL that is incomplete or that others cannot reach', async () => {
+    it('refuses a URL that is incomplete or that other machines cannot reach', async () => {
       for (const bad of ['http://127.0.0.1:8080', 'http://localhost', 'panel.example.com', 'ftp://x', 'https://x/y'])
         expect(await refusalOf(put('/public-url', { public_url: bad })), bad).to.deep.equal([
           400,

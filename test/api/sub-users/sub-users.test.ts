@@ -244,7 +244,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'alice' })).id).not.to.equal(made.id)
   })
 
-  it('loses a container that is deleted, and keeps the others', async () => {
+  it('loses a container that is deleted, and keeps its other containers', async () => {
     const gone = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     const made = await calls.make({ container_names: ['gone', 'two'] })
     await gateway.request('DELETE', `/containers/${gone.uuid}/delete`)

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { curlLine, emptyForm, planRequest } from './form.ts'
 
 describe('the request of the form for a new guest', () => {
-  it('contains only completed fields, so that the gateway chooses the others', () => {
+  it('contains only fields that the user has filled, so that the gateway chooses all other values', () => {
     const plain = planRequest({ ...emptyForm, name: ' web1 ', image: 'debian-12' })
     expect(plain).to.deep.equal({
       name: 'web1',
