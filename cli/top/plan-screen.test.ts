@@ -44,7 +44,7 @@ describe('berth top', () => {
   it('shows hosts and guests, sorted by processor usage', () =>
     expect(planTables(usage, undefined)).to.equal([...hostTable, '', ...guestTable, ''].join('\n')))
 
-  it('shows only guests if the key has no right to read hosts', () =>
+  it('shows only guests if the API key lacks the scope for hosts', () =>
     expect(planTables({ ...usage, hosts: undefined, states: undefined }, undefined)).to.equal(
       [...guestTable, ''].join('\n'),
     ))

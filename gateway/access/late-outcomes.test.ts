@@ -27,7 +27,7 @@ describe('audit outcomes that wait for the store', () => {
     return new LateOutcomes(append, pino(destination), 3)
   }
 
-  it('are written in order and only once, even if several flushes are requested at once', async () => {
+  it('are written in order and only once, even if several writes are requested at the same time', async () => {
     const late = create()
     for (const outcome of [1, 2, 3]) late.add(outcome)
     await Promise.all([late.flush(), late.flush()])

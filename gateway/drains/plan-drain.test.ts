@@ -132,7 +132,7 @@ describe('the plan of a drain', () => {
     expect(planned.guests[1]!.attempts).to.equal(1)
   })
 
-  it('does not end while containers are created on the host or move to it', () => {
+  it('does not end while containers are being created on the host or are moving to this host', () => {
     const given = drain([guest('a', { state: 'done' })])
     expect(plan(given, {}, { isExpecting: true })).to.equal(given)
     expect(plan(given, {}).endedAtMs).to.equal(100)
@@ -165,7 +165,7 @@ describe('the plan of a drain', () => {
     )
   })
 
-  it('ends when no container is left to move, and keeps the time of its end', () => {
+  it('ends when no container is left to move, and does not change the time of its end afterwards', () => {
     const ended = plan(drain([active('a'), guest('b', { state: 'failed' })]), { a: at('other', task('done')) })
     expect([ended.state, ended.endedAtMs]).to.deep.equal(['done', 100])
     expect(plan(ended, {}, { nowMs: 200 })).to.equal(ended)

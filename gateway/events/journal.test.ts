@@ -39,7 +39,7 @@ describe('the journal of events', () => {
   }
   const former = () => new EventJournal({ path, log }).former
 
-  it('still contains the events and last revisions of each host after its gateway process was killed', () => {
+  it('still contains the events and the last revisions of each host after the gateway process was killed', () => {
     const { ring, journal, add } = begin(7)
     add(event('one'))
     journal.update(ring, [host(4)])
@@ -60,14 +60,14 @@ describe('the journal of events', () => {
     expect(former()).to.deep.include({ first: 3, base: new Map([['a/journal/e', mark(2).at]]), entries })
   })
 
-  it('reports a gap for each host if an earlier version of Berth wrote it without positions', () => {
+  it('reports a gap for each host if an earlier version of Berth wrote the journal without positions', () => {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const lines = [{ boot, epoch: 'epoch', first: 1 }, { event: event('one') }, { host: host(4) }]
     const found = parseJournal(lines.map((line) => `${JSON.stringify(line)}\n`).join(''), boot)
     expect(found?.entries).to.deep.equal([{ event: event('one') }, { mark: { ...mark(4), isGap: true } }])
   })
 
-  it('drops removed hosts, and writes an unchanged host only once', () => {
+  it('contains no removed hosts, and contains an unchanged host only once', () => {
     const { ring, journal } = begin()
     journal.update(ring, [host(4), { ...host(1), id: 'b' }])
     const { size } = statSync(path)

@@ -48,7 +48,7 @@ describe('the recorded order of events', () => {
     expect(findPosition(second, 6)).to.equal(undefined)
   })
 
-  it('has a complete position at the start of each segment, so that earlier ones are not needed', () => {
+  it('has a complete position at the start of each segment, so that earlier segments are not needed', () => {
     const first = segmentSize - 2
     const parts = planOrder(ringOf([x(1), x(2), x(3)], first), {
       from: first,

@@ -31,7 +31,7 @@ describe('a guest whose host went offline during the creation', () => {
     expect(await show(revision - 1)).to.deep.equal(['guest', 'operation'])
   })
 
-  it('does not replace a newer state from the host', async () => {
+  it('does not replace newer data that the host has reported', async () => {
     expect(await show(revision)).to.deep.equal([])
   })
 })

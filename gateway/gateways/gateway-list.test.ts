@@ -51,7 +51,7 @@ describe('the list of gateways', () => {
     expect(codeOf(() => invite(one, { id: 'gw-2', name: 'ONE', untilMs: 100 }))).to.equal('name_conflict')
   })
 
-  it('names a gateway without a name after its machine, with a number if that name is in use', () => {
+  it('gives a gateway without a name the name of its machine, with a number if this name is in use', () => {
     const list = invite(one, { id: 'gw-2', name: '', untilMs: 100 })
     expect(namesOf(admit(list, { ...request, machine: 'one' }))).to.deep.equal(['one', 'one-2'])
   })
@@ -62,7 +62,7 @@ describe('the list of gateways', () => {
     expect(codeOf(() => invite(full, { id: 'gw-2', name: '', untilMs: 100 }))).to.equal('too_many_gateways')
   })
 
-  it('does not list a removed gateway again when it starts', () => {
+  it('does not contain a removed gateway again if the removed gateway starts', () => {
     const removed = remove(joined, 'gw-2')
     expect(noteStart(removed, { ...first, id: 'gw-2' })).to.deep.equal(removed)
     expect(removed.removed).to.deep.equal(['gw-2'])

@@ -85,7 +85,8 @@ describe('the change of announced maintenance', () => {
   ] as const)
     it(name, () => expect(refusalOf(() => planChange(before, change, now))).to.equal(refused))
 
-  it('increases the version', () => expect(planChange(window(), { message: 'x' }, now)).to.include({ version: 2 }))
+  it('increases the version of the maintenance window', () =>
+    expect(planChange(window(), { message: 'x' }, now)).to.include({ version: 2 }))
 })
 
 describe('the cancellation of maintenance', () => {

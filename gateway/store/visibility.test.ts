@@ -50,7 +50,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(rejections).to.deep.equal([])
   })
 
-  it('confirms a change only when this gateway has applied it', async () => {
+  it('confirms a change only when this gateway has applied the change', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question(7))

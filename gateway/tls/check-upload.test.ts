@@ -29,7 +29,7 @@ describe('an uploaded certificate', function () {
     throw new Error('accepted')
   }
 
-  it('is stored with the certificate of the key first, followed by its issuer’s', async () => {
+  it('is stored as the certificate of the key, followed by the certificate of the issuer', async () => {
     const { certPem, leafPem, keyPem } = await issue()
     const middlePem = certPem.slice(leafPem.length)
     const { chainPem } = check({ certPem: `junk\n${middlePem}${leafPem}`, keyPem })
@@ -63,10 +63,10 @@ describe('an uploaded certificate', function () {
   })
 
   for (const junk of ['x', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', '\u0000'])
-    it(`is rejected if its text is ${JSON.stringify(junk)}`, async () =>
+    it(`is rejected if the text of the certificate is ${JSON.stringify(junk)}`, async () =>
       expect(refusal({ ...(await issue()), certPem: junk })).to.deep.equal(['certificate_invalid', 'cert_pem']))
 
-  it('is rejected if its text also contains a private key', async () => {
+  it('is rejected if the text of the certificate also contains a private key', async () => {
     const { certPem, keyPem } = await issue()
     expect(refusal({ certPem: certPem + keyPem, keyPem })).to.deep.equal(['certificate_invalid', 'cert_pem'])
   })

@@ -431,7 +431,7 @@ describe('the forms of the panel', function () {
     expect(missing).to.deep.equal([])
   })
 
-  it('request only operations that the OpenAPI document describes with fields', () => {
+  it('send only requests for which the OpenAPI document describes the fields', () => {
     for (const { operation } of forms)
       expect(Object.keys(bodySchema(operation).properties ?? {}), operation).not.to.deep.equal([])
   })

@@ -113,7 +113,7 @@ describe('the command line with two hosts', () => {
     expect((await berth('why', 'web3', 'http')).code).to.equal(2)
   })
 
-  it('prints the usage of hosts once without a terminal', async () => {
+  it('prints the usage of hosts only once if the output is not a terminal', async () => {
     const { code, out, err } = await berth('top')
     expect(code, err).to.equal(0)
     expect(out).to.match(/^HOST +STATUS +CPU %.*\nhost-[ab] +online .*\nhost-[ab] +online .*\n\nID +GUEST/)

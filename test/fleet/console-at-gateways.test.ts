@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 const container = 'sim-1'
 const resumeWithinMs = 3000
 
-describe('a console whose gateway fails', function () {
+describe('a console in a fleet with two gateways', function () {
   let group: GatewayGroup
   let agent: LabAgent
   let first: GroupMember
@@ -56,7 +56,7 @@ describe('a console whose gateway fails', function () {
     await client.ended()
   })
 
-  it('continues at another gateway while the guest writes, without lost or repeated output', async () => {
+  it('continues at the other gateway after its gateway was killed, without lost or repeated output', async () => {
     const before = connect(first, await ticketOf(first))
     const { resume } = await before.ready()
     const guest = terminal()
@@ -85,7 +85,7 @@ describe('a console whose gateway fails', function () {
     }
   })
 
-  it('continues at another gateway even before the agent notices that the first gateway hangs', async () => {
+  it('continues at the other gateway even before the agent notices that the first gateway hangs', async () => {
     const before = connect(first, await ticketOf(first))
     const { resume } = await before.ready()
     const guest = terminal()

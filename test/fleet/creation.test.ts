@@ -103,7 +103,7 @@ describe('the names and ids of guests in a fleet', function () {
     await waitFor(() => other.view.hosts().filter(({ state }) => state === 'online').length === 2)
   })
 
-  it('include those of the guests that a new host already has', async () => {
+  it('include the names and ids of guests that a new host already has', async () => {
     const { hostId } = await test.addHost('one', { guests: 1, firstId: 500 })
     expect((await test.fleet.createGuest(creationRequest('next'))).response.guest?.id).to.equal(501)
     expect(await codeOf(test.fleet.createGuest(creationRequest('SIM-500')))).to.equal('name_conflict')

@@ -135,7 +135,7 @@ describe('several gateways', function () {
     expect(output).to.contain('the join token was withdrawn')
   })
 
-  it('refuse the join token of a host', async () => {
+  it('refuse to add a gateway with the join token of a host', async () => {
     const { body } = await first.request('POST', '/hosts', { body: { name: 'host', address: '127.0.0.1:9' } })
     const { join_token: token } = body.data as { join_token: string }
     expect(runJoin(second, token).output).to.contain('it is for a host')

@@ -183,7 +183,7 @@ describe('a fleet that moves guests between hosts', function () {
     await lab.expectOnlyAt('host-b', guest)
   })
 
-  it('does not delete a guest on its source if it is already moving back', async () => {
+  it('does not delete a guest on its source if the guest is already moving back', async () => {
     const guest = await lab.addGuest()
     const { uuid } = guest
     lab.source.observer = ({ step, phase }) => {

@@ -51,7 +51,7 @@ describe('the timeline of a container', () => {
   ] as const)
     it(`shows a task "${action}" requested by "${requestedBy}" as an event of the kind "${kind}"`, () =>
       expect(planTimeline({ ...none, operations: [task({ action, requestedBy })] }, 1)[0]?.kind).to.equal(kind))
-  it('omits successful requests for console tickets, but shows rejected ones', () => {
+  it('omits successful requests for console tickets, but shows rejected requests for console tickets', () => {
     const audit = [true, false].map((success) => entry({ action: 'console.ticket', success }))
     expect(planTimeline({ ...none, audit }, 10).map(({ status }) => status)).to.deep.equal(['failure'])
   })

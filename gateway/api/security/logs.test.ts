@@ -37,7 +37,7 @@ describe('logs of several hosts', () => {
     return answer.data.map(({ host_id: id }) => id).join()
   }
 
-  it('are sorted with the newest entry first, and omit hosts that answer with an error', async () =>
+  it('are sorted with the newest entry first, and contain no entries of hosts that answer with an error', async () =>
     expect(await read({})).to.equal('c,b'))
   it('cause an error if the requested host answers with an error', async () =>
     expect(await read({ host_id: 'old' }).catch((error: { code: string }) => error.code)).to.equal('not_found'))

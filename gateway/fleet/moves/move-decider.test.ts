@@ -114,7 +114,7 @@ describe('a gateway’s decision about a move', function () {
     expect(lab.told).to.deep.equal([])
   })
 
-  it('keeps the source’s copy while the target, as the new owner, does not answer', async () => {
+  it('keeps the copy on the source while the new owner (the target) does not answer', async () => {
     lab.answer = async (hostId) => {
       if (hostId === 'b') throw new BerthError('timeout', 'agent_timeout', 'no answer')
     }

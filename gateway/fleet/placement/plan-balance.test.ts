@@ -189,7 +189,7 @@ describe('the suggestions that balance the fleet', () => {
   ] as readonly (readonly [string, readonly Placed[], readonly string[], readonly string[]])[])
     it(name, () => expect(suggest(guests, refused)).to.deep.equal(expected))
 
-  it('omit guests that are moving already, and count them on their targets', () => {
+  it('omit guests that are already moving, and count these guests on their targets', () => {
     const web = { ...noPlacement, spread: 's' }
     const guests: Placed[] = [
       ['a', 'x', 1, web],

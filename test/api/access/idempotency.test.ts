@@ -189,7 +189,7 @@ describe('the store of idempotent requests', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('refuses further requests with the same key, in any process, while the first one runs', async () => {
+  it('refuses further requests with the same key, in any process, while the first request runs', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     expect(await codeOf(one.idempotency.begin(request('k')))).to.equal('task_running')

@@ -77,7 +77,7 @@ describe('limits on requests', () => {
     for (let i = 0; i < 5; i++) expect(await status()).to.equal(200)
   })
 
-  it('count a request until the client has read the answer or disconnected', async () => {
+  it('count a request as concurrent until the client has read the answer or has disconnected', async () => {
     gateway = await startTestGateway({
       limits: { caller: { perSecond: 0, atOnce: 1 } },
     })

@@ -99,7 +99,7 @@ describe('second factors', () => {
     expect(await give(await halfway(username), { recovery_code: codes[0] })).to.deep.equal([401, 'login_failed'])
   })
 
-  it('refuse the previous recovery codes once new ones are created', async () => {
+  it('refuse the previous recovery codes once new recovery codes are created', async () => {
     const { username, browser, codes } = await enrolled()
     const { status, body, text } = await browser.request('POST', '/account/totp/recovery-codes')
     expect(status, text).to.equal(200)
@@ -135,7 +135,7 @@ describe('second factors', () => {
     expect([status, code]).to.be.deep.oneOf([[401, 'login_expired']])
   })
 
-  it('do not complete a login if the password has changed since its first step', async () => {
+  it('do not complete a login if the password has changed since the first step of the login', async () => {
     const { username, browser, secret } = await enrolled()
     const half = await halfway(username)
     const body = { current_password: password, password: 'staple paper clip 7' }
@@ -158,7 +158,7 @@ describe('second factors', () => {
     expect(await give(new Browser(gateway), { code: '123456' })).to.deep.equal([401, 'login_expired'])
   })
 
-  it('must be removed before another one is set up', async () => {
+  it('must be removed before another second factor is set up', async () => {
     const { browser } = await enrolled()
     expect(await browser.answerTo('POST', '/account/totp')).to.deep.equal([409, 'invalid_state'])
   })

@@ -75,7 +75,7 @@ describe('backup schedules over HTTP', function () {
     expect([status, body.code, body.details?.field]).to.deep.equal([400, 'invalid_field', 'target_id'])
   })
 
-  it('require a target id if there are several targets, and refuse an unknown one', async () => {
+  it('require a target id if there are several targets, and refuse an unknown target id', async () => {
     const other = await addTarget('tape')
     const several = await set(daily)
     expect([several.body.code, several.body.details?.field]).to.deep.equal(['missing_field', 'target_id'])

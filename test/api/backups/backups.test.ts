@@ -138,7 +138,7 @@ describe('backups over HTTP', function () {
     expect([failed['status'], failed['error_code']]).to.deep.equal(['failed', 'backup_missing'])
   })
 
-  it('of a container cannot be restored onto a virtual machine, even if only the target knows the type', async () => {
+  it('of a container cannot be restored onto a virtual machine, even if only the target knows their type', async () => {
     const id = await backUp()
     const fields = { virtualization: 'kvm', templateId: 'debian-12-kvm', status: 'stopped' } as const
     const machine = await gateway.fleet.addGuest(fields, 'host-b')

@@ -136,7 +136,7 @@ describe('the consoles of logged-in users', function () {
 
       it('at logout', () => thrownOut(as, () => done(calls.as(as)('POST', '/logout'))))
 
-      it('when another session of the administrator ends the session', async () => {
+      it('when another session of the administrator ends this session', async () => {
         const other = calls.as(await calls.headers(account))
         await thrownOut(as, () => done(other('DELETE', '/account/sessions')))
       })

@@ -178,7 +178,7 @@ describe('GET /events', function () {
     expect(listening.types.filter((type) => type === 'host.updated')).to.have.length(3)
   })
 
-  it('ends if its API key is disabled, or gets other rights or addresses', async () => {
+  it('ends if its API key is disabled, or if the rights or the addresses of the key change', async () => {
     for (const [change, code] of [
       [{ disabled: true }, 'key_disabled'],
       [{ scopes: ['task:read', 'host:read'] }, 'rights_changed'],

@@ -57,7 +57,7 @@ describe('requests for several guests (batches)', () => {
     ])
   })
 
-  it('create nothing if one of the guests is invalid, and name it in the error', async () => {
+  it('create nothing if one of the guests is invalid, and name this guest in the error', async () => {
     const before = await names()
     const good = { ...template, name: 'none-1' }
     for (const [bodies, code, field] of [

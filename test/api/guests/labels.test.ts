@@ -21,7 +21,7 @@ describe('the labels of a container', () => {
   const list = async (query: string, options = {}): Promise<unknown[]> =>
     ((await gateway.request('GET', `/containers?${query}`, options)).body.data as Row[]).map(({ name }) => name)
 
-  it('are changed one by one, and shown with the container', async () => {
+  it('can be changed one by one, and are shown with the container', async () => {
     expect(await detail())
       .to.deep.include({ tags: [], delete_protected: false })
       .and.not.to.have.property('note')

@@ -35,7 +35,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
       })
     })
 
-    it('accept one value for both directions, and values for single directions, which take precedence', async () => {
+    it('accept one rate for both directions, and rates for single directions, which take precedence', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
         network_down_mbps: 50,

@@ -118,7 +118,7 @@ describe('the settings of a container', function () {
       }
   })
 
-  it('can be changed by a key with only the scope of the route, but not with all other scopes', async () => {
+  it('can be changed by a key with only the scope of the route, but not by a key with only all other scopes', async () => {
     for (const setting of settings) {
       const guest = await gateway.fleet.addGuest()
       const others = scopeCatalogue.filter((scope) => scope !== setting.scope)

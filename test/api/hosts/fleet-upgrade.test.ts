@@ -225,7 +225,7 @@ describe('upgrades of the fleet over HTTP', () => {
       expect(requests[0]).to.include({ version: labVersion, rollback: false })
     })
 
-    it('waits for the end of another upgrade of a host', async () => {
+    it('waits while a host is already being upgraded on its own', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const worker = await startWorker('btest-busy:')
       let calls = 0

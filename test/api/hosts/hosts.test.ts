@@ -222,7 +222,7 @@ describe('the host API', function () {
     expect(answer.body.code).to.equal('insufficient_scope')
   })
 
-  it('shows a key bound to containers only the number of these containers', async () => {
+  it('counts only the containers of the key if the key is bound to containers', async () => {
     const { uuid } = agent!.guests()[0]!
     const bound = await call('POST', '/api-keys', {
       name: 'one',

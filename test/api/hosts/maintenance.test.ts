@@ -142,7 +142,7 @@ describe('maintenance windows over HTTP', () => {
     expect((await gateway.request('GET', '/maintenance', { key: bound })).status).to.equal(403)
   })
 
-  it('follow a container to another host', async () => {
+  it('are shown with a container that moves to one of their hosts', async () => {
     const moved = await gateway.fleet.addGuest({ name: 'moved' }, 'host-b')
     gateway.fleet.agentOf('host-b').host.contents.set(moved.uuid, 'disk')
     const { id } = await announce({ hosts: ['host-a'] })

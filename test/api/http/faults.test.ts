@@ -60,7 +60,7 @@ describe('the HTTP server when something fails', function () {
     await Promise.all(slow)
   })
 
-  it('answers 504 with the task to requests that wait for a host that goes offline', async () => {
+  it('answers 504 with the task if the host goes offline while a request waits for this host', async () => {
     const { fleet } = gateway
     const guests = [await fleet.addGuest(), await fleet.addGuest({ status: 'stopped', wanted: 'stopped' })]
     const [running, stopped] = guests.map(({ id }) => `/containers/${id}`)

@@ -13,7 +13,7 @@ describe('the HTTP protocol', () => {
 
   const create = { name: 'proto', template_id: 'debian-12' }
 
-  it('answers unknown endpoints with 501, unlike missing containers', async () => {
+  it('answers requests for unknown endpoints with 501, and requests for missing containers with 404', async () => {
     for (const [method, path] of [
       ['GET', '/nothing'],
       ['POST', '/containers/web1/no-such-action'],
@@ -48,7 +48,7 @@ describe('the HTTP protocol', () => {
       expect(await ask(id)).to.match(/^[0-9a-f-]{36}$/)
   })
 
-  it('accepts the key in either header, and rejects missing, wrong and contradictory keys', async () => {
+  it('accepts the key in X-API-Key or Authorization, and rejects missing, wrong and contradictory keys', async () => {
     const ask = (headers: Record<string, string>) => gateway.request('GET', '/dashboard', { key: '', headers })
     const bearer = `Bearer ${gateway.adminKey}`
     expect((await ask({ authorization: bearer })).status).to.equal(200)

@@ -22,7 +22,7 @@ describe('port mappings of a container', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('are all returned when one is added, and are shown in the container at once', async () => {
+  it('are all returned when a mapping is added, and are shown in the container at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])
@@ -98,7 +98,7 @@ describe('port mappings of a container', () => {
       }
   })
 
-  it('are refused if a field is missing or invalid, and the error names it', async () => {
+  it('are refused if a field is missing or invalid, and the error names the field', async () => {
     for (const [body, code, field] of [
       [{}, 'missing_field', 'container_port'],
       [{ container_port: 0 }, 'invalid_field', 'container_port'],

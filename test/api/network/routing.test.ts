@@ -173,7 +173,7 @@ describe('the address and port pools of a host', () => {
     }
   })
 
-  it('show a key bound to containers only the addresses and ports of these containers', async () => {
+  it('show only the addresses and ports of its containers to a key bound to containers', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })

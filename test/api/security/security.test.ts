@@ -59,7 +59,7 @@ describe('the security API', () => {
     expect(await read('/security/summary')).to.include({ total: 1 })
   })
 
-  it('returns the result of the last check for five seconds', async () => {
+  it('runs at most one check in five seconds, and otherwise returns the result of the last check', async () => {
     const { length } = await alerts()
     await check()
     agent.host.sensor.scanPorts(address, '198.51.100.77', 20)
@@ -156,7 +156,7 @@ describe('the security API', () => {
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
-  it('shows callers bound to containers only these containers, and refuses their changes', async () => {
+  it('shows only their containers to callers bound to containers, and refuses changes by these callers', async () => {
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     for (const path of ['/security/alerts', '/security/logs?container=good-guest'])
       expect((await call('GET', path, { key })).body.data, path).to.deep.equal([])

@@ -52,7 +52,7 @@ describe('the rights of a sub-user', function () {
     expect((await ask('GET', '/containers')).status).to.equal(401)
   })
 
-  it('do not include a new container with the name of a deleted one', async () => {
+  it('do not include a new container with the name of a deleted container', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'gone' }, 'host-b')
     await change({ container_names: ['gone'] })
     expect(await names()).to.deep.equal(['gone'])
