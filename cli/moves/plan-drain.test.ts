@@ -82,6 +82,6 @@ describe('a drain on the command line', () => {
     [{ parallel: '3' }, ['--parallel']],
     [{ mode: 'stop', deadline: '+2h' }, ['--mode', '--deadline']],
   ] as const)
-    it(`${flags.length === 0 ? 'can be followed without settings' : `rejects ${flags.join(' and ')}`} while it is in progress`, () =>
+    it(`${flags.length === 0 ? 'needs no flags' : `rejects ${flags.join(' and ')}`} while it is in progress`, () =>
       expect(flagsOfNewDrain(settings)).to.deep.equal(flags))
 })

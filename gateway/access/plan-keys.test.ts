@@ -27,7 +27,11 @@ describe('creating a key', () => {
     ['the scope apikey:* if the creator has only apikey:create', 'scopes', { scopes: ['apikey:*'] }],
     ['access to all containers if the creator is bound to two containers', 'container_uuids', { containerUuids: [] }],
     ['access to a container to which the creator has no access', 'container_uuids', { containerUuids: ['u1', 'u3'] }],
-    ['requests from all addresses if the creator is restricted to a network', 'ip_whitelist', { addresses: [] }],
+    [
+      'a key for requests from all addresses if the creator is restricted to a network',
+      'ip_whitelist',
+      { addresses: [] },
+    ],
     ['a larger network than the network of the creator', 'ip_whitelist', { addresses: ['10.0.0.0/23'] }],
     ['a key without an expiry if the creator has an expiry', 'expires_at', { expiresAtMs: 0 }],
     ['a key that expires after its creator', 'expires_at', { expiresAtMs: 5001 }],

@@ -66,7 +66,7 @@ describe('the events that a client from another gateway has missed', () => {
       ['skip', 'send', 'send'],
     ],
     [
-      'include no changes of this gateway’s connections to hosts if the client knows only another gateway’s connections',
+      'include no changes of this gateway’s connections to hosts if the client does not know these connections',
       [change(6), [{ lane: 'x/online', revision: 0 }, event('', 'host.offline')]],
       ['send', 'skip'],
     ],

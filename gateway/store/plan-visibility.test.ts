@@ -24,7 +24,7 @@ describe('the required answers of other gateways to a write', () => {
       10_100,
     ],
     [
-      'are as many as all other connected gateways, even unknown ones, soon after this gateway has connected to the store',
+      'are as many as the other connected gateways, even unknown ones, soon after this gateway has connected',
       { trusted: { a: 10_100 }, others: 2, connectedMs: nowMs - 100 },
       ['a'],
       2,

@@ -6,7 +6,7 @@ const life = { notBeforeMs: 0, notAfterMs: 90 * 24 * hourMs }
 const failure = { fingerprint: 'F', error: 'down', retryAfterSeconds: 0 }
 
 describe('the renewal of a certificate', () => {
-  it('is due after two thirds of the lifetime, but not while it pauses after a failure', () => {
+  it('is due after two thirds of the lifetime, but not during the pause after a failed renewal', () => {
     expect(dueAtMs(life)).to.be.closeTo(60 * 24 * hourMs, 1)
     const after = 60 * 24 * hourMs + 1
     expect(isRenewalDue(life, noAttempts, after - 2)).to.equal(false)
@@ -14,7 +14,7 @@ describe('the renewal of a certificate', () => {
     expect(isRenewalDue(life, { ...noAttempts, nextMs: after + 1 }, after)).to.equal(false)
   })
 
-  it('waits 1, 2, 4 … 24 hours after repeated failures, and again 1 hour for another certificate', () => {
+  it('waits 1, 2, 4 … 24 hours after repeated failures, and begins with 1 hour for another certificate', () => {
     let state = noAttempts
     const pauses = [...Array<undefined>(7)].map(() => {
       state = afterFailure(state, failure, 0)

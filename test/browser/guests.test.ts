@@ -120,7 +120,7 @@ describe('guests in the panel', () => {
     await page.getByText('No SSH keys are stored.', { exact: true }).waitFor()
   })
 
-  it('that cannot be created leave the form filled, and the form shows the reason and the request id', async function () {
+  it('that cannot be created leave the form filled, with the reason and the request id', async function () {
     await lab.show(page, '/containers/new')
     await page.locator('#name').fill('made')
     await page.locator('#ram').fill('2048')
@@ -231,7 +231,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('are opened by a link right after the user typed a filter, and the filter does not change the URL of their page', async function () {
+  it('are opened by a link even if the user has just typed a filter, which does not change the URL', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')

@@ -41,7 +41,7 @@ describe('a host that joins', function () {
 
   const post = (body: string, path = joinPath) => postToJoinEndpoint(test.fleet.joinAddress, path, body)
 
-  it('can send only one request per connection, because the gateway closes the connection after the answer', async () => {
+  it('can send only one request per connection, which the gateway closes after the answer', async () => {
     const [host, port] = test.fleet.joinAddress.split(':')
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false })
     let text = ''

@@ -92,7 +92,7 @@ describe('the operation engine', () => {
     expect([status, error]).to.deep.equal(['failed', 'canceled; undo of gate failed: stuck'])
   })
 
-  it('cancels an operation after a restart if its running step ignored the cancellation before the restart', async () => {
+  it('cancels an operation after a restart if its step ignored the cancellation before the restart', async () => {
     const gate = new Gate()
     const runs: string[] = []
     const deaf = {

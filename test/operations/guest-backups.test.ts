@@ -82,7 +82,7 @@ describe('the additional space reserved for a restore', () => {
     await waitFor(() => guest.host.freedChecks >= before + times, { what: 'checks of the deleted disk' })
   }
 
-  it('is released by the restore only after the space of the old disk was freed', async () => {
+  it('is released by the restore after the space of the old disk was freed', async () => {
     const { host, uuid, domain } = guest
     const { context } = domain
     const soldBytes = context.store.get(uuid).spec.limits.diskGb * gib
@@ -100,7 +100,7 @@ describe('the additional space reserved for a restore', () => {
     expect(room()).to.deep.equal({ fetchedBytes: 0, extraBytes: 100, boundBytes: soldBytes + 100 })
   })
 
-  it('is released by the next check of the host if the restore ended before the space of the old disk was freed', async () => {
+  it('is released later, by a check of the host, if the restore ended before the old disk was freed', async () => {
     const { host, uuid, domain } = guest
     await raiseBound(domain.context, uuid, 1000)
     host.areFreed = false

@@ -69,7 +69,7 @@ describe('a lease', () => {
     expect(await stores[1]!.client.get('btest:a')).to.equal('one')
   })
 
-  it('refuses a write that was prepared before the lease was lost, even if the writer holds the lease again', async () => {
+  it('refuses a write from before the loss of the lease, even if the writer holds the lease again', async () => {
     const [one, two] = [leaseOf(0), leaseOf(1)]
     await one.take()
     const early = new LeasedWrites(stores[0]!, one)

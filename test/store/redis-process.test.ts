@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('keeps running if its gateway is killed, and is restarted by the next gateway if the server is killed, too', async () => {
+  it('survives if its gateway is killed; if it is killed itself, the next gateway restarts it', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')

@@ -45,7 +45,7 @@ describe('the retention of data in the store', () => {
   const targets = async (audit: AuditStore): Promise<string[]> =>
     (await audit.read({ guests: 'all' })).records.map(({ target }) => target)
 
-  it('limits the audit log to the configured number of days, also for outcomes that earlier versions stored', async () => {
+  it('deletes audit entries, and also outcomes of earlier versions, after the configured number of days', async () => {
     const audit = new AuditStore(store, 1000, silentLog)
     for (const [target, days] of [
       ['oldest', 40],
@@ -85,7 +85,7 @@ describe('the retention of data in the store', () => {
     expect(await store.client.xLen(store.key('audit-outcome'))).to.equal(0)
   })
 
-  it('keeps a caller in the list of callers if a new entry of the caller arrives while the caller is being removed', async () => {
+  it('keeps a caller in the list of callers if the caller adds an entry during its removal', async () => {
     const names = { callers: store.key('callers'), by: (ref: string) => store.key('by', ref) }
     const members = ['key:1', 'key:2'].map((ref) => JSON.stringify([ref, ref]))
     await store.client.sAdd(names.callers, members)

@@ -38,7 +38,7 @@ describe('the gateway’s link to a host that is not connected', () => {
     expect(refused).to.have.property('code', 'host_offline')
   })
 
-  it('fails a waiting call with host_offline when the time for the first connection ends, even if reconnect_ms is longer', async () => {
+  it('fails waiting calls when the time for the first connection ends, even if reconnect_ms is longer', async () => {
     const { link } = createLink(50, 600_000)
     const refused = await link.connected().catch((error: unknown) => error)
     expect(refused).to.have.property('code', 'host_offline')

@@ -175,7 +175,7 @@ describe('a gateway’s decision about a move', function () {
     answer()
   })
 
-  it('is sent to all hosts if the store has lost the target of the move, so that only the owner keeps a copy', async () => {
+  it('is sent to all hosts if the target is unknown, so that only the owner keeps its copy', async () => {
     lab.moves = [{ ...move, toHostId: '', decided: { ownerId: 'a', generation: 3 } }]
     await isForgotten()
     expect(lab.told).to.deep.equal(['a 3 true', 'b 3 false', 'c 3 false'])

@@ -29,7 +29,7 @@ describe('the next step of a move', () => {
     ],
     ['is to cancel the move if its operation has failed', move, { operation: 'failed' }, 'cancel'],
     [
-      'is to cancel the move if the source never received its order',
+      'is to cancel the move if the source never received the order to move the guest',
       move,
       { operation: undefined, nowMs: 120_001 },
       'cancel',

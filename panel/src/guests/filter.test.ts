@@ -94,7 +94,7 @@ describe('the guest list', () => {
     expect(planBulk(all, 'stop').changed).to.have.length(2)
   })
 
-  it('offers to extend only guests with an expiry, and to take snapshots only of guests that may have snapshots', () => {
+  it('offers to extend only guests with an expiry, and to snapshot only guests that may have snapshots', () => {
     const guests = [guest({ expires_at: '2026-12-01 00:00:00', snapshot_limit: 0 }), guest({ snapshot_limit: 3 })]
     expect(planBulk(guests, 'extend').changed).to.deep.equal([guests[0]])
     expect(planBulk(guests, 'snapshot').changed).to.deep.equal([guests[1]])

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseChange } from './changes.ts'
 
-describe('the lists and the guest that an event changes', () => {
+describe('a change that an event reports to the panel', () => {
   for (const [type, data, topics, guest] of [
     ['guest.updated', { id: 7 }, ['guests'], 7],
     ['guest.created', { id: 7 }, ['guests', 'hosts'], 7],
@@ -20,7 +20,7 @@ describe('the lists and the guest that an event changes', () => {
     ['maintenance.started', { id: 'x', host_id: 'a' }, ['guests', 'hosts'], 0],
     ['alert.raised', { id: 'x', container_id: 7 }, ['alerts'], 7],
   ] as const)
-    it(`are ${topics.join(', ')} and ${guest === 0 ? 'no guest' : `guest ${guest}`} for the event ${type} with the data ${JSON.stringify(data)}`, () => {
+    it(`concerns ${topics.join(', ')} for the event ${type} with ${JSON.stringify(data)}`, () => {
       const change = parseChange(JSON.stringify({ type, data }))
       expect(change).to.deep.equal({ type, data, topics, guest })
     })

@@ -30,6 +30,6 @@ describe('times in the time zone of the server', () => {
     [-8 * 86_400, undefined],
     [8 * 86_400, undefined],
   ] as const)
-    it(`are described as ${text === undefined ? 'an absolute time' : `“${text}”`} if they are ${seconds} s from now`, () =>
+    it(`are ${text === undefined ? 'not described in words' : `“${text}”`} if they are ${seconds} s from now`, () =>
       expect(relativeTime(now + seconds * 1000, now, 'en')).to.equal(text))
 })

@@ -202,7 +202,7 @@ describe('the store of idempotent requests', () => {
     expect(await redis.readAof()).not.to.contain('geheim')
   })
 
-  it('lets one repetition run, with the operation id of the first request, if the first request has no outcome', async () => {
+  it('lets one repetition run, with the first operation id, if the first request has no outcome', async () => {
     const [one, two] = [await open(), await open()]
     for (let round = 0; round < 5; round++) {
       const claim = await claimOf(one.idempotency, `k${round}`)
@@ -225,7 +225,7 @@ describe('the store of idempotent requests', () => {
     expect(await claimOf(idempotency, 'k')).to.deep.equal(claim)
   })
 
-  it('lets another gateway run a repeated request if the outcome of the first request could not be stored', async () => {
+  it('lets another gateway run a repetition if the outcome of the first request was not stored', async () => {
     const [one, two] = [await open(), await open()]
     const claim = await claimOf(one.idempotency, 'k')
     const run = one.store.run.bind(one.store)
@@ -237,7 +237,7 @@ describe('the store of idempotent requests', () => {
     await waitFor(async () => (await codeOf(two.idempotency.begin(request('k', 'f')))) === 'ran')
   })
 
-  it('lets another gateway run a repeated request if the store did not confirm the record of the first request', async () => {
+  it('lets another gateway run a repetition if the record of the first request was not confirmed', async () => {
     const [one, two] = [await open(), await open()]
     const run = one.store.run.bind(one.store)
     one.store.run = async (...commands) => {

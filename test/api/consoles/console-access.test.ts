@@ -147,7 +147,7 @@ describe('access to consoles', () => {
       await (await from(page, { 'x-forwarded-proto': 'https', 'x-forwarded-for': inside })).ready()
     })
 
-    it('is refused if the access policy excludes the address of the client, and open consoles of this client end', async () => {
+    it('is refused, and open consoles end, if the access policy excludes the address of the client', async () => {
       const client = await from(lab.gateway.url, { 'x-forwarded-for': outside })
       await client.ready()
       try {

@@ -122,7 +122,7 @@ describe('GET /events', function () {
     expect([...kinds].sort()).to.deep.equal(['ready', 'task'])
   })
 
-  it('shows the owners of containers in no events, and in lists only to callers that are not bound to containers', async () => {
+  it('contains no owners of containers, and lists hide them from callers bound to containers', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))
@@ -167,7 +167,7 @@ describe('GET /events', function () {
     expect(listening.types).not.to.include('guest.updated')
   })
 
-  it('sends one event for each step of the installation of a host, even if the host reports the step twice', async () => {
+  it('sends one event for each step of a host’s installation, even if the host reports the step twice', async () => {
     const { hosts } = gateway.fleet
     const { id } = await hosts.createHost({ name: 'new-host' })
     const listening = await stream(gateway.adminKey, { query: '?kinds=host' })

@@ -77,7 +77,7 @@ describe('the placement rules of containers', () => {
     }
   })
 
-  it('never put two containers on one host if they must be apart, even if both are created at the same time', async () => {
+  it('keep two containers apart that must be on different hosts, even if both are created at once', async () => {
     const answers = await Promise.all([1, 2, 3, 4].map(() => create({ spread: 'web' })))
     expect(answers.map(({ status }) => status).sort()).to.deep.equal([202, 202, 202, 409])
     expect(answers.find(({ status }) => status === 409)?.body.code).to.equal('placement_spread')
@@ -103,7 +103,7 @@ describe('the placement rules of containers', () => {
     expect(await detail(guest.id)).not.to.have.property('placement')
   })
 
-  it('cause a suggested move if they are broken, and the usage of the fleet shows the capacity of each group', async () => {
+  it('cause a suggested move if they are broken, and the usage shows the capacity of each group', async () => {
     const guest = await add(undefined, { host_id: 'host-c' })
     await gateway.request('PATCH', `/containers/${guest.id}`, { body: { placement: { labels: ['disk=nvme'] } } })
     const { body } = await gateway.request('GET', '/fleet/balance')

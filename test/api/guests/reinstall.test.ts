@@ -181,7 +181,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect(loginOf(uuid)).to.deep.equal(current)
     })
 
-    it('writes no plain-text password to the journal, and answers a repeated request with the task of the first request', async () => {
+    it('writes no plain-text password to the journal, and starts no second task if it is repeated', async () => {
       const { name } = await make()
       const headers = { 'idempotency-key': 're-1' }
       const body = { ...reinstall, ssh_auth_mode: 'password', ssh_password: 'Journ4l-word' }

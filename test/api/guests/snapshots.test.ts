@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('are kept if only the guest cannot be thawed, and are deleted on the host if they fail for another reason', async () => {
+  it('are kept if only the guest cannot be thawed, but deleted on the host if they fail otherwise', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()

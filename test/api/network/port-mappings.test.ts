@@ -124,7 +124,7 @@ describe('port mappings of a container', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('have a search for free ports, which accepts any IPv6 notation, and answers 409 if too few ports are free', async () => {
+  it('have a search for free ports that accepts any IPv6 notation, and answers 409 if too few are free', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>
@@ -144,7 +144,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('keep the length of their range if a change contains only the first container port and the first host port', async () => {
+  it('keep the length of their range if a change contains only the first port of each range', async () => {
     await add({ container_port: 8000, host_port: 46_000, host_port_end: 46_009 })
     const put = (body: object) => gateway.request('PUT', path('/1'), { body })
     const moved = (await put({ container_port: 9000, host_port: 47_000 })).body.data[1]

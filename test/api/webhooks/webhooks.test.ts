@@ -84,7 +84,7 @@ describe('webhooks', function () {
     expect(receiver.types).to.deep.equal(['task.pending', 'webhook.test'])
   })
 
-  it('repeat failed deliveries in the right order for each container, without a delay for other containers', async () => {
+  it('repeat failed deliveries in order for each container, without a delay for other containers', async () => {
     await make({ events: ['guest.*'] })
     let failures = 4
     receiver.answer = (response, message, count) => {

@@ -5,7 +5,7 @@ const web = { protocol: 'tcp', container_port: 80, host_port: 20_080, descriptio
 const range = { ...web, container_port_end: 89, host_port_end: 20_089 }
 
 describe('the form for a port mapping', () => {
-  it('requests a single port, or a range from the number of ports', () => {
+  it('requests a single port, or a range whose length is the entered number of ports', () => {
     expect(newMapping({ ...emptyMapping, inner: 8080 })).to.deep.equal({
       protocol: 'tcp',
       container_port: 8080,
