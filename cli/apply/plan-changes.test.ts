@@ -20,7 +20,7 @@ const own = { tags: ['berth.apply:main'] }
 describe('the changes that berth apply plans', () => {
   for (const [name, document, items, lines] of [
     [
-      'are none if the guest equals its entry in the file',
+      'are empty if the guest is as in the file',
       guests({ name: 'a', ram: '1g' }),
       [present('a', { ram: 1024 })],
       [],
@@ -57,7 +57,7 @@ describe('the changes that berth apply plans', () => {
       [],
     ],
     [
-      'are none if the file names the guest’s host by its id',
+      'are empty if the file names the guest’s host by its id',
       guests({ name: 'a', host: 'id-a' }),
       [present('a', {})],
       [],
