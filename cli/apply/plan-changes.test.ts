@@ -19,12 +19,7 @@ const own = { tags: ['berth.apply:main'] }
 
 describe('the changes that berth apply plans', () => {
   for (const [name, document, items, lines] of [
-    [
-      'are empty if the guest is as in the file',
-      guests({ name: 'a', ram: '1g' }),
-      [present('a', { ram: 1024 })],
-      [],
-    ],
+    ['are empty if the guest is as in the file', guests({ name: 'a', ram: '1g' }), [present('a', { ram: 1024 })], []],
     [
       'ignore fields that the file does not contain',
       guests({ name: 'a' }),
@@ -140,7 +135,7 @@ describe('the changes that berth apply plans', () => {
   for (const [name, document, items, path, message] of [
     ['a new guest without an image', guests({ name: 'a' }), [], 'guests.0', 'image is required for a new guest'],
     [
-      'another image for an existing guest',
+      'another image of an existing guest',
       guests({ name: 'a', image: 'ubuntu' }),
       [present('a', {})],
       'guests.0.image',

@@ -59,7 +59,7 @@ describe('the check of a fleet file', () => {
       },
     ],
   ] as const)
-    it(`converts ${name} to its canonical form`, () => expect(fieldsOf(section, written)).to.deep.equal(canonical))
+    it(`converts ${name} to canonical form`, () => expect(fieldsOf(section, written)).to.deep.equal(canonical))
 
   for (const [name, document, path, message] of [
     ['a document that is a list', [], '', 'must be a map with sections such as guests'],

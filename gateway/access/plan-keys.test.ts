@@ -157,7 +157,12 @@ describe('the limit on the number of keys that a caller may create', () => {
     ['is shared by a key bound to containers and the keys that it has created', 4, createdBy(3, 9), full],
     ['does not count for a key bound to containers the other keys of its creator', 3, createdBy(2, 98), ''],
     ['is higher for a key that is not bound to containers', 2, createdBy(2, 98), ''],
-    ['counts the keys that a restricted key which is not bound to containers has created', 2, createdBy(2, 99), full],
+    [
+      'counts the keys that a restricted key has created, even if this key is not bound to containers',
+      2,
+      createdBy(2, 99),
+      full,
+    ],
     ['counts together the keys that all unrestricted keys have created', 1, createdBy(1, 99), full],
     ['does not count for an unrestricted key the keys that a restricted key has created', 1, createdBy(2, 99), ''],
     ['does not count for an administrator the keys that a restricted key has created', 0, createdBy(2, 99), ''],

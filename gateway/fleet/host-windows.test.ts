@@ -75,7 +75,7 @@ describe('the maintenance windows of a host', () => {
     it(name, () => expect(mergeWindows(known, changed, now)).to.deep.equal(merged))
 
   for (const [name, windows, id] of [
-    ['have no next window if there is none', [], undefined],
+    ['have no next window if the host has no windows', [], undefined],
     ['have no next window if all windows are closed', [ended, canceled], undefined],
     [
       'have the earliest announced window as the next one',

@@ -52,7 +52,7 @@ describe('the announcement of maintenance', () => {
   const full = Object.fromEntries(Array.from({ length: mostOpenWindows }, (_, at) => [`${at}`, window()]))
   for (const [name, fields, windows, refused] of [
     ['is accepted if it is valid', {}, {}, ''],
-    ['may contain a start that passed while the request was sent', { startsAtMs: now - 30_000 }, {}, ''],
+    ['may contain a start that has just passed, because requests take a moment', { startsAtMs: now - 30_000 }, {}, ''],
     ['must not contain a start in the past', { startsAtMs: now - 61_000 }, {}, 'starts_at'],
     ['may contain a start that is 90 days ahead', { startsAtMs: now + 90 * day, endsAtMs: now + 91 * day }, {}, ''],
     [

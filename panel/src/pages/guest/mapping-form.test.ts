@@ -27,13 +27,13 @@ describe('the form for a port mapping', () => {
     ['the guest port if it changed', web, { inner: 8080 }, { container_port: 8080 }],
     ['only the first port if a whole range moves', range, { inner: 90 }, { container_port: 90 }],
     [
-      'both last ports if the number of ports changed',
+      'the last ports of both ranges if the number of ports changed',
       web,
       { count: 10 },
       { container_port_end: 89, host_port_end: 20_089 },
     ],
     [
-      'both last ports if a range became a single port',
+      'the last ports of both ranges if a range became a single port',
       range,
       { count: 1 },
       { container_port_end: 80, host_port_end: 20_080 },
