@@ -27,7 +27,7 @@ describe('berth doctor', () => {
   for (const [name, answers, refusal, now] of [
     ['the report of a host', { ...all, '/host-report': { generated_at: '2026-11-27 13:00:00' } }, offline, '13:00:00'],
     ['this machine if no host has a report', all, offline, '05:00:00'],
-    ['this machine if the API key must not read the report', all, forbidden, '05:00:00'],
+    ['this machine if the API key has no right to read the report', all, forbidden, '05:00:00'],
   ] as const)
     it(`uses the time of ${name}`, async () => {
       const requests: ClientRequest[] = []
