@@ -4,6 +4,19 @@ import { focused, settled } from './page-checks.js'
 import { openLab, type PanelLab } from './panel-lab.js'
 import { eventually, waitFor } from '../support/wait.js'
 
+/**
+ * Script that opens the list, keeps the page busy until the list is about to write its filter to the address, and
+ * changes the address just before.
+ */
+const followImmediately = `(async () => {
+  location.hash = '#/containers'
+  while (!document.querySelector('.count-line')) await new Promise((resolve) => setTimeout(resolve))
+  const { port1, port2 } = new MessageChannel()
+  port1.onmessage = () => (location.hash = '#/containers?text=linked')
+  port2.postMessage('')
+  for (const began = performance.now(); performance.now() - began < 300; );
+})()`
+
 describe('guests in the panel', () => {
   let lab: PanelLab
   let page: Page
@@ -150,6 +163,14 @@ describe('guests in the panel', () => {
     await button.click()
     await waitFor(async () => !(await names()).includes('gone'), { what: 'deleted' })
     await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
+  })
+
+  it('are filtered as a link says, even if it is followed immediately after the list has opened', async () => {
+    await lab.gateway.fleet.addGuest({ name: 'linked' })
+    await lab.show(page, '/')
+    await page.evaluate(followImmediately)
+    await page.getByText(/^1 of \d+$/).waitFor()
+    await page.getByRole('link', { name: 'linked', exact: true }).waitFor()
   })
 
   it('can be started together, after the dialog has shown how many already run', async function () {
