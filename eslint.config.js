@@ -36,6 +36,7 @@ export default tseslint.config(
       'cli/commands/ssh.ts',
       'agent/host/process/process.ts',
       'agent/host/process/launcher.ts',
+      'agent/host/guest/guest-program.ts',
       'agent/host/guest/guest-terminal.ts',
       'agent/host/process/pty.ts',
       'gateway/store/redis-process.ts',

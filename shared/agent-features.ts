@@ -10,6 +10,7 @@
  * - `rotate-ca`: the agent can trust several certificate authorities, which the gateway replaces while the fleet runs.
  * - `labels`: guests have tags, a note and a protection against deletion.
  * - `undelete`: a deleted guest can be retained for some time, so that its deletion can be undone.
+ * - `run`: programs can be run in containers without a terminal.
  * - `placement`: guests have placement rules, which the agent stores and the gateway applies.
  */
 export const agentFeatures = [
@@ -22,5 +23,6 @@ export const agentFeatures = [
   'labels',
   'undelete',
   'placement',
+  'run',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

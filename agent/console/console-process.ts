@@ -14,7 +14,7 @@ import { frameOf } from '../../shared/framing.js'
  * Version of the protocol between the agent and the console process. The name of the socket contains this version. Each
  * version has its own process, so that consoles of an older version can continue.
  */
-const protocolVersion = 4
+const protocolVersion = 5
 const startTimeoutMs = 10_000
 const retryMs = 20
 const errorFile = 'console.log'

@@ -8,6 +8,7 @@ import { checkAllowed } from '../guests/policy/policy.js'
 import type { GuestRecord } from '../guests/record/record.js'
 import type { ConsoleConnections } from './console-process.js'
 import { consoleLimits, type ConsoleUser, type HoldRequest, type OpenConsole, type Size } from './contract.js'
+import { checkProgram } from '../../shared/program-rules.js'
 import { FrameReader, frameOf } from '../../shared/framing.js'
 import { Holder } from './holder.js'
 import { hangUp, openSocket } from './socket-terminal.js'
@@ -18,10 +19,13 @@ export interface AgentConsolesParts {
   readonly keepMs: number
 }
 
-const modes: readonly string[] = ['shell', 'serial', 'vnc'] satisfies ConsoleMode[]
+const modes: readonly string[] = ['shell', 'serial', 'vnc', 'run'] satisfies ConsoleMode[]
+
+/** Other consoles end when their connection is lost. */
+const resumable: readonly ConsoleMode[] = ['shell', 'serial']
 
 /**
- * Opens consoles of this host's guests. A separate process holds terminals (modes `shell` and `serial`). The agent
+ * Opens consoles of this host's guests. A separate process holds terminals (modes `shell` and `serial`) and programs without a terminal (mode `run`). The agent
  * itself forwards screens (mode `vnc`), because they cannot be resumed.
  */
 export class AgentConsoles {
@@ -44,8 +48,9 @@ export class AgentConsoles {
     if (!record) throw notFound('container')
     checkUsable(record)
     const mode = parseMode(start.mode)
-    const place = await context.machines.driverOf(record).findConsole(context.machines.of(record), mode)
-    const keepMs = start.keep && mode !== 'vnc' ? this.parts.keepMs : 0
+    const command = mode === 'run' ? checkProgram(start.command) : []
+    const place = await context.machines.driverOf(record).findConsole(context.machines.of(record), mode, command)
+    const keepMs = start.keep && resumable.includes(mode) ? this.parts.keepMs : 0
     const request: HoldRequest = {
       guestUuid: record.uuid,
       principal: checkText('principal', start.principal, 200),
@@ -81,7 +86,7 @@ function checkUsable(record: GuestRecord): void {
 
 function parseMode(text: string): ConsoleMode {
   if (modes.includes(text)) return text as ConsoleMode
-  throw invalidField('mode', 'mode: must be shell, serial or vnc')
+  throw invalidField('mode', 'mode: must be shell, serial, vnc or run')
 }
 
 /** Checks a size, which must be from 1 to 1000 columns and rows. Default: 80 by 24. */

@@ -8,8 +8,11 @@ import { OutputRing } from './output-ring.js'
 const windowBytes = 512 * 1024
 /** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
-/** Maximum output of a terminal that is already paused. Unacknowledged output may exceed `windowBytes` by this much. */
-const chunkBytes = 64 * 1024
+/**
+ * Maximum output of a terminal that is already paused: one read, and the head of its record. Unacknowledged output may
+ * exceed `windowBytes` by this much.
+ */
+const chunkBytes = 65 * 1024
 const messageBytes = 32 * 1024
 /**
  * Time in ms for which output is collected before it is sent. Output of at most `littleBytes`, such as typed
@@ -160,6 +163,7 @@ export class HeldConsole {
     if (request.$case === 'data') this.#type(request.value)
     if (request.$case === 'resize') this.#resize(request.value)
     if (request.$case === 'received') this.#acknowledge(request.value)
+    if (request.$case === 'endInput') this.#terminal.endInput?.()
     if (request.$case === 'close') this.close()
   }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { chmodSync, rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { openGuestProgram } from '../host/guest/guest-program.js'
 import { openGuestPty } from '../host/guest/guest-terminal.js'
 import { openPty } from '../host/process/pty.js'
 import { Holder } from './holder.js'
@@ -28,6 +29,8 @@ const holder = new Holder((place, size, listener) => {
       return openPty(place, size, listener)
     case 'guest-terminal':
       return openGuestPty(place, size, listener)
+    case 'guest-program':
+      return openGuestProgram(place, listener)
   }
 }, endWhenIdle)
 const server = serveConsoles(holder, { onConnection: endWhenIdle, onEnd: end })

@@ -79,18 +79,19 @@ export type PasswordResult = 'applied' | 'at_next_start'
 export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
 /**
  * `shell` is a shell of root, or the closest equivalent. `serial` shows the boot messages and a login prompt. `vnc`
- * shows the screen.
+ * shows the screen. `run` is a program of root without a terminal.
  */
-export type ConsoleMode = 'shell' | 'serial' | 'vnc'
+export type ConsoleMode = 'shell' | 'serial' | 'vnc' | 'run'
 
 /**
  * The way to reach a console, for a process that outlives the agent: a program to run on a terminal of the host or the
- * guest, or a Unix socket. The program must close inherited file descriptors. A socket of mode `vnc` speaks RFB without
+ * guest, a program without a terminal, or a Unix socket. The program must close inherited file descriptors. A socket of mode `vnc` speaks RFB without
  * a password and accepts any number of connections. Sockets of other modes are opened once and shared by all users.
  */
 export type ConsolePlace =
   | ({ readonly kind: 'program' } & TerminalCommand)
   | ({ readonly kind: 'guest-terminal' } & GuestTerminal)
+  | ({ readonly kind: 'guest-program' } & TerminalCommand)
   | { readonly kind: 'socket'; readonly path: string }
 
 /** Cause of a guest's end: its own shutdown, a crash or kill, or a kill by the kernel because memory ran out. */
@@ -225,8 +226,12 @@ export interface Driver {
    */
   thaw(machine: Machine): Promise<void>
 
-  /** Finds a console. @throws {BerthError} `guest_not_running`, `unsupported` if the driver's guests lack the mode */
-  findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace>
+  /**
+   * Finds a console.
+   * @param command program with its arguments, for mode `run`
+   * @throws {BerthError} `guest_not_running`, `unsupported` if the driver's guests lack the mode
+   */
+  findConsole(machine: Machine, mode: ConsoleMode, command?: readonly string[]): Promise<ConsolePlace>
   /** Returns the guest's screen as a PNG. @throws {BerthError} `guest_not_running`, `unsupported` */
   screenshot(machine: Machine): Promise<Buffer>
 }

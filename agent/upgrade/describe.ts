@@ -14,6 +14,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'labels',
     'undelete',
     'placement',
+    'run',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

@@ -38,11 +38,12 @@ export interface ConsoleSocketParts {
 /** Connects the socket of a client with the stream of a console in its guest. */
 export class ConsoleSocket {
   readonly openedAtMs = performance.now()
-  /** Time of the client's last input for the guest. */
+  /** Time of the client's last input for the guest. Output of a program without a terminal counts, too. */
   lastInputMs = performance.now()
   /** Number of bytes of input, and of output, that have passed so far. */
   readonly passed = { in: 0, out: 0 }
-  #state: 'opening' | 'open' | 'ended' = 'opening'
+  /** `exited`: a program without a terminal has ended, and its client may still be reading the output. */
+  #state: 'opening' | 'open' | 'exited' | 'ended' = 'opening'
   /** Offset in the console's output of the first byte that was sent on this socket. */
   #base = 0
   /**
@@ -55,6 +56,7 @@ export class ConsoleSocket {
   #reported = 0
   #inputSent = 0
   #inputTaken = 0
+  #hasInputEnded = false
   #pausedAtMs: number | undefined
   #pingedAtMs = performance.now()
   #isAlive = true
@@ -63,6 +65,10 @@ export class ConsoleSocket {
   #attempts = 0
   readonly #timer: NodeJS.Timeout
   #resumeTimer: NodeJS.Timeout | undefined
+
+  get #isProgram(): boolean {
+    return this.parts.start.mode === 'run'
+  }
 
   constructor(private readonly parts: ConsoleSocketParts) {
     const { socket, voice } = parts
@@ -135,6 +141,7 @@ export class ConsoleSocket {
     if (message.$case === 'data') return this.#send(message.value)
     if (message.$case === 'taken') return this.#took(message.value)
     if (message.value.reason === 'failed') return this.end(endings.failed)
+    if (message.value.reason === 'ended' && this.#isProgram) return this.#exited(message.value.code)
     this.end(endingOfExit(message.value.reason))
   }
 
@@ -148,9 +155,20 @@ export class ConsoleSocket {
     this.parts.socket.resume()
   }
 
+  /** Reports the exit code. Then the client closes the socket, which may take time if much output is on the way. */
+  #exited(exitCode: number): void {
+    this.#state = 'exited'
+    this.#stream.end()
+    this.parts.voice.exited(this.parts.socket, exitCode)
+    clearTimeout(this.#resumeTimer)
+    this.#pausedAtMs = undefined
+    this.parts.socket.resume() // reads the input that the program did not read, and then the close frame
+  }
+
   #send(bytes: Buffer): void {
     const { socket } = this.parts
     const stream = this.#stream
+    if (this.#isProgram) this.lastInputMs = performance.now()
     this.#sent += bytes.length
     this.passed.out += bytes.length
     socket.send(bytes, { binary: true }, () => {
@@ -175,10 +193,23 @@ export class ConsoleSocket {
     const frame = this.parts.readFrame(data as Buffer, isBinary)
     if (frame.type === 'bad') return this.end(endings.badFrame)
     if (frame.type === 'close') return this.end(endings.closed)
-    this.#count(frame.type === 'resize' ? resizeCostBytes : (data as Buffer).length)
+    this.#count(this.#costOf(frame))
     if (frame.type === 'ack') return this.#acknowledge(frame.bytes)
     if (frame.type === 'resize') this.#ask({ $case: 'resize', value: { columns: frame.columns, rows: frame.rows } })
     if (frame.type === 'input') this.#input(frame.bytes)
+    if (frame.type === 'eof') this.#endInput()
+  }
+
+  /** Returns a frame's cost in bytes. Input of a program only counts as a frame: its window limits it. */
+  #costOf(frame: ClientFrame): number {
+    if (frame.type === 'resize') return resizeCostBytes
+    return frame.type === 'input' && !this.#isProgram ? frame.bytes.length : frameCostBytes
+  }
+
+  #endInput(): void {
+    if (!this.#isProgram || this.#hasInputEnded) return this.end(endings.badFrame)
+    this.#hasInputEnded = true
+    this.#ask({ $case: 'endInput', value: {} })
   }
 
   /** Counts input towards the rate limit. Each frame has a minimum cost, so that empty frames are limited, too. */
@@ -195,11 +226,14 @@ export class ConsoleSocket {
 
   #input(value: Buffer): void {
     if (value.length === 0) return
+    if (this.#hasInputEnded) return this.end(endings.badFrame)
     this.lastInputMs = performance.now()
     this.passed.in += value.length
     this.#inputSent += value.length
     this.#ask({ $case: 'data', value })
-    if (this.#inputSent - this.#inputTaken > inputWindowBytes) this.#pause()
+    if (this.#inputSent - this.#inputTaken <= inputWindowBytes) return
+    if (this.#isProgram) return this.end(endings.badFrame)
+    this.#pause()
   }
 
   #pauseFor(ms: number): void {
@@ -217,6 +251,7 @@ export class ConsoleSocket {
 
   #took(bytes: number): void {
     this.#inputTaken = bytes
+    if (this.#isProgram) this.parts.voice.taken(this.parts.socket, bytes)
     this.#continue()
   }
 
@@ -230,7 +265,7 @@ export class ConsoleSocket {
 
   /** Handles the end of the connection. Code 1000 ends the console. After other codes, the client may resume it. */
   #left(code: number): void {
-    this.end(endings.closed, code !== 1000)
+    this.end(this.#state === 'exited' ? endings.ended : endings.closed, code !== 1000)
   }
 
   /** A connection may break before the console opens, for example after a pause of the agent. One retry is allowed. */
@@ -239,7 +274,7 @@ export class ConsoleSocket {
   }
 
   #failed(error: unknown): void {
-    if (this.#state === 'ended') return
+    if (this.#state === 'ended' || this.#state === 'exited') return
     const known = fromServiceError(error, { step: 'open a console', left: this.#state === 'open' })
     if (this.#mayRepeat(known)) return void (this.#stream = this.#open())
     if (this.#state === 'opening') this.parts.voice.failed(this.parts.socket, known.message)

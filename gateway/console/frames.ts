@@ -3,6 +3,8 @@ export type ClientFrame =
   | { readonly type: 'resize'; readonly columns: number; readonly rows: number }
   /** Number of bytes of output that the client has received on this socket. */
   | { readonly type: 'ack'; readonly bytes: number }
+  /** End of the input of a program without a terminal. */
+  | { readonly type: 'eof' }
   | { readonly type: 'close' }
   | { readonly type: 'nothing' }
   | { readonly type: 'bad' }
@@ -18,7 +20,7 @@ export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
     return isCount(bytes, Number.MAX_SAFE_INTEGER) ? { type: 'ack', bytes } : { type: 'bad' }
   }
   if (message?.['type'] === 'resize') return readResize(message, 'bad')
-  return { type: message?.['type'] === 'close' ? 'close' : 'bad' }
+  return { type: (['close', 'eof'] as const).find((type) => type === message?.['type']) ?? 'bad' }
 }
 
 /**

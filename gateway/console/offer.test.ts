@@ -53,6 +53,12 @@ describe('the parser of console requests', () => {
     ],
     ['reads the request for the serial console', '/api/ssh?container=a&mode=serial', undefined, { mode: 'serial' }],
     [
+      'reads the request for a program without a terminal',
+      '/api/ssh?container=a&mode=run',
+      'berth.console.v1',
+      { mode: 'run' },
+    ],
+    [
       'reads the id of the console to resume and the number of bytes already received',
       '/api/ssh?container=a&resume=R-1&received=12',
       undefined,
@@ -66,6 +72,7 @@ describe('the parser of console requests', () => {
     '/api/ssh',
     `/api/ssh?container=${'a'.repeat(129)}`,
     '/api/ssh?container=a&mode=root',
+    '/api/ssh?container=a&mode=run',
     '/api/ssh?container=a&mode=vnc',
     '/api/ssh?container=a&cols=0',
     '/api/ssh?container=a&rows=1001',

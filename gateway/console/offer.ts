@@ -5,7 +5,7 @@ export interface ConsoleOffer {
   readonly container: string
   /** The ticket. `undefined`: the request contains no ticket, or two different tickets. */
   readonly ticket: string | undefined
-  readonly mode: 'shell' | 'serial' | 'vnc'
+  readonly mode: 'shell' | 'serial' | 'vnc' | 'run'
   /** True if the client uses the subprotocol `berth.console.v1`. */
   readonly isOwn: boolean
   /** The subprotocol to use. `undefined`: the client has offered no subprotocol. */
@@ -41,8 +41,10 @@ export function readOffer(url: URL, protocols: string | undefined): ConsoleOffer
   const mode = kind && readMode(kind, text('mode'))
   const size = readSize(text('cols'), text('rows'))
   const goOn = readResume(text('resume'), text('received'))
+  const isOwn = offered.includes(ownProtocol)
   const container = text('container') || text('container_name')
-  if (!kind || !mode || !size || !goOn || container === '' || container.length > 128) return undefined
+  if (!kind || !mode || !size || !goOn || !mayRun(mode, isOwn, goOn) || container === '' || container.length > 128)
+    return undefined
   return {
     kind,
     container,
@@ -50,14 +52,20 @@ export function readOffer(url: URL, protocols: string | undefined): ConsoleOffer
     size,
     ...goOn,
     ticket: readTicket(offered, text('ticket')),
-    isOwn: offered.includes(ownProtocol),
+    isOwn,
     protocol: chooseProtocol(offered),
   }
 }
 
+/** A program without a terminal requires the protocol berth.console.v1, and cannot be resumed. */
+function mayRun(mode: ConsoleOffer['mode'], isOwn: boolean, { resume }: Pick<ConsoleOffer, 'resume'>): boolean {
+  return mode !== 'run' || (isOwn && resume === '')
+}
+
 function readMode(kind: ConsoleOffer['kind'], text: string): ConsoleOffer['mode'] | undefined {
   if (kind === 'vnc') return 'vnc'
-  return text === '' || text === 'shell' ? 'shell' : text === 'serial' ? 'serial' : undefined
+  if (text === '') return 'shell'
+  return (['shell', 'serial', 'run'] as const).find((mode) => mode === text)
 }
 
 function readResume(resume: string, received: string): Pick<ConsoleOffer, 'resume' | 'received'> | undefined {

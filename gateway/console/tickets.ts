@@ -12,6 +12,8 @@ export interface Grant {
   readonly principal: string
   /** Credential with which the ticket was requested, see `credentialOf`. */
   readonly credential: string
+  /** Program with its arguments that the ticket allows to run, without a terminal. `undefined`: a console. */
+  readonly command?: readonly string[]
 }
 
 interface ConsoleTicket extends Grant {
@@ -67,4 +69,14 @@ export class ConsoleTickets {
   #key(ticket: string): string {
     return this.store.key('ticket', digestKey(ticket))
   }
+}
+
+const maxNameLength = 100
+
+/**
+ * Describes the use of a console for the audit log. It contains the name of a program, but not its arguments, which may
+ * be secrets.
+ */
+export function describeUse(mode: string, { command }: Pick<Grant, 'command'>): string {
+  return command === undefined ? mode : `run ${JSON.stringify(command[0]).slice(1, -1).slice(0, maxNameLength)}`
 }

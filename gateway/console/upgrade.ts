@@ -22,7 +22,7 @@ import { endingOfError } from './endings.js'
 import { readOwnFrame, readScreenFrame, readTerminalFrame } from './frames.js'
 import { isConsolePath, readOffer, type ConsoleOffer } from './offer.js'
 import { mayOpen } from './origin.js'
-import type { ConsoleTickets, Grant } from './tickets.js'
+import { describeUse, type ConsoleTickets, type Grant } from './tickets.js'
 import { ownVoice, screenVoice, terminalVoice } from './voice.js'
 
 export interface ConsoleUpgradeParts {
@@ -123,12 +123,16 @@ export class ConsoleUpgrades {
   }
 
   /** Exchanges the ticket for its rights. @throws {BerthError} `unauthorized` */
-  async #redeem({ ticket, kind, container }: ConsoleOffer, { request, exchange }: UpgradeRequest): Promise<Grant> {
+  async #redeem(
+    { ticket, kind, container, mode }: ConsoleOffer,
+    { request, exchange }: UpgradeRequest,
+  ): Promise<Grant> {
     const { tickets, access, fleet } = this.parts
     const grant = ticket === undefined ? undefined : await tickets.redeem(ticket, kind)
     if (!grant || !access.grants.isBearer(grant.credential, credentialsOf(request, exchange))) throw invalidTicket()
     const named = fleet.view.findGuest(container)
     if (named !== undefined && named.guest.uuid !== grant.guestUuid) throw invalidTicket()
+    if ((mode === 'run') !== (grant.command !== undefined)) throw invalidTicket()
     return grant
   }
 
@@ -166,6 +170,7 @@ export class ConsoleUpgrades {
     const { holder, guest, openStream } = parts
     const isScreen = offer.kind === 'vnc'
     const started = performance.now()
+    const what = describeUse(offer.mode, holder.grant)
     let finished = (success: boolean, detail: string): void => {
       finished = () => undefined
       void parts.audited(success, detail)
@@ -183,15 +188,16 @@ export class ConsoleUpgrades {
         ...holdingOf(holder.caller),
         resume: offer.resume,
         received: offer.received,
-        keep: offer.isOwn,
+        keep: offer.isOwn && offer.mode !== 'run',
+        command: [...(holder.grant.command ?? [])],
       },
-      onReady: () => finished(true, offer.resume === '' ? offer.mode : `${offer.mode}, resumed`),
+      onReady: () => finished(true, offer.resume === '' ? what : `${what}, resumed`),
       onEnd: (ending) => {
         parts.leave()
         finished(false, ending.reason)
         const seconds = Math.round((performance.now() - started) / 1000)
         const { passed } = open
-        const detail = `${offer.mode}, ${seconds} s, ${passed.in} bytes in, ${passed.out} out, ${ending.reason}`
+        const detail = `${what}, ${seconds} s, ${passed.in} bytes in, ${passed.out} out, ${ending.reason}`
         void this.#auditClose(holder, guest, detail)
         this.parts.log.info({ request_id: holder.requestId, guest: guest.guest.name, detail }, 'console closed')
       },

@@ -17,6 +17,10 @@ export interface ConsoleVoice {
   ready(socket: WebSocket, opened: OpenedConsole): void
   /** Reports that the console could not be opened. */
   failed(socket: WebSocket, message: string): void
+  /** Reports how many bytes of input a program without a terminal has accepted. */
+  taken(socket: WebSocket, bytes: number): void
+  /** Reports that a program without a terminal has ended, after all of its output. */
+  exited(socket: WebSocket, exitCode: number): void
   /** Warns that the console will end in this number of seconds if there is no input. */
   warn(socket: WebSocket, ending: ConsoleEnding, seconds: number): void
   closing(socket: WebSocket, ending: ConsoleEnding): void
@@ -36,6 +40,8 @@ export const ownVoice: ConsoleVoice = {
   ready: (socket, { resume, resumed, offset, replay }) =>
     status(socket, resumed ? 'resumed' : 'ready', { resume, offset, ...(resumed && { replay }) }),
   failed: (socket, message) => status(socket, 'failed', { message }),
+  taken: (socket, bytes) => say(socket, JSON.stringify({ type: 'taken', bytes })),
+  exited: (socket, exitCode) => status(socket, 'exited', { exit_code: exitCode }),
   warn: (socket, { reason }, seconds) => status(socket, 'closing', { reason, seconds }),
   closing: (socket, { code, reason }) => status(socket, 'closing', { code, reason, seconds: 0 }),
 }
@@ -48,6 +54,8 @@ export const terminalVoice: ConsoleVoice = {
   connecting: (socket) => say(socket, 'Connecting...\r\n'),
   ready: (socket) => say(socket, '\r\nSSH shell ready. Press Enter if the prompt is not visible.\r\n'),
   failed: (socket, message) => say(socket, `\r\nWebSSH connection failed: ${message}\r\n`),
+  taken: nothing,
+  exited: nothing,
   warn: nothing,
   closing: nothing,
 }
@@ -58,6 +66,8 @@ export const screenVoice: ConsoleVoice = {
   connecting: nothing,
   ready: nothing,
   failed: nothing,
+  taken: nothing,
+  exited: nothing,
   warn: nothing,
   closing: nothing,
 }

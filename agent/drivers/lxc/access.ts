@@ -1,6 +1,6 @@
 import { conflict } from '../../../shared/errors.js'
 import { findTerminals } from '../../host/guest/guest-terminal.js'
-import { lxcConsole, lxcShell } from '../../host/guest/lxc.js'
+import { lxcConsole, lxcProgram, lxcShell } from '../../host/guest/lxc.js'
 import type { GuestNames } from '../common/guest-names.js'
 import type { ConsoleMode, ConsolePlace, PasswordResult } from '../contract.js'
 import type { Machine } from '../machine.js'
@@ -37,15 +37,16 @@ export class LxcAccess {
     return 'applied'
   }
 
-  findConsole(machine: Machine, mode: ConsoleMode): ConsolePlace {
+  findConsole(machine: Machine, mode: ConsoleMode, command: readonly string[]): ConsolePlace {
     const { names, runtime, filter } = this.context
     if (mode === 'vnc') throw conflict('unsupported', 'only virtual machines have a screen')
     const { state, monitor } = runtime.read(names.nameOf(machine))
     if (state !== 'running' || !monitor) throw conflict('guest_not_running', 'the guest is not running')
     const container = this.#container(machine)
     if (mode === 'serial') return { kind: 'program', ...lxcConsole(container) }
-    const terminals = findTerminals(monitor.pid)
-    const shell = lxcShell(container, { filter, terminals, root: machine.isolation.userIdBase })
+    const root = machine.isolation.userIdBase
+    if (mode === 'run') return { kind: 'guest-program', ...lxcProgram(container, { filter, root, command }) }
+    const shell = lxcShell(container, { filter, root, terminals: findTerminals(monitor.pid) })
     return { kind: 'guest-terminal', ...shell }
   }
 

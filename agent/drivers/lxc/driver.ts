@@ -272,8 +272,8 @@ export class LxcDriver implements Driver {
     thawContainer(this.facts.cgroups, this.#context.names.nameOf(machine))
   }
 
-  async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
-    return this.#access.findConsole(machine, mode)
+  async findConsole(machine: Machine, mode: ConsoleMode, command: readonly string[] = []): Promise<ConsolePlace> {
+    return this.#access.findConsole(machine, mode, command)
   }
 
   screenshot(): Promise<Buffer> {

@@ -100,7 +100,32 @@ case $shell in *nologin | *false) shell= ;; esac
 [ -x "$shell" ] || shell=/bin/sh
 exec $1 "$shell" -l`
 
-const shellVariables = ['TERM=xterm-256color', 'HOME=/root', 'USER=root', 'LOGNAME=root', 'LANG=C.UTF-8']
+const rootVariables = ['HOME=/root', 'USER=root', 'LOGNAME=root', 'LANG=C.UTF-8']
+const shellVariables = ['TERM=xterm-256color', ...rootVariables]
+
+/** Returns the start of a command line of lxc-attach that sets only these variables. */
+function attachWith(container: LxcContainer, variables: readonly string[]): string[] {
+  const set = variables.flatMap((variable) => ['--set-var', variable])
+  return ['/usr/bin/lxc-attach', ...target(container), '--clear-env', ...set, '--']
+}
+
+export interface ProgramOptions {
+  readonly filter: Buffer
+  /** Uid of the container's root on the host. */
+  readonly root: number
+  /** The program and its arguments, which no shell interprets. */
+  readonly command: readonly string[]
+}
+
+/** Plans a program in the container's namespaces, groups and confinement, without a terminal. */
+export function lxcProgram(container: LxcContainer, { filter, root, command }: ProgramOptions): TerminalCommand {
+  const attach = attachWith(container, rootVariables)
+  return {
+    program: '/usr/bin/perl',
+    args: [perlProgram('run-in-guest'), `${root}`, filter.toString('hex'), ...attach, ...command],
+    env: { ...hostEnvironment },
+  }
+}
 
 export interface ShellOptions {
   readonly filter: Buffer
@@ -114,9 +139,7 @@ export interface ShellOptions {
  * has used up its terminals, lxc-attach relays input and output.
  */
 export function lxcShell(container: LxcContainer, { filter, terminals, root }: ShellOptions): GuestTerminal {
-  const variables = shellVariables.flatMap((variable) => ['--set-var', variable])
-  const attach = ['/usr/bin/lxc-attach', ...target(container), '--clear-env', ...variables]
-  const shell = [...attach, '--', '/bin/sh', '-c']
+  const shell = [...attachWith(container, shellVariables), '/bin/sh', '-c']
   const hex = filter.toString('hex')
   const script = `exec <&3 >&3 2>&3 3>&-\n${shellScript}`
   return {

@@ -14,6 +14,8 @@ export interface TerminalListener {
 export interface Terminal {
   /** Queues input in memory until the terminal accepts it. Callers use `onTaken` to limit the queue. */
   write(bytes: Buffer): void
+  /** Ends the input. Only programs without a terminal support this. */
+  endInput?(): void
   resize(columns: number, rows: number): void
   /** Pauses the output. Programs that write to the terminal then block. */
   pause(): void

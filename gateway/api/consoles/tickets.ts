@@ -1,11 +1,13 @@
 import { Type } from 'typebox'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
 import { BerthError, invalidField, notFound } from '../../../shared/errors.js'
+import { checkProgram, maxProgramBytes, maxProgramWords } from '../../../shared/program-rules.js'
 import { credentialOf } from '../../access/grants.js'
 import { mayFind } from '../../access/principal.js'
 import { checkGuest, scopeOf } from '../../console/consoles.js'
-import { ticketSeconds, ticketsPerMinute, type ConsoleTickets, type Grant } from '../../console/tickets.js'
-import type { FleetView } from '../../fleet/contract.js'
+import { describeUse, ticketSeconds, ticketsPerMinute, type ConsoleTickets, type Grant } from '../../console/tickets.js'
+import type { FleetView, GuestView } from '../../fleet/contract.js'
+import { requireFeature } from '../../fleet/require-feature.js'
 import { containerRef } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
 
@@ -19,6 +21,20 @@ const TicketBodySchema = Type.Object(
     ),
   },
   { title: 'TicketRequest' },
+)
+
+const SshTicketBodySchema = Type.Object(
+  {
+    ...TicketBodySchema.properties,
+    command: Type.Optional(
+      Type.Array(Type.String(), {
+        minItems: 1,
+        maxItems: maxProgramWords,
+        description: `Program and arguments for mode \`run\`, which runs the program in the container as root without a terminal. No shell interprets them. At most ${maxProgramBytes} bytes in total. Absent: the ticket is for a terminal.`,
+      }),
+    ),
+  },
+  { title: 'SshTicketRequest' },
 )
 
 const TicketSchema = Type.Object(
@@ -36,7 +52,7 @@ const limitText = `It is valid for one connection within ${ticketSeconds} second
 const texts = {
   ssh: {
     name: 'createSshTicket',
-    summary: `Creates a ticket for a terminal, which is opened at the WebSocket \`/ssh?container=NAME\`. ${limitText}`,
+    summary: `Creates a ticket for a terminal, which is opened at the WebSocket \`/ssh?container=NAME\`. The query can contain \`mode\` (\`shell\`, \`serial\` or \`run\`), \`cols\`, \`rows\`, \`resume\` and \`received\`. With \`command\`, the ticket is only for \`mode=run\`, and virtual machines are answered with 400 \`unsupported\`. ${limitText}`,
   },
   vnc: {
     name: 'createVncTicket',
@@ -58,10 +74,13 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
     subUser: 'allowed',
     audit: 'console.ticket',
     tag: 'Consoles',
-    body: TicketBodySchema,
+    body: kind === 'ssh' ? SshTicketBodySchema : TicketBodySchema,
     example: { container_name: 'web1' },
     data: TicketSchema,
-    errors: ['not_found', 'unsupported', 'invalid_state', 'policy_blocked', 'host_offline', 'rate_limited'],
+    errors: [
+      ...(['not_found', 'unsupported', 'invalid_state', 'policy_blocked', 'host_offline', 'rate_limited'] as const),
+      ...(kind === 'ssh' ? (['agent_outdated'] as const) : []),
+    ],
     handle: async (context) => {
       const { body, caller } = context
       const ref = body.container_name || body.container
@@ -69,13 +88,33 @@ function ticketRoute(kind: Grant['kind'], view: FleetView, tickets: ConsoleTicke
       const found = view.findGuest(ref)
       if (!found || !mayFind(caller, found)) throw notFound('container')
       const { name, uuid } = found.guest
-      context.audit({ target: name, containerUuid: uuid, detail: kind })
+      const use = commandOf(kind, body)
+      context.audit({ target: name, containerUuid: uuid, detail: describeUse(kind, use) })
       if (!found.guest.policyBlocked) refuseWithoutScreen(kind, found.guest)
       checkGuest(found)
-      const grant = { kind, guestUuid: uuid, principal: caller.ref, credential: credentialOf(caller) }
+      if (use.command) checkCanRun(view, found)
+      const grant = { kind, guestUuid: uuid, principal: caller.ref, credential: credentialOf(caller), ...use }
       return { data: { ticket: await tickets.issue(grant, caller.root), expires_in: ticketSeconds } }
     },
   })
+}
+
+/** Reads the program of a ticket. @throws {BerthError} `invalid_field` */
+function commandOf(kind: Grant['kind'], body: object): Pick<Grant, 'command'> {
+  const { command } = body as { readonly command?: readonly string[] }
+  return kind === 'ssh' && command !== undefined ? { command: checkProgram(command) } : {}
+}
+
+/** Checks that the guest can run programs without a terminal. @throws {BerthError} `unsupported`, `agent_outdated` */
+function checkCanRun(view: FleetView, { guest, hostId }: GuestView): void {
+  if (guest.virtualization === 'kvm')
+    throw new BerthError(
+      'invalid',
+      'unsupported',
+      `programs can only be run in containers, not in virtual machines: use SSH, such as berth ssh ${guest.name} -- COMMAND`,
+    )
+  const host = view.findHost(hostId)
+  if (host) requireFeature(host, 'run')
 }
 
 /** Rejects a screen console of a guest without a screen. @throws {BerthError} `unsupported` */

@@ -134,6 +134,7 @@ describe('an upgrade of one host over HTTP', () => {
       'labels',
       'undelete',
       'placement',
+      'run',
     ])
   })
 

@@ -12,6 +12,7 @@ export class MemoryTerminal implements Terminal {
   takes = true
   paused = false
   closed = false
+  hasInputEnded = false
   readonly sizes: string[]
 
   constructor(
@@ -19,6 +20,8 @@ export class MemoryTerminal implements Terminal {
     readonly mode: string,
     size: { columns: number; rows: number },
     private readonly listener: TerminalListener,
+    /** Program with its arguments, in the mode `run`. */
+    readonly command: readonly string[] = [],
   ) {
     this.sizes = [`${size.columns}x${size.rows}`]
   }
@@ -26,6 +29,10 @@ export class MemoryTerminal implements Terminal {
   write(bytes: Buffer): void {
     this.input += bytes.toString()
     if (this.takes) this.listener.onTaken(bytes.length)
+  }
+
+  endInput(): void {
+    this.hasInputEnded = true
   }
 
   resize(columns: number, rows: number): void {
@@ -62,7 +69,7 @@ export class MemoryConsoles implements ConsoleConnections {
   #server: Server | undefined
   readonly holder = new Holder((place, size, listener) => {
     if (place.kind !== 'program') throw new Error('no program')
-    const terminal = new MemoryTerminal(place.args[0] ?? '', place.program, size, listener)
+    const terminal = new MemoryTerminal(place.args[0] ?? '', place.program, size, listener, place.args.slice(1))
     this.terminals.push(terminal)
     return terminal
   })

@@ -195,10 +195,10 @@ export class MemoryDriver implements Driver {
     return this.#meet('thaw', machine)
   }
 
-  async findConsole(machine: Machine, mode: ConsoleMode): Promise<ConsolePlace> {
+  async findConsole(machine: Machine, mode: ConsoleMode, command: readonly string[] = []): Promise<ConsolePlace> {
     await this.#meet('findConsole', machine)
     if (!this.running.has(machine.uuid)) throw conflict('guest_not_running', 'the guest is not running')
-    if (mode !== 'vnc') return { kind: 'program', program: mode, args: [machine.uuid], env: {} }
+    if (mode !== 'vnc') return { kind: 'program', program: mode, args: [machine.uuid, ...command], env: {} }
     if (!this.screen) throw conflict('unsupported', 'no screen')
     return { kind: 'socket', path: this.screen }
   }
