@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { parseRefusal } from './client/refusal.js'
-import { closeError } from './commands/plan-console.js'
+import { closeError } from './consoles/close-error.js'
 import { exitCodeOf, RefusedError } from './errors.js'
 
 describe('the exit code of the command line', () => {

@@ -53,6 +53,8 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
       await runConsole({ guest, isSerial: serial ?? false, options: globals(), surroundings })
     })
 
+  addGuestCommands({ add, globals, surroundings })
+
   add('doctor', 'Lists the problems of the fleet and what to do next. Ends with 1 if there are any.').action(
     async () => {
       const { runDoctor } = await import('./commands/doctor.js')
@@ -79,6 +81,31 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
     .action(async (words: string[]) => {
       const { runComplete } = await import('./commands/complete.js')
       await runComplete({ words, operations, program, options: globals(), surroundings })
+    })
+}
+
+/** Adds commands that use the consoles of guests for other purposes than a terminal. */
+function addGuestCommands({ add, globals, surroundings }: AddedCommands): void {
+  add(
+    'run <guest> [command...]',
+    'Runs a program in a container as root, without a terminal or SSH: berth run web1 -- uptime. Ends with its exit code.',
+  ).action(async (guest: string, command: string[]) => {
+    const { runRun } = await import('./commands/run.js')
+    await runRun({ guest, command, options: globals(), surroundings })
+  })
+
+  add('cp <source> <target>', 'Copies a file to or from a container, without SSH: berth cp web1:/etc/hosts .')
+    .option('-r, --recursive', 'copy a directory with everything in it')
+    .action(async (source: string, target: string, { recursive }: { recursive?: true }) => {
+      const { runCopy } = await import('./commands/cp.js')
+      await runCopy({ source, target, isRecursive: recursive ?? false, options: globals(), surroundings })
+    })
+
+  add('vnc <guest>', 'Forwards a port of this machine to the screen of a virtual machine, for VNC viewers.')
+    .option('--port <number>', 'port on 127.0.0.1; default: any free port')
+    .action(async (guest: string, { port }: { port?: string }) => {
+      const { runVnc } = await import('./commands/vnc.js')
+      await runVnc({ guest, port, options: globals(), surroundings })
     })
 }
 

@@ -41,6 +41,7 @@ Examples:
   berth login https://panel.example.com
   berth guest create web1 --image debian-12 --ram 512m
   berth guest list -o json
+  berth run web1 -- uptime
   berth guest create --help
 
 Exit codes: 0 success, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable or timed out`
@@ -55,7 +56,7 @@ function optionTerm({ flags, long, negate }: Option): string {
   const isSwitch =
     !negate &&
     !flags.includes('<') &&
-    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune)$/.test(long ?? '')
+    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune|recursive)$/.test(long ?? '')
   return isSwitch ? flags.replace('--', '--[no-]') : flags
 }
 

@@ -1,9 +1,10 @@
-import { WebSocket } from 'ws'
+import type { WebSocket } from 'ws'
+import { closeError } from '../consoles/close-error.js'
+import { openConsoleSocket } from '../consoles/open-socket.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import { readGuest } from '../names/guest.js'
 import { openSession, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
-import { closeError } from './plan-console.js'
 
 export interface ConsoleRun {
   readonly guest: string
@@ -23,17 +24,8 @@ export async function runConsole({ guest, isSerial, options, surroundings }: Con
   if (!process.stdin.isTTY) throw usageError('a console needs a terminal', 'use berth ssh GUEST -- COMMAND in scripts')
   const session = await openSession(surroundings, options)
   const { uuid, name } = await readGuest(session, guest)
-  const { body } = await session.client.send({ method: 'POST', path: '/ssh-ticket', body: { container: uuid } })
-  const { ticket } = body.data as { ticket: string }
-  const { url, ca } = session.client.connection
-  const query = new URLSearchParams({ container: uuid, ...sizeOf(), ...(isSerial && { mode: 'serial' }) })
-  const address = `${url.replace(/^http/, 'ws')}/api/v1/ssh?${query.toString()}`
-  const protocols = ['berth.console.v1', `berth-ticket.${ticket}`]
-  const socket = new WebSocket(address, protocols, {
-    origin: new URL(url).origin,
-    perMessageDeflate: false,
-    ...(ca && { ca }),
-  })
+  const query = { ...sizeOf(), ...(isSerial && { mode: 'serial' }) }
+  const socket = await openConsoleSocket(session, { kind: 'ssh', guest: uuid, protocol: 'berth.console.v1', query })
   surroundings.writeError(`Connected to ${name}. Ctrl-] ends the console.\r\n`)
   await attach(socket)
 }

@@ -39,6 +39,8 @@ function isValue(words: readonly string[], index: number): boolean {
 const ownArguments: Readonly<Record<string, readonly Named[]>> = {
   ssh: ['guest'],
   console: ['guest'],
+  run: ['guest'],
+  vnc: ['guest'],
   why: ['guest'],
   migrate: ['guest', 'host'],
   drain: ['host'],

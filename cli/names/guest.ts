@@ -6,6 +6,7 @@ export interface Guest {
   readonly id: number
   readonly uuid: string
   readonly name: string
+  readonly virtualization: 'lxc' | 'kvm'
   /** Command that logs in by SSH; empty: the address or the port is not known. */
   readonly ssh_command: string
 }

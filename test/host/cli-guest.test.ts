@@ -1,10 +1,14 @@
 import { expect } from 'chai'
-import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from '../../agent/storage/pool.js'
 import { BerthTerminal, startBerth, type Ended } from '../support/cli/berth.js'
 import { ensureTestImage } from '../support/guests/debian-image.js'
+import { processes } from '../support/host/inventory.js'
 import { ServedHost } from '../support/host/served-host.js'
 import { waitFor } from '../support/wait.js'
 
@@ -62,6 +66,140 @@ describe('the command line with a real container', () => {
     expect(await terminal.ended, terminal.text).to.equal(0)
   })
 
+  describe('berth run', () => {
+    it('passes input and its end, keeps both outputs apart, and ends with the exit code', async () => {
+      const script = 'cat; echo error >/dev/stderr; echo "$1" $(id -u) $(pwd) $HOME; exit 7'
+      const ended = await startBerth(['run', 'web1', '--', 'sh', '-c', script, 'sh', `a "b"  $c`], env, 'input\n').ended
+      expect(ended).to.deep.equal({ code: 7, out: 'input\na "b"  $c 0 / /root\n', err: 'error\n' })
+    })
+
+    it('ends with 128 and the number of the signal that ended the program, and with 127 without a program', async () => {
+      expect((await berth('run', 'web1', '--', 'sh', '-c', 'kill -TERM $$')).code).to.equal(143)
+      const missing = await berth('run', 'web1', '--', 'btest-missing')
+      expect(missing.code).to.equal(127)
+      expect(missing.err).to.contain('No such file or directory')
+    })
+
+    it('ends the program with Ctrl-C', async () => {
+      const started = startBerth(['run', 'web1', '--', 'sh', '-c', 'trap "" HUP; echo ready; sleep 54321'], env)
+      await waitFor(() => started.out() === 'ready\n', { what: () => `ready: ${started.err()}` })
+      started.child.kill('SIGINT')
+      expect((await started.ended).code).to.equal(130)
+      await waitFor(() => !processes().some(({ command }) => command === 'sleep 54321'), { what: 'the program ends' })
+    })
+
+    it('ends although a child of the program has its outputs open', async () => {
+      const ended = await berth('run', 'web1', '--', 'sh', '-c', 'setsid sleep 65432 & echo started')
+      expect([ended.code, ended.out]).to.deep.equal([0, 'started\n'])
+      await berth('run', 'web1', '--', 'pkill', '-f', 'sleep 65432')
+    })
+
+    it('passes 50 MB in both directions unchanged, and uses little memory while nobody reads them', async () => {
+      const file = join(lab.directory, 'large')
+      execFileSync('sh', ['-c', `head -c 50000000 /dev/urandom >${file}`])
+      const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
+      const sent = await ended(`run web1 -- sh -c 'tee /var/tmp/large | sha256sum' <${file}`)
+      expect([sent.code, sent.out]).to.deep.equal([0, `${digest}  -\n`])
+      const holder = processes().find(({ command }) => command.startsWith(`berth-console ${lab.directory}/`))!
+      const before = memoryOf(holder.pid)
+      const gate = join(lab.directory, 'gate')
+      const reader = `{ while [ ! -e ${gate} ]; do sleep 0.1; done; sha256sum; }`
+      const receiving = ended('run web1 -- cat /var/tmp/large', `| ${reader}`)
+      await waitFor(() => processes().some(({ command }) => command === 'cat /var/tmp/large'), { what: 'the program' })
+      await delay(2000) // time in which a program that nobody pauses would fill the memory
+      expect(memoryOf(holder.pid) - before, 'KiB').to.be.below(16 * 1024)
+      writeFileSync(gate, '')
+      const received = await receiving
+      expect([received.code, received.out]).to.deep.equal([0, `${digest}  -\n`])
+    })
+
+    /** Runs the command line in a shell. @returns its exit code and the output of the shell */
+    async function ended(args: string, rest = ''): Promise<{ code: number | null; out: string }> {
+      const script = `set -o pipefail; ${process.execPath} dist/cli/main.js ${args} ${rest}`
+      const child = spawn('bash', ['-c', script], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+      let out = ''
+      child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
+      const [code] = (await once(child, 'close')) as [number | null]
+      return { code, out }
+    }
+  })
+
+  describe('berth cp', () => {
+    const at = (path: string): string => join(lab.directory, path)
+    const inside = async (script: string): Promise<string> => {
+      const { code, out, err } = await berth('run', 'web2', '--', 'sh', '-c', script)
+      expect(code, err).to.equal(0)
+      return out
+    }
+    /** Copies files. @returns the exit code and the errors */
+    async function copy(...args: string[]): Promise<[number | null, string]> {
+      const { code, err } = await berth('cp', ...args)
+      return [code, err]
+    }
+    before(async () => {
+      const created = await berth('guest', 'create', 'web2', '--image', 'debian-12', '--ram', '256m', '--disk', '2g')
+      expect(created.code, created.err).to.equal(0)
+      mkdirSync(at('tree/sub'), { recursive: true })
+      mkdirSync(at('got'))
+      writeFileSync(at('tree/sub/program'), 'content', { mode: 0o4755 })
+      writeFileSync(at(`tree/${'long'.repeat(50)} 中`), 'long')
+      symlinkSync('sub/program', at('tree/link'))
+    })
+
+    it('copies files and directories into a guest, where they belong to root', async () => {
+      expect(await copy(at('tree/sub/program'), 'web2:/srv/')).to.deep.equal([0, ''])
+      expect(await copy(at('tree/sub/program'), 'web2:renamed')).to.deep.equal([0, ''])
+      expect(await copy('-r', at('tree'), 'web2:/srv')).to.deep.equal([0, ''])
+      const facts =
+        'stat -c "%U %a %s" /srv/program /root/renamed /srv/tree/sub/program; cat /srv/tree/link /srv/tree/long*'
+      expect(await inside(facts)).to.equal('root 755 7\nroot 755 7\nroot 755 7\ncontentlong')
+    })
+
+    it('copies files and directories from a guest', async () => {
+      expect(await copy('web2:/etc/hostname', at('got'))).to.deep.equal([0, ''])
+      expect(readFileSync(at('got/hostname'), 'utf8')).to.equal('web2\n')
+      await inside(
+        'mkdir -p /srv/t/s && cd /srv/t && echo 1 >s/a && ln s/a hard && ln -s s/a soft && mkfifo fifo && ln -s /etc/passwd out',
+      )
+      const [code, err] = await copy('-r', 'web2:/srv/t/', at('got/new'))
+      expect(code, err).to.equal(1)
+      expect(
+        err
+          .split('\n')
+          .filter((line) => line !== '')
+          .sort(),
+      ).to.deep.equal([
+        'berth: 2 files were not copied',
+        'berth: skipped: ./t/fifo: it is neither a file nor a directory nor a link',
+        'berth: skipped: ./t/out: it is a link that leads out of the copied directory',
+      ])
+      expect(readdirSync(at('got/new')).sort()).to.deep.equal(['hard', 's', 'soft'])
+      for (const name of ['hard', 'soft', 's/a']) expect(readFileSync(at(`got/new/${name}`), 'utf8')).to.equal('1\n')
+    })
+
+    it('explains missing files, and directories without -r', async () => {
+      expect((await copy('web2:/nowhere', at('got')))[0]).to.equal(3)
+      expect((await copy(at('tree/sub/program'), 'web2:/nowhere/a'))[0]).to.equal(3)
+      expect((await copy(at('nowhere'), 'web2:/srv'))[0]).to.equal(2)
+      expect(await copy('web2:/etc', at('got'))).to.deep.equal([
+        2,
+        'berth: /etc is a directory\ncopy directories with -r\n',
+      ])
+    })
+
+    it('writes nothing outside the target if the guest sends a hostile archive', async () => {
+      const archive =
+        'cd / && touch /srv/escaped && exec /usr/bin/tar-real -c -P -f - /srv/../srv/escaped ../srv/escaped'
+      await inside(
+        `mv /usr/bin/tar /usr/bin/tar-real && printf '#!/bin/sh\n${archive}\n' >/usr/bin/tar && chmod 755 /usr/bin/tar`,
+      )
+      const [code, err] = await copy('-r', 'web2:/srv/t', at('got/hostile'))
+      expect(code).to.equal(1)
+      expect(err).to.match(/the guest sent \/srv\/\.\.\/srv\/escaped, which was not requested/)
+      expect(existsSync(at('got/hostile'))).to.equal(false)
+    })
+  })
+
   it('explains that nothing listens on a port, and finds the SSH server', async () => {
     const found = await berth('why', 'web1', '22')
     expect(found.code, found.out + found.err).to.equal(0)
@@ -72,6 +210,11 @@ describe('the command line with a real container', () => {
     ])
   })
 })
+
+/** Resident memory of a process in KiB. */
+function memoryOf(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+}
 
 /** Replaces the small image of the host by the image of Debian. */
 async function installDebian(pool: string): Promise<void> {

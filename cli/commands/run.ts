@@ -1,0 +1,35 @@
+import type { Writable } from 'node:stream'
+import { withInterrupt } from '../consoles/interrupt.js'
+import { runProgram } from '../consoles/program.js'
+import { usageError } from '../errors.js'
+import { readGuest } from '../names/guest.js'
+import { openSession, type GlobalOptions } from '../session.js'
+import type { Surroundings } from '../surroundings.js'
+
+export interface RunRun {
+  readonly guest: string
+  readonly command: readonly string[]
+  readonly options: GlobalOptions
+  readonly surroundings: Surroundings
+}
+
+/** Runs a program in a container without a terminal, and ends with its exit code. */
+export async function runRun({ guest, command, options, surroundings }: RunRun): Promise<void> {
+  if (command.length === 0) throw usageError('no program is given', 'write for example: berth run web1 -- uptime')
+  const session = await openSession(surroundings, options)
+  const { uuid } = await readGuest(session, guest)
+  const streams = {
+    input: process.stdin as AsyncIterable<Buffer>,
+    output: writerTo(process.stdout),
+    errors: writerTo(process.stderr),
+  }
+  const code = await withInterrupt((signal) => runProgram(session, { guest: uuid, command, ...streams, signal }))
+  process.exit(code)
+}
+
+function writerTo(stream: Writable): (bytes: Buffer) => Promise<void> {
+  return (bytes) =>
+    new Promise((resolve, reject) => {
+      stream.write(bytes, (error) => (error ? reject(error) : resolve()))
+    })
+}

@@ -1,0 +1,12 @@
+/** Runs with a signal that is aborted by Ctrl-C, or when the process is asked to end. */
+export async function withInterrupt<Result>(run: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+  const controller = new AbortController()
+  const abort = (): void => controller.abort()
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  for (const signal of signals) process.on(signal, abort)
+  try {
+    return await run(controller.signal)
+  } finally {
+    for (const signal of signals) process.off(signal, abort)
+  }
+}

@@ -1,0 +1,47 @@
+import { CliError, exitCodes, usageError } from '../errors.js'
+import { splitRemote } from './plan-places.js'
+
+/*
+ * Programs that run in the guest: a script of sh, which every container has, and tar. Paths are arguments of the script,
+ * so that the shell does not interpret them.
+ */
+
+const ends = { missing: 103, isDirectory: 104, isSpecial: 105, noParent: 106 } as const
+
+/** Writes `d` if the target is a directory, into which the files are copied, and else `n`. Then it reads an archive. */
+const uploadScript = `if [ -d "$1" ]; then cd -- "$1" && echo d
+else case $1 in */) exit ${ends.noParent} ;; esac
+  [ -d "$2" ] || exit ${ends.noParent}
+  cd -- "$2" && echo n
+fi && exec tar -x -o -f -`
+
+/** Writes an archive. A directory behind a link is copied, and without -r also a file behind a link. */
+const downloadScript = `[ -e "$1" ] || [ -L "$1" ] || exit ${ends.missing}
+cd -- "$2" || exit
+if [ "$4" = r ]; then
+  [ -d "./$3" ] && exec tar -c -f - "./$3/"
+  exec tar -c -f - "./$3"
+fi
+[ -d "./$3" ] && exit ${ends.isDirectory}
+[ -f "./$3" ] || exit ${ends.isSpecial}
+exec tar -c -h -f - "./$3"`
+
+export function uploadCommand(remote: string): string[] {
+  const parent = remote.replace(/\/+$/, '') === '' ? '/' : splitRemote(remote).parent
+  return ['sh', '-c', uploadScript, 'sh', remote, parent]
+}
+
+export function downloadCommand(remote: string, isRecursive: boolean): string[] {
+  const { parent, name } = splitRemote(remote)
+  return ['sh', '-c', downloadScript, 'sh', remote, parent, name, isRecursive ? 'r' : '']
+}
+
+/** Reports the end of the script. @throws {CliError} unless it succeeded */
+export function checkEnd(code: number, remote: string): void {
+  if (code === ends.missing) throw new CliError(exitCodes.notFound, `${remote}: no such file or directory in the guest`)
+  if (code === ends.noParent) throw new CliError(exitCodes.notFound, `${remote}: no such directory in the guest`)
+  if (code === ends.isDirectory) throw usageError(`${remote} is a directory`, 'copy directories with -r')
+  if (code === ends.isSpecial) throw usageError(`${remote} is not a file`)
+  if (code === 127) throw new CliError(exitCodes.failed, 'the guest has no tar or sh: install the package tar')
+  if (code !== 0) throw new CliError(exitCodes.failed, `not everything was copied: tar in the guest ended with ${code}`)
+}

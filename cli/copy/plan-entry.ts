@@ -1,0 +1,73 @@
+import { CliError, exitCodes } from '../errors.js'
+
+/** The fields of an entry in an archive that decide what is written. The guest controls all of them. */
+export interface ArchiveEntry {
+  readonly path: string
+  readonly type: string
+  readonly mode?: number | undefined
+  readonly linkpath?: string | undefined
+}
+
+/** The file or directory that was requested from the guest. */
+export interface Requested {
+  /** Name of the file or directory. */
+  readonly name: string
+  readonly isRecursive: boolean
+}
+
+/** The treatment of an entry. `path` contains the names below the copied file or directory; empty: itself. */
+export type EntryStep =
+  | { readonly do: 'file'; readonly path: readonly string[]; readonly mode: number }
+  | { readonly do: 'directory'; readonly path: readonly string[] }
+  | { readonly do: 'link'; readonly path: readonly string[]; readonly to: string }
+  /** A hard link becomes a copy of a file that was already written. */
+  | { readonly do: 'copy'; readonly path: readonly string[]; readonly from: readonly string[] }
+  | { readonly do: 'skip'; readonly reason: string }
+
+/**
+ * Decides what an entry of an archive from a guest may write.
+ * @throws {CliError} failed if the guest sent something that was not requested
+ */
+export function planEntry(entry: ArchiveEntry, requested: Requested): EntryStep {
+  const path = namesBelow(entry.path, requested)
+  if (path === undefined) throw unrequested(entry.path)
+  const isFile = /^(File|OldFile|ContiguousFile)$/.test(entry.type)
+  if (!requested.isRecursive && !isFile) throw unrequested(entry.path)
+  // Permissions without setuid, setgid and the sticky bit.
+  if (isFile) return { do: 'file', path, mode: (entry.mode ?? 0o644) & 0o777 }
+  if (entry.type === 'Directory') return { do: 'directory', path }
+  if (entry.type === 'SymbolicLink') return planLink(path, entry.linkpath ?? '')
+  if (entry.type === 'Link') return planHardLink(path, entry.linkpath ?? '', requested)
+  return { do: 'skip', reason: 'it is neither a file nor a directory nor a link' }
+}
+
+/** Returns the names below the requested file or directory. `undefined`: the path is outside. */
+function namesBelow(path: string, { name, isRecursive }: Requested): string[] | undefined {
+  const [top, ...names] = path.replace(/^\.\//, '').replace(/\/$/, '').split('/')
+  if (top !== name || (names.length > 0 && !isRecursive)) return undefined
+  return names.every((one) => one !== '' && one !== '.' && one !== '..' && !one.includes('\0')) ? names : undefined
+}
+
+/**
+ * A link may only lead to a place in the copied directory. `..` is only allowed at the beginning of its target: after a
+ * name, which could be another link, its meaning would not be known.
+ */
+function planLink(path: readonly string[], to: string): EntryStep {
+  const names = to.split('/')
+  const isName = (name: string): boolean => name !== '..'
+  const first = names.findIndex(isName)
+  const ups = first < 0 ? names.length : first
+  const isInside = ups < path.length && names.slice(ups).every(isName)
+  if (to === '' || to.startsWith('/') || to.includes('\0') || !isInside)
+    return { do: 'skip', reason: 'it is a link that leads out of the copied directory' }
+  return { do: 'link', path, to }
+}
+
+function planHardLink(path: readonly string[], to: string, requested: Requested): EntryStep {
+  const from = namesBelow(to, requested)
+  return from ? { do: 'copy', path, from } : { do: 'skip', reason: 'it is a link to a file that was not copied' }
+}
+
+function unrequested(path: string): CliError {
+  return new CliError(exitCodes.failed, `the guest sent ${path}, which was not requested`)
+}

@@ -1,0 +1,148 @@
+import { expect } from 'chai'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Header, Pax } from 'tar'
+import { Unpacker } from './unpack.js'
+
+type HeaderFields = ConstructorParameters<typeof Header>[0]
+
+const block = 512
+/** Returns an entry of an archive, without any check of its fields. */
+function entry(fields: Exclude<HeaderFields, Buffer | undefined>, content = ''): Buffer {
+  const header = new Header({ mode: 0o644, mtime: new Date(0), size: content.length, type: 'File', ...fields })
+  header.encode()
+  const padding = Buffer.alloc((block - (content.length % block)) % block)
+  return Buffer.concat([header.block!, Buffer.from(content), padding])
+}
+const end = Buffer.alloc(2 * block)
+
+describe('an archive from a hostile guest', () => {
+  let directory: string
+  let skipped: string[]
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'btest-unpack-'))
+    mkdirSync(join(directory, 'outside'))
+    writeFileSync(join(directory, 'outside/file'), 'before')
+    skipped = []
+  })
+  afterEach(() => rmSync(directory, { recursive: true, force: true }))
+
+  async function unpack(entries: readonly Buffer[], { isRecursive = true, chunkBytes = 1000 } = {}): Promise<void> {
+    const target = join(directory, 'www')
+    const unpacker = new Unpacker({ name: 'www', isRecursive, target, onSkip: (path) => skipped.push(path) })
+    const archive = Buffer.concat([...entries, end])
+    for (let at = 0; at < archive.length; at += chunkBytes) await unpacker.write(archive.subarray(at, at + chunkBytes))
+    await unpacker.end()
+  }
+
+  async function failure(entries: readonly Buffer[], options?: { isRecursive: boolean }): Promise<string> {
+    const error = await unpack(entries, options).then(
+      () => new Error('nothing failed'),
+      (cause: unknown) => cause as Error,
+    )
+    return error.message
+  }
+  const read = (path: string): string => readFileSync(join(directory, path), 'utf8')
+  const tree = entry({ path: 'www/', type: 'Directory', mode: 0o755 })
+
+  it('writes files, directories, links inside, and hard links as copies', async () => {
+    const large = 'x'.repeat(300_000)
+    await unpack([
+      tree,
+      entry({ path: './www/a', mode: 0o4755 }, 'content'),
+      entry({ path: 'www/sub/large' }, large),
+      entry({ path: 'www/sub/link', type: 'SymbolicLink', linkpath: '../a' }),
+      entry({ path: 'www/hard', type: 'Link', linkpath: 'www/a' }),
+      entry({ path: 'www/empty' }),
+    ])
+    expect([read('www/a'), read('www/hard'), read('www/empty')]).to.deep.equal(['content', 'content', ''])
+    expect(read('www/sub/large')).to.equal(large)
+    expect(lstatSync(join(directory, 'www/a')).mode & 0o7777).to.equal(0o755 & ~process.umask())
+    expect(readlinkSync(join(directory, 'www/sub/link'))).to.equal('../a')
+    expect(skipped).to.deep.equal([])
+  })
+
+  it('does not write through a link that it has created', async () => {
+    const message = await failure([
+      tree,
+      entry({ path: 'www/sub/', type: 'Directory' }),
+      entry({ path: 'www/link', type: 'SymbolicLink', linkpath: 'sub' }),
+      entry({ path: 'www/link/file' }, 'x'),
+    ])
+    expect(message).to.match(/www\/link exists and is not a directory/)
+  })
+
+  it('replaces a link with the name of a file instead of following it', async () => {
+    mkdirSync(join(directory, 'www'))
+    symlinkSync('../outside/file', join(directory, 'www/file'))
+    await unpack([tree, entry({ path: 'www/file' }, 'new')])
+    expect([read('www/file'), read('outside/file')]).to.deep.equal(['new', 'before'])
+  })
+
+  it('does not write through a link of this machine', async () => {
+    symlinkSync('outside', join(directory, 'www'))
+    expect(await failure([tree, entry({ path: 'www/file' }, 'new')])).to.match(/www exists and is not a directory/)
+    expect(read('outside/file')).to.equal('before')
+  })
+
+  it('skips links that lead out, links to other files, and devices', async () => {
+    await unpack([
+      tree,
+      entry({ path: 'www/up', type: 'SymbolicLink', linkpath: '../outside' }),
+      entry({ path: 'www/absolute', type: 'SymbolicLink', linkpath: '/etc/passwd' }),
+      entry({ path: 'www/hard', type: 'Link', linkpath: '../outside/file' }),
+      entry({ path: 'www/unknown', type: 'Link', linkpath: 'www/never' }),
+      entry({ path: 'www/null', type: 'CharacterDevice' }),
+      entry({ path: 'www/last' }, 'last'),
+    ])
+    expect(skipped).to.deep.equal(['www/up', 'www/absolute', 'www/hard', 'www/unknown', 'www/null'])
+    for (const path of skipped) expect(existsSync(join(directory, path)), path).to.equal(false)
+    expect(read('www/last')).to.equal('last')
+  })
+
+  it('does not make a copy of a link that replaced a file', async () => {
+    await unpack([
+      tree,
+      entry({ path: 'www/a' }, 'content'),
+      entry({ path: 'www/a', type: 'SymbolicLink', linkpath: 'b' }),
+      entry({ path: 'www/c', type: 'Link', linkpath: 'www/a' }),
+    ])
+    expect(skipped).to.deep.equal(['www/c'])
+  })
+
+  for (const path of ['../escaped', '/tmp/btest-escaped', 'www/../escaped', 'other'])
+    it(`refuses an entry with the path ${path}`, async () => {
+      expect(await failure([tree, entry({ path }, 'x')])).to.equal(`the guest sent ${path}, which was not requested`)
+      expect(existsSync(join(directory, 'escaped'))).to.equal(false)
+    })
+
+  it('refuses a path that only an extended header contains', async () => {
+    const pax = new Pax({ path: '../escaped' }).encode()
+    expect(await failure([tree, pax, entry({ path: 'www/a' }, 'x')])).to.match(/the guest sent \.\.\/escaped/)
+  })
+
+  it('accepts only the requested file if no directory was requested', async () => {
+    await unpack([entry({ path: './www' }, 'content')], { isRecursive: false })
+    expect(read('www')).to.equal('content')
+    expect(await failure([tree], { isRecursive: false })).to.match(/was not requested/)
+  })
+
+  for (const [name, entries] of [
+    ['other data', [Buffer.alloc(4 * block, 'x')]],
+    ['an empty archive', []],
+    ['an archive that ends early', [entry({ path: 'www' }, 'x'.repeat(5000)).subarray(0, 2 * block)]],
+    ['an extended header of several gigabytes', [entry({ path: 'www', type: 'ExtendedHeader', size: 2 ** 33 - 1 })]],
+  ] as const)
+    it(`refuses ${name}`, async () => expect(await failure(entries)).to.match(/archive from the guest is invalid/))
+})
