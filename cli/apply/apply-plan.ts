@@ -27,7 +27,7 @@ export interface Progress {
 interface Job {
   readonly title: string
   readonly result: string
-  /** True if the job is skipped after a failure in an earlier stage. The guest to delete may not be replaced yet. */
+  /** True if the job is skipped after an earlier failure. So a guest stays if creating its replacement failed. */
   readonly needsAll?: true
   run(context: ApplyContext): Promise<void>
 }

@@ -1,6 +1,6 @@
 /** Descriptions of the tags in the API reference. */
 export const tagTexts: Readonly<Record<string, string>> = {
-  'API keys': 'Keys for programs. A key cannot grant more rights than it has itself.',
+  'API keys': 'Keys for programs. A key that is created with another key cannot have more rights than that key.',
   Accounts: 'Accounts with a login: administrators, and sub-users, which see and use the containers assigned to them.',
   Backups: 'Encrypted backups of containers on external targets.',
   Consoles: 'Tickets for terminals and screens in a browser.',

@@ -180,8 +180,8 @@ async function checkStore(context: CommandContext, prepared: string, id: string)
   if (!list.gateways.some((gateway) => gateway.id === id))
     throw conflict(
       'wrong_store',
-      'the address of the store leads to different servers on this machine and on the other gateways: first configure ' +
-        'an address on the other gateways that leads to the store from every machine',
+      'on this machine, the address of the store is another server than on the other gateways: first configure, on the ' +
+        'other gateways, an address at which every machine reaches the store',
     )
 }
 

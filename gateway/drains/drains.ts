@@ -224,7 +224,7 @@ async function beginMove(
 ): Promise<string> {
   const { bandwidthMbps, startedBy: requestedBy } = drain
   const toHostId = drain.direction === 'back' ? drain.hostId : undefined
-  // Guests that failed to move stay, so that guests that must be on the same host stay with them.
+  // Guests that failed to move stay on this host. Therefore guests that must be on the same host stay, too.
   const alsoMoving = drain.guests.filter(({ state }) => state !== 'failed').map(({ uuid }) => uuid)
   const choice = { toHostId, refusedBy, alsoMoving, bandwidthMbps, offline: false }
   return (await fleet.moveGuest({ operationId, guest, ...choice, requestedBy })).toHostId

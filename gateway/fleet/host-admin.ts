@@ -107,7 +107,7 @@ export class StoredHostAdmin implements HostAdmin {
     if (guests > 0 && !force)
       throw conflict(
         'invalid_state',
-        `the host has ${guests} containers: delete them first, or remove the host without them with force=true`,
+        `the host has ${guests} containers: delete them first, or remove only the host with force=true; the containers stay on it`,
       )
     await tokens.void(hostId)
     await store.remove(hostId)

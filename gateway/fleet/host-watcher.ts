@@ -126,7 +126,7 @@ export class HostWatcher {
       .catch((error: unknown) =>
         log.warn(
           { host: host.record.id, error },
-          'reserving the ids and names of the guests of a host in the store failed',
+          'could not reserve the ids and names of a host’s guests in the store',
         ),
       )
     const gone = findGone(host, state)

@@ -95,7 +95,7 @@ export function httpOptions(timeouts: HttpTimeouts, { requests, upgrades }: Hand
 
 export interface Handlers {
   readonly requests: PipelinedRequests
-  /** Handler of protocols that clients offer. Absent: such offers are ignored. */
+  /** Handles requests with the header Upgrade, for example for WebSockets. Absent: the header is ignored. */
   readonly upgrades?: Upgrades
 }
 

@@ -114,7 +114,10 @@ export class RedisProcess {
     if (pid !== undefined) {
       const running = await readFile(this.#paths.config, 'utf8').catch(() => '')
       if (running === this.#config && (await this.#accepts())) return
-      this.options.log.info({ redisPid: pid }, 'redis-server: ending a server that has another configuration')
+      this.options.log.info(
+        { redisPid: pid },
+        'a redis-server runs with another configuration than this gateway’s: stopping it',
+      )
       await this.#end(pid)
     }
     // An unchanged file is not written again, because that would fail on a full disk.

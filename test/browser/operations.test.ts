@@ -47,7 +47,7 @@ describe('the table of operations in the panel', () => {
     ).to.deep.equal([...documented].sort())
   })
 
-  it('names only files that call the operation of their row', () => {
+  it('lists only files that call the operation of the same row', () => {
     const wrong = places().filter(({ file }) => file !== undefined && !existsSync(join(sources, file)))
     expect(wrong, 'files that do not exist').to.deep.equal([])
     const silent = places().filter(

@@ -17,7 +17,7 @@ import { deadlineOf } from '../support/promised-time.js'
 const other = 'other0'
 const quick = { timeoutSeconds: 0.3 }
 
-describe('a guest after another program', function () {
+describe('a guest', function () {
   const lab = new NetworkLab('btestport')
   const a = lab.guest(11, [], { ipv6Addresses: [`${guestPrefix6}11`] })
   const closed = { enabled: true, defaultAction: 'DROP', rules: [] } as const
@@ -45,8 +45,8 @@ describe('a guest after another program', function () {
   after(() => lab.remove())
 
   for (const [place, at, move] of [
-    ['detached its interface from the bridge', a.device, ['nomaster']],
-    ['moved its interface to another bridge', other, ['master', other]],
+    ['whose interface another program detached from the bridge', a.device, ['nomaster']],
+    ['whose interface another program moved to another bridge', other, ['master', other]],
   ] as const)
     describe(`${place} while no agent ran`, () => {
       let linkLocal: string

@@ -16,10 +16,10 @@ const interfacesKeptMs = 500
 const bounds = { groups: 256, pids: 256 }
 
 /**
- * Reads a guest's counters from five to seven small kernel files. Unless the guest is idle, also reads one stat file
- * per task. A guest that used less than 2 ms of processor time per second since the last sample counts as idle, with 0
- * runnable tasks. A runnable task would have used more, because the smallest quota is 1 %. Tasks that only wait for a
- * disk are not found.
+ * Reads a guest's counters from five to seven small kernel files, and one stat file per task unless the guest is idle.
+ * A guest is idle if it used less than 2 ms of processor time per second since the last sample. Its number of runnable
+ * tasks is reported as 0: even with the smallest quota of 1 %, a runnable task would have used 10 ms per second. Tasks
+ * of an idle guest that wait for a disk are therefore not counted.
  */
 export class UsageReader {
   readonly #last = new Map<string, LastCpu>()

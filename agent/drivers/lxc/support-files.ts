@@ -81,9 +81,9 @@ const subvolumeCalls = ['0x50009401', '0x5000940e', '0x50009417', '0x50009418']
 
 /**
  * System calls that guests cannot use: lxc's own list (common.seccomp) and calls that an unprivileged guest does not
- * need. Most kernel vulnerabilities were in bpf, perf, userfaultfd and io_uring (sockets: plan-socket-filter.ts).
- * Keyrings have no namespaces. Their calls return ENOSYS, as in systemd-nspawn and Proxmox, since systemd treats EPERM
- * as fatal.
+ * need. bpf, perf, userfaultfd and io_uring had most kernel vulnerabilities. Keyrings have no namespaces; their calls
+ * return ENOSYS, as in systemd-nspawn and Proxmox, because systemd treats EPERM as fatal. For sockets, see
+ * plan-socket-filter.ts.
  */
 const seccompProfile = `2
 denylist

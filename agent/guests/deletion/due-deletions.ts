@@ -50,7 +50,7 @@ export class DueDeletions {
 
   #forget({ uuid }: GuestRecord): void {
     const { store, log } = this.parts.context
-    log.warn({ guest: uuid }, 'a deleted guest is in use: its deletion is undone')
+    log.warn({ guest: uuid }, 'a deleted guest runs or should run: its deletion is undone')
     store.update(uuid, { deletion: null })
   }
 

@@ -165,7 +165,7 @@ export class Reconciler {
       await settleSpace(this.#context, uuid)
       await settleRoom(this.#context, uuid, () => this.#isBusy(uuid))
     } catch (err) {
-      this.#context.log.warn({ err, guest: uuid }, 'measuring the disk space that snapshots retain failed')
+      this.#context.log.warn({ err, guest: uuid }, 'could not measure how much disk space snapshots retain')
     }
   }
 

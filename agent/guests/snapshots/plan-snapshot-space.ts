@@ -68,7 +68,7 @@ export function planSettled(
   { present, usageBytes, snapshotsCount }: SpaceMeasurement,
 ): SnapshotSpace {
   const { limitBytes } = record.snapshotSpace
-  // When the newest snapshot was taken, all snapshots together retained the bytes in its `sizeBytes`.
+  // `sizeBytes` of the newest snapshot: the bytes that all snapshots together retained when it was taken.
   const sizes = snapshotsCount ? present.slice(-1).flatMap(({ sizeBytes }) => sizeBytes || []) : []
   const bounded = Math.min(planRetained(record), usageBytes, ...sizes)
   const retainedBytes = present.length === 0 ? 0 : bounded

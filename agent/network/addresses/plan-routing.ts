@@ -57,7 +57,7 @@ export function checkNamedAddresses(prefixes: readonly Ipv6Prefix[], assigned: r
   if (taken !== undefined)
     throw conflict(
       'address_in_use',
-      `${taken} cannot be the address of the host or of a gateway: it is assigned to a container`,
+      `${taken} is assigned to a container: it cannot also be the address of the host or of a network gateway`,
     )
 }
 

@@ -29,7 +29,7 @@ const places = {
   region: word('Region of the bucket, for `s3`. It may be empty.', 64),
   bucket: word('Name of the bucket, for `s3`.', 63),
   prefix: word(
-    'Folders with which the name of every object begins, for `s3`. Empty: objects are stored at the top of the bucket.',
+    'Only for `s3`: folders with which the name of every object begins, such as `berth/host1`. Empty: the objects have no folder.',
   ),
   access_key_id: word('Access key id, for `s3`.', 256),
   ca_certificate: Type.String({

@@ -77,7 +77,7 @@ export const actions: readonly ActionDefinition[] = [
     method: 'DELETE',
     scope: 'container:delete',
     summary:
-      'Queues the deletion of a container and of all its data. If `undo_delete_hours` is set, the container is only stopped, gets the status `deleted`, and is removed after that time. `POST /containers/{id}/undelete` undoes the deletion until then. A second deletion answers 409 `invalid_state` and changes nothing, except with `now=true`',
+      'Queues the deletion of a container and of all its data. If `undo_delete_hours` is set, the container is only stopped, gets the status `deleted`, and is removed after that time. `POST /containers/{id}/undelete` undoes the deletion until then. With `now=true`, the container is removed at once, also if it already has the status `deleted`. Without it, a second deletion answers 409 `invalid_state` and changes nothing',
     order: (fields) => ({ $case: 'delete', value: fields }),
   },
 ]

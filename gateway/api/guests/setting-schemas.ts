@@ -91,9 +91,9 @@ export const trafficFields = {
       '`total`: one quota for both directions together. `split`: a separate quota for each direction. `in_out`: alias of `split`.',
     ),
   ),
-  monthly_traffic_gb: gbPerMonth('Quota for both directions together, in `total` mode'),
-  traffic_in_gb: gbPerMonth('Quota for received traffic, in `split` mode'),
-  traffic_out_gb: gbPerMonth('Quota for sent traffic, in `split` mode'),
+  monthly_traffic_gb: gbPerMonth('In `total` mode: quota for received and sent traffic together'),
+  traffic_in_gb: gbPerMonth('In `split` mode: quota for received traffic'),
+  traffic_out_gb: gbPerMonth('In `split` mode: quota for sent traffic'),
   traffic_action: optional(
     oneOf(
       ['stop', 'throttle', 'none'],

@@ -22,11 +22,12 @@ const EntrySchema = Type.Object(
       '`task`: a task. `change`: a changed setting, from the audit log. `alert`: detected abuse and the reaction to it. `policy`: a stop because of suspension, expiry or used-up traffic. `restart`: an automatic restart after the container ended unexpectedly.',
     ),
     action: Type.String({
-      description: 'Action of the task, audited action of the change, or type of the alert, depending on `kind`.',
+      description:
+        'For a task, `policy` or `restart`: the action of the task. For a change: its action in the audit log. For an alert: its type.',
     }),
     status: Type.String({
       description:
-        'Status of the task, `success` or `failure` of the change, or severity of the alert, depending on `kind`.',
+        'For a task, `policy` or `restart`: the status of the task. For a change: `success` or `failure`. For an alert: its severity.',
     }),
     user: Type.String(),
     address: Type.String({
@@ -56,7 +57,7 @@ export function timelineRoute(deps: TimelineDeps): Route {
     scope: 'container:read',
     bound: 'guest',
     tag: 'Containers',
-    summary: `Lists the events of a container, newest first: tasks with \`task:read\`, changes of the last ${days} days with \`audit:read\` (else only the caller’s own), alerts with \`security:read\``,
+    summary: `Lists the events of a container, newest first. The scope \`task:read\` includes tasks, and \`security:read\` includes alerts. \`audit:read\` includes all changes of the last ${days} days; without it, only the caller’s own changes are included`,
     params: ContainerPathSchema,
     query: Type.Object({
       limit: Type.Optional(

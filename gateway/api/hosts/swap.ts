@@ -19,7 +19,7 @@ const SwapSchema = Type.Object(
     free_mb: count,
     enabled: Type.Boolean({ description: '`true`: the swap file is in use.' }),
     swap_file: Type.String({
-      description: 'Path of the swap file on the host that Berth manages. Empty: the file does not exist.',
+      description: 'Path on the host of the swap file that Berth manages. Empty: this file does not exist.',
     }),
     size_mb: Type.Integer({
       minimum: 0,

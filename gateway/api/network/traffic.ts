@@ -19,15 +19,18 @@ import {
 import { ContainerPathSchema } from '../guests/containers.js'
 import { usedPercent } from './used-percent.js'
 
-const gb = Type.Number({ description: 'Traffic quota of a period in GB (10^9 bytes). 0: unlimited.' })
+const quota = (traffic: string, mode: string) =>
+  Type.Number({
+    description: `Quota for ${traffic} per period, in GB (10^9 bytes). Used in \`${mode}\` mode. 0: unlimited.`,
+  })
 const bytes = (description: string) => Type.Integer({ minimum: 0, description })
 
 const TrafficSchema = Type.Object(
   {
     mode: TrafficModeSchema,
-    limit_gb: gb,
-    in_limit_gb: gb,
-    out_limit_gb: gb,
+    limit_gb: quota('received and sent traffic together', 'total'),
+    in_limit_gb: quota('received traffic', 'split'),
+    out_limit_gb: quota('sent traffic', 'split'),
     total_used_bytes: bytes(
       'Traffic of the container in the current period: bytes of IP packets, with their headers, that left the host or came from outside. TCP segments that the host hands to the network card in one piece count with only one header, so the value can be about 3.5 % lower than the traffic on the wire. The value is up to 9 s old if no container of the host has a quota, else up to 3 s (`traffic.interval_seconds` in `agent.yaml`).',
     ),

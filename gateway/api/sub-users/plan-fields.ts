@@ -30,11 +30,14 @@ export function planCreation(
   }
 }
 
-/** Converts the fields of a change. @throws {BerthError} `invalid_field`, or `not_found` for a container */
+/** Converts the body of a request to a change. @throws {BerthError} `invalid_field`; `not_found` without the container */
 export function planChange(parts: Parts, body: ChangeBody, caller: Principal): SubUserChange {
   const { container_names: all, add_container_names: added, remove_container_names: removed } = body
   if (all !== undefined && (added ?? removed) !== undefined)
-    throw invalidField('container_names', 'container_names: not possible together with names to add or to remove')
+    throw invalidField(
+      'container_names',
+      'container_names: cannot be sent together with add_container_names or remove_container_names',
+    )
   const addedUuids = resolve(parts.view, added ?? [], caller)
   const removedUuids = resolve(parts.view, removed ?? [], caller)
   if (addedUuids.some((uuid) => removedUuids.includes(uuid)))

@@ -29,7 +29,7 @@ const terms = {
       ...restricts,
       maxItems: subUserPermissions.length,
       description:
-        'Permissions of the sub-user for the assigned containers. Default for a new sub-user: all permissions in this list that the caller has. `container:network:inner` only allows changes of the container ports of port mappings.',
+        'Permissions of the sub-user for the assigned containers. Default for a new sub-user: every possible permission that the caller has. `container:network:inner` only allows changes of the container ports of port mappings.',
     }),
   ),
   allowed_image_ids: optional(

@@ -176,7 +176,7 @@ const sortNumbers = {
   disk: ({ disk_gb: gb }) => gb,
 } satisfies Partial<Record<SortKey, (guest: Guest) => number>>
 
-/** Sorts guests by a column. @param hostName returns the name of a host, by which hosts are sorted */
+/** Sorts guests by a column. @param hostName returns the name of a host; the column of hosts is sorted by name */
 export function sortGuests(
   guests: readonly Guest[],
   { key, descending }: Sorting,

@@ -153,7 +153,7 @@ describe('the consoles of logged-in users', function () {
           await lab.gateway.access.accounts.admins.setDisabled(account.id, true)
         }))
 
-      it('when the account must set up a second factor first', async () => {
+      it('when the account is required to set up a second factor', async () => {
         const { requireTwoFactor } = lab.gateway.access.accounts.settings
         try {
           await thrownOut(as, () => requireTwoFactor.update(() => 'admins'))

@@ -41,7 +41,7 @@ export function itHasSchedules(lab: ScheduleLab, cases: ScheduleCases): void {
     })
   })
 
-  it('keep omitted fields in a change, and show no next run while they are disabled', async () => {
+  it('keep the fields that a change omits, and show no next run while the schedule is disabled', async () => {
     await lab.isSet({ ...daily, retention: 3 })
     expect(await lab.isSet({ enabled: false })).to.include({ [`${kind}_schedule_enabled`]: false })
     const kept = { time: '03:30', retention: 3, ...cases.shown().schedule }

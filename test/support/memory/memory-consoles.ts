@@ -14,15 +14,19 @@ export class MemoryTerminal implements Terminal {
   closed = false
   hasInputEnded = false
   readonly sizes: string[]
+  readonly guestUuid: string
+  /** Program with its arguments, in the mode `run`. */
+  readonly command: readonly string[]
 
+  /** @param args uuid of the guest, then the command */
   constructor(
-    readonly guestUuid: string,
+    [guestUuid = '', ...command]: readonly string[],
     readonly mode: string,
     size: { columns: number; rows: number },
     private readonly listener: TerminalListener,
-    /** Program with its arguments, in the mode `run`. */
-    readonly command: readonly string[] = [],
   ) {
+    this.guestUuid = guestUuid
+    this.command = command
     this.sizes = [`${size.columns}x${size.rows}`]
   }
 
@@ -69,7 +73,7 @@ export class MemoryConsoles implements ConsoleConnections {
   #server: Server | undefined
   readonly holder = new Holder((place, size, listener) => {
     if (place.kind !== 'program') throw new Error('no program')
-    const terminal = new MemoryTerminal(place.args[0] ?? '', place.program, size, listener, place.args.slice(1))
+    const terminal = new MemoryTerminal(place.args, place.program, size, listener)
     this.terminals.push(terminal)
     return terminal
   })

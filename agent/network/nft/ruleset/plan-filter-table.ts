@@ -30,10 +30,10 @@ const addressFamilies = [
 ] as const
 
 /*
- * Plans the filter for packets from and to guests. From guests, the host itself accepts only replies, pings to guests'
- * gateway and frames to the gateway's MAC. Guests may open connections to others. They receive replies, and traffic for
- * their mapped ports, public addresses and IPv6 addresses. Anti-spoofing comes first, then the guest's firewall, then
- * these rules.
+ * Plans the filter for packets from and to guests. Anti-spoofing comes first, then the guest's firewall, then these
+ * rules: To the host itself, guests may only send replies, and pings to their gateway. All their frames must have the
+ * MAC of the gateway as destination. Guests may open connections to computers outside the host. They receive replies,
+ * and traffic for their mapped ports, public addresses and IPv6 addresses.
  */
 export function planFilterTable(plan: FilterTablePlan): string[] {
   return inTable('inet', plan.table, [
