@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises'
+import { realpath, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { withInterrupt } from '../consoles/interrupt.js'
 import { runProgram } from '../consoles/program.js'
@@ -69,7 +69,7 @@ async function upload(copy: Copy): Promise<void> {
   const isDirectory = new Promise<boolean>((done) => (answer = done))
   async function* archive(): AsyncIterable<Buffer> {
     const name = (await isDirectory) ? basename(resolve(local)) : splitRemote(remote).name
-    for await (const chunk of packFiles({ source: local, name, onSkip })) {
+    for await (const chunk of packFiles({ source: await realpath(local), name, onSkip })) {
       progress.add(chunk.length)
       yield chunk
     }
@@ -102,8 +102,13 @@ async function download(copy: Copy): Promise<void> {
     errors,
     signal,
   })
+  // Writes everything that has arrived before it reports that the guest’s tar failed.
+  const failure = await unpacker.end().then(
+    () => undefined,
+    (error: Error) => error,
+  )
   checkEnd(code, remote)
-  await unpacker.end()
+  if (failure) throw failure
 }
 
 async function* nothing(): AsyncIterable<Buffer> {}

@@ -13,11 +13,15 @@ export interface RunRun {
   readonly surroundings: Surroundings
 }
 
+/** Exit code of a program that SIGPIPE (13) has ended. */
+const endedByPipe = 128 + 13
+
 /** Runs a program in a container without a terminal, and ends with its exit code. */
 export async function runRun({ guest, command, options, surroundings }: RunRun): Promise<void> {
   if (command.length === 0) throw usageError('no program is given', 'write for example: berth run web1 -- uptime')
   const session = await openSession(surroundings, options)
   const { uuid } = await readGuest(session, guest)
+  for (const stream of [process.stdout, process.stderr]) endWithReader(stream)
   const streams = {
     input: process.stdin as AsyncIterable<Buffer>,
     output: writerTo(process.stdout),
@@ -25,6 +29,12 @@ export async function runRun({ guest, command, options, surroundings }: RunRun):
   }
   const code = await withInterrupt((signal) => runProgram(session, { guest: uuid, command, ...streams, signal }))
   process.exit(code)
+}
+
+/** Ends like a program that SIGPIPE ends if nobody reads its output any more. The program in the guest ends, too. */
+function endWithReader(stream: Writable): void {
+  stream.removeAllListeners('error')
+  stream.on('error', () => process.exit(endedByPipe))
 }
 
 function writerTo(stream: Writable): (bytes: Buffer) => Promise<void> {

@@ -32,8 +32,17 @@ export interface ProgramRun {
 export async function runProgram(session: Session, run: ProgramRun): Promise<number> {
   const { guest, command } = run
   const request = { kind: 'ssh', protocol: 'berth.console.v1', query: { mode: 'run' } } as const
-  const socket = await openConsoleSocket(session, { ...request, guest, command })
+  const opening = openConsoleSocket(session, { ...request, guest, command })
+  const socket = await Promise.race([opening, interruption(run.signal)])
   return new RunningProgram(socket, run).exitCode
+}
+
+/** Rejects when the user interrupts the command. */
+function interruption(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const interrupted = new CliError(exitCodes.interrupted, 'interrupted before the program was started')
+    signal.addEventListener('abort', () => reject(interrupted), { once: true })
+  })
 }
 
 /** Messages of the gateway about a program. */

@@ -12,7 +12,11 @@ describe('an entry of an archive from a guest', () => {
   for (const [name, entry, step] of [
     ['a file', file('./www/a/b', { mode: 0o640 }), { do: 'file', path: ['a', 'b'], mode: 0o640 }],
     ['a file that is setuid and setgid', file('www/a', { mode: 0o6755 }), { do: 'file', path: ['a'], mode: 0o755 }],
-    ['the directory itself', { path: './www/', type: 'Directory' }, { do: 'directory', path: [] }],
+    [
+      'the directory itself',
+      { path: './www/', type: 'Directory', mode: 0o4550 },
+      { do: 'directory', path: [], mode: 0o750 },
+    ],
     ['a link to a neighbour', link('www/a/b', 'c'), { do: 'link', path: ['a', 'b'], to: 'c' }],
     ['a link to a directory above', link('www/a/b', '../c/d'), { do: 'link', path: ['a', 'b'], to: '../c/d' }],
     ['a link to an absolute path', link('www/a', '/etc/passwd'), outside],

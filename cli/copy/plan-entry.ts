@@ -18,7 +18,7 @@ export interface Requested {
 /** The treatment of an entry. `path` contains the names below the copied file or directory; empty: itself. */
 export type EntryStep =
   | { readonly do: 'file'; readonly path: readonly string[]; readonly mode: number }
-  | { readonly do: 'directory'; readonly path: readonly string[] }
+  | { readonly do: 'directory'; readonly path: readonly string[]; readonly mode: number }
   | { readonly do: 'link'; readonly path: readonly string[]; readonly to: string }
   /** A hard link becomes a copy of a file that was already written. */
   | { readonly do: 'copy'; readonly path: readonly string[]; readonly from: readonly string[] }
@@ -31,11 +31,12 @@ export type EntryStep =
 export function planEntry(entry: ArchiveEntry, requested: Requested): EntryStep {
   const path = namesBelow(entry.path, requested)
   if (path === undefined) throw unrequested(entry.path)
+  if (entry.path.includes('\ufffd')) return { do: 'skip', reason: 'its name is not valid UTF-8' }
   const isFile = /^(File|OldFile|ContiguousFile)$/.test(entry.type)
   if (!requested.isRecursive && !isFile) throw unrequested(entry.path)
   // Permissions without setuid, setgid and the sticky bit.
   if (isFile) return { do: 'file', path, mode: (entry.mode ?? 0o644) & 0o777 }
-  if (entry.type === 'Directory') return { do: 'directory', path }
+  if (entry.type === 'Directory') return { do: 'directory', path, mode: ((entry.mode ?? 0o755) & 0o777) | 0o700 }
   if (entry.type === 'SymbolicLink') return planLink(path, entry.linkpath ?? '')
   if (entry.type === 'Link') return planHardLink(path, entry.linkpath ?? '', requested)
   return { do: 'skip', reason: 'it is neither a file nor a directory nor a link' }

@@ -56,6 +56,36 @@ describe('an archive from a hostile guest', () => {
   const read = (path: string): string => readFileSync(join(directory, path), 'utf8')
   const tree = entry({ path: 'www/', type: 'Directory', mode: 0o755 })
 
+  it('keeps the permissions of directories, without setuid', async () => {
+    await unpack([entry({ path: 'www/', type: 'Directory', mode: 0o4700 }), entry({ path: 'www/a' }, 'a')])
+    expect(lstatSync(join(directory, 'www')).mode & 0o7777).to.equal(0o700)
+  })
+
+  it('reports entries of an unknown type and names that are not UTF-8', async () => {
+    const strange = entry({ path: 'www/strange' })
+    strange[156] = 'Z'.charCodeAt(0)
+    strange.fill(' ', 148, 156)
+    strange.write(
+      strange
+        .subarray(0, block)
+        .reduce((sum, byte) => sum + byte, 0)
+        .toString(8)
+        .padStart(6, '0'),
+      148,
+    )
+    await unpack([tree, strange, entry({ path: 'www/\ufffd' }, 'b')])
+    expect(skipped).to.deep.equal(['www/strange', 'www/\ufffd'])
+  })
+
+  it('ignores everything that follows the archive', async () => {
+    await unpack([tree, entry({ path: 'www/a' }, 'a'), end, Buffer.alloc(1_000_000, 120)])
+    expect(read('www/a')).to.equal('a')
+  })
+
+  for (const magic of ['1f8b0800', '28b52ffd'])
+    it(`refuses an archive that is compressed (${magic})`, async () =>
+      expect(await failure([Buffer.from(magic, 'hex'), tree])).to.include('compressed'))
+
   it('writes files, directories, links inside, and hard links as copies', async () => {
     const large = 'x'.repeat(300_000)
     await unpack([

@@ -24,9 +24,16 @@ export class Unpacker {
   /** Paths of files that were written. */
   readonly #files = new Set<string>()
   #hasEntry = false
+  #isComplete = false
+  /** First bytes of the archive. */
+  #head = Buffer.alloc(0)
 
   constructor(private readonly options: UnpackOptions) {
     this.#parser = new Parser({ strict: true, onReadEntry: (entry) => this.#later(entry) })
+    this.#parser.on('eof', () => (this.#isComplete = true))
+    this.#parser.on('ignoredEntry', ({ path, meta }: ReadEntry) => {
+      if (!meta) options.onSkip(path, 'its type is not known')
+    })
     this.#failed = new Promise((_, reject) => {
       this.#parser.on('error', (cause: Error) => reject(badArchive(cause)))
       this.#fail = reject
@@ -38,11 +45,20 @@ export class Unpacker {
 
   /** Takes a part of the archive. Resolves when the next part can be taken. @throws {CliError} failed */
   async write(bytes: Buffer): Promise<void> {
+    if (this.#isComplete) return // the parser would store everything that follows the archive
+    this.#refuseCompressed(bytes)
     const ready = new Promise<void>((resolve) => {
       if (this.#parser.write(bytes)) resolve()
       else this.#parser.once('drain', resolve)
     })
     await Promise.race([ready, this.#failed])
+  }
+
+  /** The parser would decompress the archive, and a small archive may contain very much. @throws {CliError} failed */
+  #refuseCompressed(bytes: Buffer): void {
+    if (this.#head.length >= 4) return
+    this.#head = Buffer.concat([this.#head, bytes.subarray(0, 4)])
+    if (/^(1f8b|28b52ffd)/.test(this.#head.toString('hex'))) throw badArchive(new Error('it is compressed'))
   }
 
   /** Resolves when everything was written. @throws {CliError} failed */
@@ -72,7 +88,7 @@ export class Unpacker {
     const path = join(target, ...step.path)
     for (let depth = 0; depth < step.path.length; depth++)
       await ensureDirectory(join(target, ...step.path.slice(0, depth)))
-    if (step.do === 'directory') return ensureDirectory(path)
+    if (step.do === 'directory') return ensureDirectory(path, step.mode)
     if (step.do === 'copy' && !this.#files.has(join(target, ...step.from)))
       return this.options.onSkip(entry.path, 'it is a link to a file that was not copied')
     if (step.do === 'copy' && step.from.join('/') === step.path.join('/')) return
@@ -96,9 +112,9 @@ async function writeEntry(path: string, mode: number, entry: ReadEntry): Promise
 }
 
 /** Creates a directory, unless it exists. A link to a directory is refused. @throws {CliError} failed */
-async function ensureDirectory(path: string): Promise<void> {
+async function ensureDirectory(path: string, mode = 0o777): Promise<void> {
   const found = await findFile(path)
-  if (!found) return void (await mkdir(path))
+  if (!found) return void (await mkdir(path, { mode }))
   if (!found.isDirectory()) throw new CliError(exitCodes.failed, `${path} exists and is not a directory`)
 }
 

@@ -4,19 +4,20 @@ import type { WebSocket } from 'ws'
 import type { ConsoleRequest } from '../../shared/console-frames.js'
 import { brokenError, refusalError } from '../../shared/grpc-errors.js'
 import type { ConsoleListener, ConsoleStream } from '../fleet/contract.js'
+import { waitFor } from '../../test/support/wait.js'
 import { ConsoleSocket, type ConsoleSocketParts } from './console-socket.js'
 import type { ConsoleEnding } from './endings.js'
 
 class FakeSocket extends EventEmitter {
   isPaused = false
-  pause = (): void => undefined
-  resume = (): void => undefined
+  pause = (): void => void (this.isPaused = true)
+  resume = (): void => void (this.isPaused = false)
   close = (): void => undefined
   terminate = (): void => undefined
 }
 
 /** Opens a console. The test plays the agent through the listeners of the streams. */
-function openConsole() {
+function openConsole(mode = 'shell') {
   const listeners: ConsoleListener[] = []
   const requests: ConsoleRequest[] = []
   const endings: ConsoleEnding[] = []
@@ -29,24 +30,25 @@ function openConsole() {
     pause: silent,
     resume: silent,
   }
+  const socket = new FakeSocket()
   new ConsoleSocket({
-    socket: new FakeSocket() as unknown as WebSocket,
+    socket: socket as unknown as WebSocket,
     openStream: (listener) => {
       listeners.push(listener)
       return stream
     },
-    start: { guestUuid: 'some' } as ConsoleSocketParts['start'],
+    start: { guestUuid: 'some', mode } as ConsoleSocketParts['start'],
     voice: {
       connecting: silent,
       ready: silent,
       failed: silent,
       closing: silent,
     } as unknown as ConsoleSocketParts['voice'],
-    readFrame: () => ({ type: 'bad' }),
+    readFrame: (data, isBinary) => (isBinary ? { type: 'input', bytes: data } : { type: 'ack', bytes: 0 }),
     onReady: silent,
     onEnd: (ending) => endings.push(ending),
   })
-  return { listeners, requests, endings }
+  return { socket, listeners, requests, endings }
 }
 
 const opened = { $case: 'opened', value: { offset: 0 } } as Parameters<ConsoleListener['onMessage']>[0]
@@ -71,5 +73,16 @@ describe('the socket of a console', () => {
     listeners[0]!.onMessage(opened)
     listeners[0]!.onEnd(brokenError(undefined))
     expect([listeners.length, endings.length]).to.deep.equal([1, 1])
+  })
+
+  it('reads acknowledgements for a program again after too many frames, even if the program takes no input', async () => {
+    const { socket, listeners, endings } = openConsole('run')
+    listeners[0]!.onMessage(opened)
+    socket.emit('message', Buffer.alloc(200 * 1024), true)
+    for (let sent = 0; sent < 100_000 && !socket.isPaused; sent++) socket.emit('message', Buffer.alloc(0), false)
+    expect(socket.isPaused).to.equal(true)
+    await waitFor(() => !socket.isPaused, { what: 'frames are read again' })
+    socket.emit('close', 1000)
+    expect(endings).to.have.length(1)
   })
 })

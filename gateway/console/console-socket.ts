@@ -256,7 +256,8 @@ export class ConsoleSocket {
   }
 
   #continue(): void {
-    const isFull = this.#inputSent - this.#inputTaken > inputWindowBytes / 2
+    // The client of a program limits its input itself. It must be read, because its acknowledgements let output pass.
+    const isFull = !this.#isProgram && this.#inputSent - this.#inputTaken > inputWindowBytes / 2
     if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
     this.#pausedAtMs = undefined
     this.#isAlive = true
