@@ -34,12 +34,16 @@ export function planEntry(entry: ArchiveEntry, requested: Requested): EntryStep 
   if (entry.path.includes('\ufffd')) return { do: 'skip', reason: 'its name is not valid UTF-8' }
   const isFile = /^(File|OldFile|ContiguousFile)$/.test(entry.type)
   if (!requested.isRecursive && !isFile) throw unrequested(entry.path)
-  // Permissions without setuid, setgid and the sticky bit.
-  if (isFile) return { do: 'file', path, mode: (entry.mode ?? 0o644) & 0o777 }
-  if (entry.type === 'Directory') return { do: 'directory', path, mode: ((entry.mode ?? 0o755) & 0o777) | 0o700 }
+  if (isFile) return { do: 'file', path, mode: permissionsOf(entry, 0o644) }
+  if (entry.type === 'Directory') return { do: 'directory', path, mode: permissionsOf(entry, 0o755) | 0o700 }
   if (entry.type === 'SymbolicLink') return planLink(path, entry.linkpath ?? '')
   if (entry.type === 'Link') return planHardLink(path, entry.linkpath ?? '', requested)
   return { do: 'skip', reason: 'it is neither a file nor a directory nor a link' }
+}
+
+/** Returns the permissions of an entry without setuid, setgid and the sticky bit. */
+function permissionsOf({ mode }: ArchiveEntry, usual: number): number {
+  return (mode ?? usual) & 0o777
 }
 
 /** Returns the names below the requested file or directory. `undefined`: the path is outside. */
