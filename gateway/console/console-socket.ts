@@ -269,9 +269,12 @@ export class ConsoleSocket {
     this.end(this.#state === 'exited' ? endings.ended : endings.closed, code !== 1000)
   }
 
-  /** A connection may break before the console opens, for example after a pause of the agent. One retry is allowed. */
+  /**
+   * A connection may break before the console opens, for example after a pause of the agent. One retry is allowed, but
+   * not for a program, which may have begun and must not run twice.
+   */
   #mayRepeat(error: BerthError): boolean {
-    return this.#state === 'opening' && error instanceof UnansweredError && this.#attempts === 1
+    return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && this.#attempts === 1
   }
 
   #failed(error: unknown): void {
