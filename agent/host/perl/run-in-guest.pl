@@ -22,12 +22,13 @@ chown($root, -1, $input, $output, $errors) == 3 or die "owner of the pipes: $!\n
 syswrite(STDOUT, join(' ', fileno $input_end, fileno $output_end, fileno $errors_end) . "\n");
 sysread(STDIN, my $opened, 1) or exit 1;
 
+# The watcher begins first, so that no program runs without it.
+my $watcher = fork // die "fork: $!\n";
+end_with_starter() if !$watcher;
 my $pid = fork // die "fork: $!\n";
 run_program() if !$pid;
 $SIG{HUP} = 'IGNORE';
-close $_ for $input, $input_end, $output, $output_end, $errors, $errors_end;
-my $watcher = fork // die "fork: $!\n";
-end_with_starter() if !$watcher;
+close_pipes();
 waitpid($pid, 0);
 my $status = $?;
 kill 'TERM', $watcher;
@@ -37,6 +38,10 @@ exit($status & 127 ? 128 + ($status & 127) : $status >> 8);
 sub close_others {
   opendir(my $files, '/proc/self/fd') or die "$!\n";
   POSIX::close($_) for grep { $_ > 2 } readdir $files;
+}
+
+sub close_pipes {
+  close $_ for $input, $input_end, $output, $output_end, $errors, $errors_end;
 }
 
 sub run_program {
@@ -52,6 +57,10 @@ sub run_program {
 # group cannot be used again before its processes are killed.
 sub end_with_starter {
   my $group = getpgrp;
+  $SIG{HUP} = 'IGNORE';
+  close_pipes();
+  close STDOUT;
+  close STDERR;
   1 while sysread(STDIN, my $rest, 4096);
   $SIG{TERM} = 'IGNORE';
   kill 'HUP', -$group;
