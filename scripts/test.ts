@@ -117,7 +117,9 @@ class TestRun {
     try {
       const running = runInLanes(this.chains, this.lanes, (chain) => this.#runJobs(chain.jobs))
       await running.catch((error: unknown) => this.#interrupt(error))
-      report(this.results, (await this.#interruption) ?? [])
+      const interruptions = (await this.#interruption) ?? []
+      if (interruptions.length > 0) sweep() // interrupted tests could not clean up
+      report(this.results, interruptions)
     } finally {
       restore()
     }
