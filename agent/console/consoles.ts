@@ -25,8 +25,8 @@ const modes: readonly string[] = ['shell', 'serial', 'vnc', 'run'] satisfies Con
 const resumable: readonly ConsoleMode[] = ['shell', 'serial']
 
 /**
- * Opens consoles of this host's guests. A separate process holds terminals (modes `shell` and `serial`) and programs without a terminal (mode `run`). The agent
- * itself forwards screens (mode `vnc`), because they cannot be resumed.
+ * Opens consoles of this host's guests. A separate process holds terminals (modes `shell` and `serial`) and programs
+ * without a terminal (mode `run`). The agent itself forwards screens (mode `vnc`), because they cannot be resumed.
  */
 export class AgentConsoles {
   readonly #screens = new Holder((place, _size, listener) => {

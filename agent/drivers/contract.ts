@@ -85,8 +85,9 @@ export type ConsoleMode = 'shell' | 'serial' | 'vnc' | 'run'
 
 /**
  * The way to reach a console, for a process that outlives the agent: a program to run on a terminal of the host or the
- * guest, a program without a terminal, or a Unix socket. The program must close inherited file descriptors. A socket of mode `vnc` speaks RFB without
- * a password and accepts any number of connections. Sockets of other modes are opened once and shared by all users.
+ * guest, a program without a terminal, or a Unix socket. The program must close inherited file descriptors. A socket of
+ * mode `vnc` speaks RFB without a password and accepts any number of connections. Sockets of other modes are opened once
+ * and shared by all users.
  */
 export type ConsolePlace =
   | ({ readonly kind: 'program' } & TerminalCommand)

@@ -80,7 +80,7 @@ describe('the connection check of a real guest', function () {
     await serve('tcp:22')
     const found = await diagnose()
     expect(found, JSON.stringify(found.steps)).to.include({ reachable: true, code: '', repair: null })
-    await waitFor(() => connects(found.port), { what: 'a connection' })
+    await waitFor(() => connects(found.port), { what: 'an answer from the guest' })
   })
 
   it('reports that no program listens on the port, and lists the ports with programs', async () => {
@@ -93,7 +93,7 @@ describe('the connection check of a real guest', function () {
     await repair(mapping)
     const mended = await diagnose('?port=2222')
     expect(mended.reachable).to.equal(true)
-    await waitFor(() => connects(mended.port), { what: 'a connection' })
+    await waitFor(() => connects(mended.port), { what: 'an answer from the guest' })
   })
 
   it('distinguishes the firewall of Berth from a firewall inside the guest', async () => {
@@ -117,7 +117,7 @@ describe('the connection check of a real guest', function () {
     const found = await diagnose(`?source=${client}`)
     expect(found.reachable).to.equal(true)
     expect(found.steps.at(-1)).to.include({ state: 'skipped', code: 'host_not_let_in' })
-    await waitFor(() => connects(found.port), { what: 'a connection' })
+    await waitFor(() => connects(found.port), { what: 'an answer from the guest' })
     expect((await diagnose('?source=203.0.113.9')).code).to.equal('firewall_drops')
     await send('PUT', '/containers/web/firewall', { enabled: false })
   })
