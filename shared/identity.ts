@@ -105,22 +105,35 @@ export interface PeerRule {
   readonly renewableForMs?: number
 }
 
+/** Number of peers whose certificates a check caches. An agent has one peer for each gateway. */
+const cachedPeers = 64
+
 /**
- * Makes a function that checks a TLS peer on every call. Caches the last certificate, because the certificate of a
- * connection never changes. Checks the expiry each time, because a connection may outlive its certificate. A
- * temporarily wrong clock does not end connections (see SteadyClock).
+ * Makes a function that checks a TLS peer on every call. Caches valid certificates, because reading one takes about a
+ * millisecond. Checks the expiry each time, because a connection may outlive its certificate. A temporarily wrong clock
+ * does not end connections (see SteadyClock).
  */
 export function createPeerCheck(
   rule: PeerRule,
 ): (peer: PeerCertificate | undefined, nowMs?: number) => CertificateIdentity {
-  let last: { raw: Buffer; read: CertificateIdentity } | undefined
+  const known = new Map<string, CertificateIdentity>()
   return (peer, nowMs) => {
     if (!peer?.raw) throw badCertificate('is missing')
-    if (!last?.raw.equals(peer.raw)) last = { raw: peer.raw, read: readPeer(peer.raw, rule) }
-    checkIdentity(last.read, rule)
-    checkValidity(last.read, rule, nowMs)
-    return last.read
+    const read = readOnce(known, peer.raw, rule)
+    checkIdentity(read, rule)
+    checkValidity(read, rule, nowMs)
+    return read
   }
+}
+
+function readOnce(known: Map<string, CertificateIdentity>, raw: Buffer, rule: PeerRule): CertificateIdentity {
+  const key = raw.toString('latin1')
+  const earlier = known.get(key)
+  if (earlier) return earlier
+  const read = readPeer(raw, rule)
+  if (known.size >= cachedPeers) known.delete(known.keys().next().value!)
+  known.set(key, read)
+  return read
 }
 
 /**

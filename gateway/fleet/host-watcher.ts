@@ -130,7 +130,7 @@ export class HostWatcher {
         ),
       )
     const gone = findGone(host, state)
-    if (gone.length > 0) await owners.releaseGone(host, gone)
+    void owners.releaseGone(host, gone)
     if (session.ended || this.#stopped) return
     this.#show(state)
     const before = this.#live

@@ -4,10 +4,11 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { PeerCertificate } from 'node:tls'
 import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
 import { BerthError } from '../../shared/errors.js'
-import { readCertificateIdentity } from '../../shared/identity.js'
+import { createPeerCheck, readCertificateIdentity } from '../../shared/identity.js'
 
 const agent = { role: 'agent', hostId: 'h-1' } as const
 
@@ -84,5 +85,24 @@ describe('the private CA', function () {
       } catch (error) {
         expect((error as BerthError).code).to.equal('invalid_csr')
       }
+  })
+
+  it('has to confirm each certificate only once if the calls of several gateways alternate', async () => {
+    const authority = await ensureAuthority(directory, 10)
+    const certificate = new X509Certificate(authority.caPem)
+    let verified = 0
+    const issuer = {
+      get publicKey() {
+        verified++
+        return certificate.publicKey
+      },
+    } as X509Certificate
+    const check = createPeerCheck({ identity: { role: 'gateway' }, issuers: [issuer] })
+    const gateways = await Promise.all([1, 2, 3].map(() => authority.issue({ role: 'gateway' }, 3_600_000)))
+    const peers = gateways.map(({ certificatePem }) => ({ raw: new X509Certificate(certificatePem).raw }))
+    for (const round of [1, 2])
+      for (const [at, peer] of peers.entries())
+        expect(check(peer as PeerCertificate).serial, `round ${round}`).to.equal(gateways[at]!.serial)
+    expect(verified).to.equal(3)
   })
 })

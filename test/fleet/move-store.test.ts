@@ -49,7 +49,7 @@ describe('moves in the store', function () {
 
   it('can be canceled after the guest was deleted', async () => {
     await moves.begin(move)
-    await registry.release('a', uuid)
+    await registry.release('a', [uuid])
     expect(await moves.decide(move, 'cancel')).to.equal(true)
     expect(await decided()).to.deep.equal({ ownerId: 'a', generation: 1 })
     expect(await store.client.hExists(store.key('guests'), uuid)).to.equal(0)
@@ -75,7 +75,7 @@ describe('moves in the store', function () {
     await moves.decide(move, 'switch')
     await moves.forget(move)
     expect(await moves.recover(lost)).to.equal(false)
-    await registry.release('b', uuid)
+    await registry.release('b', [uuid])
     expect(await moves.recover(lost)).to.equal(true)
     expect(await decided()).to.deep.equal({ ownerId: 'a', generation: 2 })
     expect(await moves.recover(lost)).to.equal(false)

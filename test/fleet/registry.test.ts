@@ -64,10 +64,10 @@ describe('the reservation of names and ids', function () {
 
   it('can be released only by its host, and then leaves no key in the store', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
-    await registries[0]!.release('b', reservation.uuid)
+    await registries[0]!.release('b', [reservation.uuid])
     expect(await attempt('web', 'p')).to.equal('name_conflict')
-    await registries[0]!.release('a', reservation.uuid)
-    await registries[0]!.release('a', reservation.uuid)
+    await registries[0]!.release('a', [reservation.uuid])
+    await registries[0]!.release('a', [reservation.uuid])
     expect(await keysLeft()).to.deep.equal([])
     expect(await attempt('web', 'p')).to.equal(2)
   })

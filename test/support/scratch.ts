@@ -13,7 +13,7 @@ import { sh } from './sh.js'
 export function scratchDirectory(name: string): { path: string; wipe: () => void } {
   const path = `/var/tmp/${name}`
   const wipe = (): void => {
-    clear(containersBelow, path, ({ lxcPath, name }) => sh('lxc-stop', '-k', '-P', lxcPath, '-n', name))
+    clear(containersBelow, path, stopContainer)
     clear(swapsBelow, path, (file) => sh('swapoff', '--', file))
     clear(mountsBelow, path, (target) => sh('umount', ...(isMemory(target) ? ['--lazy'] : []), '--', target))
     clear(loopsBelow, path, (device) => sh('losetup', '--detach', device))
@@ -84,11 +84,27 @@ export function loopsBelow(directory: string): string[] {
 }
 
 /** Finds running containers by the titles of lxc's monitors: `[lxc monitor] path name`. */
-function containersBelow(directory: string): { lxcPath: string; name: string }[] {
+interface FoundContainer {
+  /** Process id of its monitor, which kills the container when it ends. */
+  readonly pid: number
+  readonly lxcPath: string
+  readonly name: string
+}
+
+/** `lxc-stop` does not reach a container that was started in another network namespace. */
+function stopContainer({ pid, lxcPath, name }: FoundContainer): void {
+  try {
+    sh('lxc-stop', '-k', '-P', lxcPath, '-n', name)
+  } catch {
+    process.kill(pid, 'SIGKILL')
+  }
+}
+
+function containersBelow(directory: string): FoundContainer[] {
   return readdirSync('/proc').flatMap((pid) => {
     const title = /^\d+$/.test(pid) ? readTitle(pid) : ''
     const [, lxcPath = '', name = ''] = /^\[lxc monitor\] (\S+) (\S+)/.exec(title) ?? []
-    return lxcPath.startsWith(`${directory}/`) ? [{ lxcPath, name }] : []
+    return lxcPath.startsWith(`${directory}/`) ? [{ pid: Number(pid), lxcPath, name }] : []
   })
 }
 

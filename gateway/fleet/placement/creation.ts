@@ -100,7 +100,7 @@ export class GuestCreator {
   async #release({ hostId, uuid, name }: Reservation): Promise<void> {
     const { registry, log } = this.options
     await registry
-      .release(hostId, uuid)
+      .release(hostId, [uuid])
       .catch((error: unknown) =>
         log.warn(
           { uuid, name, error },

@@ -54,7 +54,7 @@ export class GuestOwners {
   async guestChanged(host: HostState, { event }: WatchResponse): Promise<void> {
     try {
       if (event?.$case === 'guest') await this.check(host, [event.value])
-      if (event?.$case === 'removed') await this.parts.registry.release(host.record.id, event.value.key)
+      if (event?.$case === 'removed') await this.parts.registry.release(host.record.id, [event.value.key])
     } catch (error) {
       this.parts.log.warn(
         { host: host.record.id, error },
@@ -67,7 +67,7 @@ export class GuestOwners {
   async releaseGone(host: HostState, uuids: readonly string[]): Promise<void> {
     const { registry, log } = this.parts
     try {
-      for (const uuid of uuids) await registry.release(host.record.id, uuid)
+      await registry.release(host.record.id, uuids)
     } catch (error) {
       log.warn(
         { host: host.record.id, error },

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { Coalescer } from '../../../shared/async/coalescer.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
+import { GuestKeys, parseReservation } from './guest-keys.js'
+import { GuestReleases } from './guest-releases.js'
 import { planClaims, type GuestClaim, type Refusal, type StoredClaims, type Reservation } from './plan-claims.js'
 import {
   planReservations,
@@ -19,25 +21,21 @@ interface WaitingRequest extends ReservationRequest {
 }
 
 /**
- * Ids, uuids and names of guests, which are unique among all gateways that share the store.
- *
- * | key | holds |
- * |---|---|
- * | `guests` | hash: uuid → Reservation as JSON |
- * | `guest-ids` | hash: id → uuid |
- * | `guest-name:<lower case>` | uuid |
- * | `guest-operation:<operation id>` | uuid |
- * | `next-guest-id` | the highest id assigned so far |
+ * Ids, uuids and names of guests, which are unique among all gateways that share the store (see `GuestKeys`).
  *
  * The resources of a new guest are reserved and released in the same transactions, see `RoomStore`.
  */
 export class GuestRegistry {
+  readonly #keys: GuestKeys
   readonly #rooms: RoomStore
+  readonly #releases: GuestReleases
   #waiting: WaitingRequest[] = []
   readonly #rounds = new Coalescer(() => this.#reserveWaiting())
 
   constructor(private readonly store: Store) {
+    this.#keys = new GuestKeys(store)
     this.#rooms = new RoomStore(store)
+    this.#releases = new GuestReleases(store, this.#keys, this.#rooms)
   }
 
   /** Finds the reservation that an earlier attempt of the operation made. */
@@ -48,8 +46,8 @@ export class GuestRegistry {
   /** Finds the reservation of a guest by its id, uuid or name. */
   async find(ref: string): Promise<Reservation | undefined> {
     return this.store.run('read reservation', async (client) => {
-      const [byId, byName] = await Promise.all([client.hGet(this.#ids, ref), client.get(this.#name(ref))])
-      return parseReservation(await client.hGet(this.#guests, byId ?? byName ?? ref.toLowerCase()))
+      const [byId, byName] = await Promise.all([client.hGet(this.#keys.ids, ref), client.get(this.#keys.name(ref))])
+      return parseReservation(await client.hGet(this.#keys.guests, byId ?? byName ?? ref.toLowerCase()))
     })
   }
 
@@ -86,7 +84,7 @@ export class GuestRegistry {
       return outcomes
     }
     const steps = this.#write(client, add)
-    steps.set(this.#nextIdKey, String(add.at(-1)!.id))
+    steps.set(this.#keys.nextId, String(add.at(-1)!.id))
     this.#rooms.put(steps, rooms)
     await steps.exec()
     return outcomes
@@ -94,17 +92,17 @@ export class GuestRegistry {
 
   /** Reads the data on which reservations depend. Watches it first, so that a change makes the transaction fail. */
   async #watchAll(client: StoreClient, requests: readonly ReservationRequest[]) {
-    const names = requests.map(({ name }) => this.#name(name))
-    const operations = requests.map(({ operationId }) => this.#operation(operationId))
+    const names = requests.map(({ name }) => this.#keys.name(name))
+    const operations = requests.map(({ operationId }) => this.#keys.operation(operationId))
     const [, uuids, owners, rooms, lastId] = await Promise.all([
-      client.watch([...names, ...operations, this.#nextIdKey, this.#rooms.key]),
+      client.watch([...names, ...operations, this.#keys.nextId, this.#rooms.key]),
       client.mGet(operations),
       client.mGet(names),
       this.#rooms.read(client),
-      client.get(this.#nextIdKey),
+      client.get(this.#keys.nextId),
     ])
     const known = uuids.filter((uuid) => uuid !== null)
-    const earlier = known.length > 0 ? await client.hmGet(this.#guests, known) : []
+    const earlier = known.length > 0 ? await client.hmGet(this.#keys.guests, known) : []
     const reservations = earlier.flatMap((text) => parseReservation(text) ?? [])
     return {
       earlier: new Map(reservations.map((reservation) => [reservation.operationId, reservation])),
@@ -114,22 +112,9 @@ export class GuestRegistry {
     }
   }
 
-  /** Frees the reservation of a guest. Does nothing if the guest is unknown or belongs to another host. */
-  async release(hostId: string, uuid: string): Promise<void> {
-    await this.store.transact('release guest', async (client) => {
-      const held = parseReservation(await client.hGet(this.#guests, uuid))
-      if (held?.hostId !== hostId) return
-      await client.watch(this.#name(held.name))
-      const nameOwner = await client.get(this.#name(held.name))
-      const steps = client.multi()
-      steps.hDel(this.#guests, uuid).hDel(this.#ids, String(held.id))
-      if (nameOwner === uuid) steps.del(this.#name(held.name))
-      if (held.operationId) {
-        steps.del(this.#operation(held.operationId))
-        this.#rooms.put(steps, new Map([[held.operationId, undefined]]))
-      }
-      await steps.exec()
-    })
+  /** Frees the reservations of guests. Ignores guests that are unknown or belong to another host. */
+  async release(hostId: string, uuids: readonly string[]): Promise<void> {
+    await this.#releases.release(hostId, uuids)
   }
 
   /**
@@ -154,7 +139,7 @@ export class GuestRegistry {
     const isStale = (one: Reservation): boolean => one.reservedAtMs < madeBeforeMs && !isKept(one)
     const stale = new Map<string, Reservation>()
     for await (const some of this.#readAll()) for (const one of some) if (isStale(one)) stale.set(one.uuid, one)
-    for (const { hostId, uuid } of stale.values()) await this.release(hostId, uuid)
+    await Promise.all([...stale.values()].map(({ hostId, uuid }) => this.release(hostId, [uuid])))
     return [...stale.values()]
   }
 
@@ -163,7 +148,7 @@ export class GuestRegistry {
     let cursor = '0'
     do {
       const { cursor: next, entries } = await this.store.run('read reservations', (client) =>
-        client.hScan(this.#guests, cursor, { COUNT: claimBatch }),
+        client.hScan(this.#keys.guests, cursor, { COUNT: claimBatch }),
       )
       yield entries.flatMap(({ value }) => parseReservation(value) ?? [])
       cursor = next
@@ -173,7 +158,7 @@ export class GuestRegistry {
   /** Returns the uuids of guests that no longer exist. Uuids are never used again. */
   async findGone(uuids: readonly string[]): Promise<string[]> {
     if (uuids.length === 0) return []
-    const found = await this.store.run('look for guests', (client) => client.hmGet(this.#guests, [...uuids]))
+    const found = await this.store.run('look for guests', (client) => client.hmGet(this.#keys.guests, [...uuids]))
     return uuids.filter((_, index) => !found[index])
   }
 
@@ -182,7 +167,7 @@ export class GuestRegistry {
    * `store.start()`.
    */
   onChange(listener: () => void): void {
-    this.store.onInvalidate(this.#guests, listener)
+    this.store.onInvalidate(this.#keys.guests, listener)
     this.store.on('up', listener)
   }
 
@@ -195,7 +180,7 @@ export class GuestRegistry {
     const found = await this.store.run('look for guests', (client) => this.#planClaims(client, hostId, claims))
     if (found.isRegistered) return found.refused
     return this.store.transact('register guests', async (client) => {
-      const watched = client.watch([...claims.map(({ name }) => this.#name(name)), this.#nextIdKey])
+      const watched = client.watch([...claims.map(({ name }) => this.#keys.name(name)), this.#keys.nextId])
       const [{ add, refused, highestId, isRegistered }] = await Promise.all([
         this.#planClaims(client, hostId, claims),
         watched,
@@ -209,7 +194,7 @@ export class GuestRegistry {
         client,
         add.map((claim) => ({ ...claim, hostId, operationId: '', reservedAtMs: now })),
       )
-      if (highestId !== undefined) steps.set(this.#nextIdKey, String(highestId))
+      if (highestId !== undefined) steps.set(this.#keys.nextId, String(highestId))
       await steps.exec()
       return refused
     })
@@ -217,7 +202,7 @@ export class GuestRegistry {
 
   /** @returns the plan; `highestId`: new value of the counter of ids, if it must be raised */
   async #planClaims(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
-    const [held, counter] = await Promise.all([this.#readHeld(client, claims), client.get(this.#nextIdKey)])
+    const [held, counter] = await Promise.all([this.#readHeld(client, claims), client.get(this.#keys.nextId)])
     const { add, refused } = planClaims(hostId, claims, held)
     const highest = Math.max(0, ...claims.map(({ id }) => id))
     const highestId = Number(counter ?? 0) < highest ? highest : undefined
@@ -227,14 +212,14 @@ export class GuestRegistry {
   async #readHeld(client: StoreClient, claims: readonly GuestClaim[]): Promise<StoredClaims> {
     const [guests, ids, owners] = await Promise.all([
       client.hmGet(
-        this.#guests,
+        this.#keys.guests,
         claims.map(({ uuid }) => uuid),
       ),
       client.hmGet(
-        this.#ids,
+        this.#keys.ids,
         claims.map(({ id }) => String(id)),
       ),
-      client.mGet(claims.map(({ name }) => this.#name(name))),
+      client.mGet(claims.map(({ name }) => this.#keys.name(name))),
     ])
     const held = guests.map(parseReservation).filter((reservation) => reservation !== undefined)
     return {
@@ -250,9 +235,13 @@ export class GuestRegistry {
     const steps = client.multi()
     for (const reservation of reservations) {
       const { uuid, id, name, hostId, operationId, reservedAtMs, generation } = reservation
-      steps.hSet(this.#guests, uuid, JSON.stringify({ uuid, id, name, hostId, operationId, reservedAtMs, generation }))
-      steps.hSet(this.#ids, String(id), uuid).set(this.#name(name), uuid)
-      if (operationId) steps.set(this.#operation(operationId), uuid)
+      steps.hSet(
+        this.#keys.guests,
+        uuid,
+        JSON.stringify({ uuid, id, name, hostId, operationId, reservedAtMs, generation }),
+      )
+      steps.hSet(this.#keys.ids, String(id), uuid).set(this.#keys.name(name), uuid)
+      if (operationId) steps.set(this.#keys.operation(operationId), uuid)
     }
     return steps
   }
@@ -263,38 +252,14 @@ export class GuestRegistry {
     const free: number[] = []
     for (let first = lastId + 1; free.length < requests.length; first += requests.length) {
       const ids = requests.map((_, at) => first + at)
-      const uuids = await client.hmGet(this.#ids, ids.map(String))
+      const uuids = await client.hmGet(this.#keys.ids, ids.map(String))
       free.push(...ids.filter((id, at) => !uuids[at] && !isShown(String(id))))
     }
     return free
   }
 
   async #findByOperation(client: StoreClient, operationId: string): Promise<Reservation | undefined> {
-    const uuid = await client.get(this.#operation(operationId))
-    return uuid === null ? undefined : parseReservation(await client.hGet(this.#guests, uuid))
+    const uuid = await client.get(this.#keys.operation(operationId))
+    return uuid === null ? undefined : parseReservation(await client.hGet(this.#keys.guests, uuid))
   }
-
-  get #guests(): string {
-    return this.store.key('guests')
-  }
-
-  get #ids(): string {
-    return this.store.key('guest-ids')
-  }
-
-  get #nextIdKey(): string {
-    return this.store.key('next-guest-id')
-  }
-
-  #name(name: string): string {
-    return this.store.key('guest-name', name.toLowerCase())
-  }
-
-  #operation(operationId: string): string {
-    return this.store.key('guest-operation', operationId)
-  }
-}
-
-function parseReservation(text: string | null | undefined): Reservation | undefined {
-  return text ? (JSON.parse(text) as Reservation) : undefined
 }

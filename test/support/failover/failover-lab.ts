@@ -270,6 +270,6 @@ const hostOf = (address: string): string => address.split(':')[0]!
 async function endAgents(child: ChildProcess | undefined): Promise<void> {
   if (!child || child.exitCode !== null) return
   const gone = once(child, 'exit')
-  child.disconnect()
+  if (child.connected) child.disconnect()
   await gone
 }

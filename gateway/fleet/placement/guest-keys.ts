@@ -1,0 +1,41 @@
+import type { Store } from '../../store/store.js'
+import type { Reservation } from './plan-claims.js'
+
+/**
+ * Names of the store's keys for ids, uuids and names of guests.
+ *
+ * | key | holds |
+ * |---|---|
+ * | `guests` | hash: uuid → Reservation as JSON |
+ * | `guest-ids` | hash: id → uuid |
+ * | `guest-name:<lower case>` | uuid |
+ * | `guest-operation:<operation id>` | uuid |
+ * | `next-guest-id` | the highest id assigned so far |
+ */
+export class GuestKeys {
+  constructor(private readonly store: Pick<Store, 'key'>) {}
+
+  get guests(): string {
+    return this.store.key('guests')
+  }
+
+  get ids(): string {
+    return this.store.key('guest-ids')
+  }
+
+  get nextId(): string {
+    return this.store.key('next-guest-id')
+  }
+
+  name(name: string): string {
+    return this.store.key('guest-name', name.toLowerCase())
+  }
+
+  operation(operationId: string): string {
+    return this.store.key('guest-operation', operationId)
+  }
+}
+
+export function parseReservation(text: string | null | undefined): Reservation | undefined {
+  return text ? (JSON.parse(text) as Reservation) : undefined
+}

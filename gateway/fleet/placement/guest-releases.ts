@@ -1,0 +1,77 @@
+import { Coalescer } from '../../../shared/async/coalescer.js'
+import type { Transaction } from '../../store/leased-writes.js'
+import type { Store, StoreClient } from '../../store/store.js'
+import { parseReservation, type GuestKeys } from './guest-keys.js'
+import type { Reservation } from './plan-claims.js'
+import type { RoomStore } from './room-store.js'
+
+/** Maximum number of guests in a transaction. */
+const batchSize = 200
+
+/**
+ * Frees names, ids and resources of guests that no longer exist.
+ *
+ * All waiting guests share one transaction. Each gateway learns of each deleted guest, and a gateway that was away
+ * learns of hundreds at once: with a transaction for each of them, other transactions would wait for seconds.
+ */
+export class GuestReleases {
+  #waiting = new Map<string, Reservation>()
+  readonly #rounds = new Coalescer(() => this.#releaseWaiting())
+
+  constructor(
+    private readonly store: Store,
+    private readonly keys: GuestKeys,
+    private readonly rooms: RoomStore,
+  ) {}
+
+  /** Frees guests of a host. Ignores guests that are unknown or belong to another host. */
+  async release(hostId: string, uuids: readonly string[]): Promise<void> {
+    if (uuids.length === 0) return
+    const held = await this.store.run('look for guests', (client) => this.#read(client, uuids))
+    const own = held.filter((one) => one.hostId === hostId)
+    if (own.length === 0) return
+    for (const one of own) this.#waiting.set(one.uuid, one)
+    await this.#rounds.run()
+  }
+
+  async #releaseWaiting(): Promise<void> {
+    const waiting = [...this.#waiting.values()]
+    this.#waiting = new Map()
+    for (let at = 0; at < waiting.length; at += batchSize) {
+      const batch = waiting.slice(at, at + batchSize)
+      await this.store.transact('release guests', (client) => this.#releaseBatch(client, batch))
+    }
+  }
+
+  async #releaseBatch(client: StoreClient, batch: readonly Reservation[]): Promise<void> {
+    const names = batch.map(({ name }) => this.keys.name(name))
+    const [, present, nameOwners] = await Promise.all([
+      client.watch(names),
+      this.#read(
+        client,
+        batch.map(({ uuid }) => uuid),
+      ),
+      client.mGet(names),
+    ])
+    const hosts = new Map(present.map(({ uuid, hostId }) => [uuid, hostId]))
+    const gone = batch.filter(({ uuid, hostId }) => hosts.get(uuid) === hostId)
+    if (gone.length === 0) return void (await client.unwatch())
+    const owners = new Map(batch.map(({ name }, at) => [name, nameOwners[at]]))
+    const steps = client.multi()
+    for (const one of gone) this.#remove(steps, one, owners.get(one.name) === one.uuid)
+    await steps.exec()
+  }
+
+  #remove(steps: Transaction, { uuid, id, name, operationId }: Reservation, ownsName: boolean): void {
+    steps.hDel(this.keys.guests, uuid).hDel(this.keys.ids, String(id))
+    if (ownsName) steps.del(this.keys.name(name))
+    if (!operationId) return
+    steps.del(this.keys.operation(operationId))
+    this.rooms.put(steps, new Map([[operationId, undefined]]))
+  }
+
+  async #read(client: StoreClient, uuids: readonly string[]): Promise<Reservation[]> {
+    const found = await client.hmGet(this.keys.guests, [...uuids])
+    return found.flatMap((text) => parseReservation(text) ?? [])
+  }
+}
