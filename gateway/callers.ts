@@ -75,7 +75,7 @@ export function createAccess(options: AccessOptions): Access {
   const instance = new GatewayInstance(store)
   const keys = new ApiKeys({ store, cache, usage, secret, limit: creation.apiKeys })
   const importKey = () =>
-    importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'importing the admin key failed'))
+    importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'could not import the admin key'))
   keys.onRemoved(importKey)
   // This event also occurs when the store is emptied. The administrator's key is then imported again.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())

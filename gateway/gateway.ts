@@ -71,7 +71,7 @@ export async function startGateway(options: GatewayOptions): Promise<Close> {
   const closers: Close[] = []
   const closeAll: Close = async () => {
     for (const close of closers.splice(0).toReversed())
-      await close().catch((err: unknown) => options.log.error({ err }, 'stopping a part of the gateway failed'))
+      await close().catch((err: unknown) => options.log.error({ err }, 'could not stop a part of the gateway'))
   }
   try {
     await startParts(options, (close) => closers.push(close))
@@ -242,7 +242,7 @@ async function leave(
 /** Starts the private Redis server, and starts it again whenever it ends. */
 function startPrivateRedis(config: GatewayConfig, log: Logger, onClose: (close: Close) => void): RedisProcess {
   const redis = redisProcessOf(config, log)
-  redis.start().catch((err: unknown) => log.error({ err }, 'starting the private redis-server failed'))
+  redis.start().catch((err: unknown) => log.error({ err }, 'could not start the private redis-server'))
   onClose(() => redis.stop())
   return redis
 }

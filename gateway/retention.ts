@@ -45,6 +45,6 @@ export class Trimming {
   async trim(): Promise<void> {
     if (!this.store.ready()) return
     for (const trim of this.trims)
-      await trim().catch((err: unknown) => this.log.warn({ err }, 'removing old log entries failed'))
+      await trim().catch((err: unknown) => this.log.warn({ err }, 'could not remove old log entries'))
   }
 }

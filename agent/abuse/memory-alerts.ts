@@ -55,7 +55,7 @@ export class MemoryAlerts {
     } catch (err) {
       this.parts.context.log.error(
         { err },
-        'storing alerts about guests that ran out of memory failed; the agent tries again',
+        'could not store alerts about guests that ran out of memory; the agent tries again',
       )
       this.#flushes.request()
     }

@@ -98,7 +98,7 @@ export class AbuseMonitor {
       if (!this.#closed) await shutdown.look()
       return looked
     } catch (err) {
-      context.log.error({ err }, 'checking the guests for abuse failed')
+      context.log.error({ err }, 'could not check the guests for abuse')
       return { guests: 0, alerts: 0 }
     }
   }
@@ -125,7 +125,7 @@ export class AbuseMonitor {
     try {
       await this.parts.sensor.ensure()
     } catch (err) {
-      this.parts.context.log.error({ err }, 'installing the rules that detect abuse failed')
+      this.parts.context.log.error({ err }, 'could not install the rules that detect abuse')
     }
   }
 
@@ -134,7 +134,7 @@ export class AbuseMonitor {
     try {
       await this.parts.sensor.remove()
     } catch (err) {
-      this.parts.context.log.error({ err }, 'removing the rules that detect abuse failed')
+      this.parts.context.log.error({ err }, 'could not remove the rules that detect abuse')
     }
   }
 

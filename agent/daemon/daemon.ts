@@ -88,7 +88,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     await closers
       .run()
       .catch((err: unknown) =>
-        options.log.error({ err }, 'the agent could not start; stopping the parts that already ran failed, too'),
+        options.log.error({ err }, 'the agent could not start, and could not stop the parts that were already running'),
       )
     throw error
   }
@@ -267,7 +267,7 @@ function servicesOf(
         images: images.store,
         alerts: abuse.alerts,
       }),
-      failed: (err) => log.error({ err }, 'sending changes to the gateway failed'),
+      failed: (err) => log.error({ err }, 'could not send changes to the gateway'),
     }),
   }
 }

@@ -147,7 +147,7 @@ export async function openDomain(host: Host, options: DomainOptions, closers: Cl
       // Empties the trash in the background: subvolumes are deleted one by one, and a guest may have created many.
       void host.volumes
         .sweep()
-        .catch((err: unknown) => log.warn({ err }, 'emptying the trash of the storage pool failed'))
+        .catch((err: unknown) => log.warn({ err }, 'could not empty the trash of the storage pool'))
       return host.volumes.ensureLimits(limitBytes, (uuid, set) =>
         context.store.mutex.run(uuid, async () => {
           const record = store.find(uuid)

@@ -112,7 +112,7 @@ export class UsageHistory {
   tick(): Promise<void> {
     if (this.#closed) return this.#recording.settled()
     return this.#recording.run(() =>
-      this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'recording the resource usage failed')),
+      this.#record().catch((err: unknown) => this.parts.log.warn({ err }, 'could not record the resource usage')),
     )
   }
 
@@ -173,7 +173,10 @@ export class UsageHistory {
       }
     }
     if (failures.length > 0)
-      this.parts.log.warn({ err: failures[0], series: failures.length }, 'writing the history of resource usage failed')
+      this.parts.log.warn(
+        { err: failures[0], series: failures.length },
+        'could not write the history of resource usage',
+      )
   }
 
   #writeSeries(key: string, points: readonly Point[], nowMs: number): void {

@@ -104,7 +104,7 @@ export class GuestSampler {
       const inside = this.#pids.has(uuid) ? await driver.readDiskUse?.(this.context.machines.of(record)) : undefined
       return inside ?? (await this.context.volumes.usage([uuid])).get(uuid)
     } catch (error) {
-      this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'reading a disk failed')
+      this.context.log.debug({ guest: uuid, reason: describeError(error) }, 'could not read a disk')
       return undefined // undefined makes callers use the last known disk usage
     }
   }
@@ -130,7 +130,7 @@ export class GuestSampler {
 
   #sampleAll(): Promise<void> {
     return this.#readAll().catch((err: unknown) =>
-      this.context.log.warn({ err }, 'measuring the resource usage of guests failed'),
+      this.context.log.warn({ err }, 'could not measure the resource usage of guests'),
     )
   }
 

@@ -56,7 +56,7 @@ export class HostSampler {
     try {
       await this.options.onSample(await this.#read())
     } catch (err) {
-      this.options.log.warn({ err }, 'measuring the resource usage of the host failed')
+      this.options.log.warn({ err }, 'could not measure the resource usage of the host')
     }
   }
 

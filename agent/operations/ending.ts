@@ -56,7 +56,7 @@ export function commitEndAnyway(
     commitEnd(store, clock, ending)
   } catch (err) {
     if (isStorageFault(err) || !ending.definition?.settle) throw err
-    log.error({ err }, 'recording the result of an operation failed')
+    log.error({ err }, 'could not record the result of an operation')
     const { message } = recordedError(err)
     const asked = ending.outcome.status === 'failed' ? `${ending.outcome.message}; ` : ''
     const outcome: OperationOutcome = {

@@ -195,7 +195,7 @@ export class Execution {
     try {
       this.parts.store.report(this.#id, progress, stage)
     } catch (err) {
-      this.parts.log.warn({ err }, 'writing the progress of an operation failed')
+      this.parts.log.warn({ err }, 'could not write the progress of an operation')
     }
   }
 

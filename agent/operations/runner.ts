@@ -92,7 +92,7 @@ export class OperationRunner {
         if (!isStorageFault(err)) throw err
         log.error(
           { err, operation: task.id },
-          'writing the progress of an operation to the database failed; trying again',
+          'could not write the progress of an operation to the database; trying again',
         )
         await this.#pause(task, planBackoffMs(retry, attempt))
       }

@@ -17,7 +17,7 @@ export function unary<Request, Response>(
         (error: unknown) => {
           const known = toBerthError(error, name)
           if (!(error instanceof BerthError) || known.kind === 'internal')
-            log.error({ err: error, call: name }, 'a call from the gateway failed')
+            log.error({ err: error, call: name }, 'the agent could not answer a call from the gateway')
           callback(toServiceError(known, name))
         },
       )

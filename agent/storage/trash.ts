@@ -95,7 +95,7 @@ export class Trash {
     this.#qgroupErrors = errors
     if (!settled) return
     this.#cleared = deletions
-    if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'removing quota groups failed')
+    if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'could not remove quota groups')
   }
 
   /** Deletes one subvolume in the trash, then takes it out of `#inWork`. */

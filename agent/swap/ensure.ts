@@ -14,6 +14,6 @@ export async function ensureSwap(swap: HostSwap, log: Logger): Promise<void> {
     if (current.kept && !current.active) await swap.use(current.slot)
     await discard(swap, otherOf(current.slot), new AbortController().signal)
   } catch (err) {
-    log.warn({ err }, 'restoring the configured state of the swap file failed')
+    log.warn({ err }, 'could not restore the configured state of the swap file')
   }
 }

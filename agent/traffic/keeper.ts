@@ -130,11 +130,11 @@ export class TrafficKeeper implements PolicyKeeper {
       // A suspended guest is disconnected before its stop, because the stop takes time. After a failure, the agent
       // tries again when it next compares the host with the journal.
       const wanted = networkOf(record, context.config)
-      await this.#guard(`update of the network of guest ${uuid}`, () =>
+      await this.#guard(`update the network of guest ${uuid}`, () =>
         context.network.attach(wanted, ['rules', 'rates']),
       )
-      await this.#guard(`stop of guest ${uuid}`, () => this.#stopSuspended(record))
-      await this.#guard(`start of guest ${uuid}`, () => this.#startAgain(before, record))
+      await this.#guard(`stop guest ${uuid}`, () => this.#stopSuspended(record))
+      await this.#guard(`start guest ${uuid}`, () => this.#startAgain(before, record))
     })
   }
 
@@ -150,22 +150,22 @@ export class TrafficKeeper implements PolicyKeeper {
       const look = this.#lookAt(counters)
       return store.changes.transaction(() => this.#count(look))
     } catch (err) {
-      log.error({ err }, 'counting the traffic of guests failed')
+      log.error({ err }, 'could not count the traffic of guests')
       return []
     }
   }
 
   #judgeOnce(uuid: string): Promise<void> {
     return this.#judging.run(uuid, () =>
-      this.#guard(`check of the expiry and quota of guest ${uuid}`, () => this.judge(uuid)),
+      this.#guard(`check the expiry and quota of guest ${uuid}`, () => this.judge(uuid)),
     )
   }
 
-  async #guard(what: string, work: () => Promise<void> | void): Promise<void> {
+  async #guard(action: string, work: () => Promise<void> | void): Promise<void> {
     try {
       await work()
     } catch (err) {
-      this.parts.context.log.error({ err }, `${what} failed`)
+      this.parts.context.log.error({ err }, `could not ${action}`)
     }
   }
 
@@ -175,7 +175,7 @@ export class TrafficKeeper implements PolicyKeeper {
     try {
       return await network.readCounters()
     } catch (error) {
-      log.error({ reason: describeError(error) }, 'reading the traffic counters failed')
+      log.error({ reason: describeError(error) }, 'could not read the traffic counters')
       return undefined
     }
   }

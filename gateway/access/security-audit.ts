@@ -59,7 +59,7 @@ export class SecurityAudit {
     try {
       for (const one of fresh) if (await this.#write(one)) this.#known.add(one.operation.id)
     } catch (error) {
-      log.warn({ reason: describeError(error) }, 'writing the agents’ reactions to abuse to the audit log failed')
+      log.warn({ reason: describeError(error) }, 'could not write the agents’ reactions to abuse to the audit log')
     }
   }
 

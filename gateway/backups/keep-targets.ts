@@ -33,7 +33,7 @@ export function keepTargets({ fleet, targets, log }: KeepTargetsParts): () => Pr
       const record = known.get(targetOf(view.guest))
       if (record?.changedAtMs === view.guest.backupSchedule?.targetChangedAtMs) continue
       await keepOne(view, record).catch((err: unknown) =>
-        log.warn({ err, guest: view.guest.uuid, host: view.hostId }, 'sending a backup target to a host failed'),
+        log.warn({ err, guest: view.guest.uuid, host: view.hostId }, 'could not send a backup target to a host'),
       )
     }
   }

@@ -123,7 +123,7 @@ export class Consoles {
     try {
       for (const entry of [...this.#entries]) await this.#lookAt(entry, nowMs)
     } catch (err) {
-      this.parts.log.error({ err }, 'checking the open consoles failed')
+      this.parts.log.error({ err }, 'could not check the open consoles')
     }
   }
 

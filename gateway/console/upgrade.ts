@@ -216,7 +216,7 @@ export class ConsoleUpgrades {
       audit
         .finish(entry, { success, target: guest.name, detail, containerUuid: guest.uuid })
         .catch((err: unknown) =>
-          this.parts.log.error({ err }, 'writing the start of a console to the audit log failed'),
+          this.parts.log.error({ err }, 'could not write the start of a console to the audit log'),
         )
   }
 
@@ -225,7 +225,7 @@ export class ConsoleUpgrades {
       const finish = await this.#audit(holder, guest, 'console.close')
       await finish(true, detail)
     } catch (err) {
-      this.parts.log.error({ err, detail }, 'writing the end of a console to the audit log failed')
+      this.parts.log.error({ err, detail }, 'could not write the end of a console to the audit log')
     }
   }
 

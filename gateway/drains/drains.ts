@@ -188,7 +188,7 @@ export class Drains {
 
   /** If a change was not stored, the next check plans it again. */
   readonly #logFailure = (error: unknown): void =>
-    this.options.log.debug({ reason: describeError(error) }, 'continuing the drains failed')
+    this.options.log.debug({ reason: describeError(error) }, 'could not continue the drains')
 
   /** Records the result, from which the event is created. A repeated call changes nothing. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {

@@ -42,7 +42,7 @@ export class GuestCache {
     try {
       await this.store.run('store a new guest', (client) => client.hSet(this.#key(hostId), guest.uuid, encode(guest)))
     } catch (error) {
-      this.log.debug({ host: hostId, guest: guest.uuid, error }, 'storing a new guest failed; the gateway tries again')
+      this.log.debug({ host: hostId, guest: guest.uuid, error }, 'could not store a new guest; the gateway tries again')
     }
     this.view.unsavedGuests.add({ hostId, uuid: guest.uuid })
   }
@@ -62,7 +62,7 @@ export class GuestCache {
     try {
       for (; left.length > 0; left.splice(0, batch)) await this.#write(left.slice(0, batch))
     } catch (error) {
-      this.log.debug({ error }, 'storing known guests failed; the gateway tries again')
+      this.log.debug({ error }, 'could not store known guests; the gateway tries again')
       for (const guest of left) this.view.unsavedGuests.add(guest)
     }
   }

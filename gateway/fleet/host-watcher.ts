@@ -248,7 +248,7 @@ export class HostWatcher {
     const { host } = this
     const { log } = this.options
     if (problem !== this.#lastProblem)
-      log.info({ host: host.record.id, address: host.record.address, problem }, 'connecting to a host failed')
+      log.info({ host: host.record.id, address: host.record.address, problem }, 'could not connect to a host')
     this.#lastProblem = problem
   }
 

@@ -54,7 +54,7 @@ export class UnlistedOperations {
       if (!(error instanceof BerthError && error.code === 'not_found'))
         this.parts.log.debug(
           { host: host.record.id, operation: id, error },
-          'requesting an operation from a host failed',
+          'could not request an operation from a host',
         )
       return undefined
     }

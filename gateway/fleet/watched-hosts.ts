@@ -42,8 +42,8 @@ export class WatchedHosts {
   readonly #removed = new Set<string>()
   #complete = false
   #stopped = false
-  readonly #reads = new Coalescer(() => this.#quietly('reading the hosts from the store', () => this.#applyList()))
-  readonly #restores = new Coalescer(() => this.#quietly('writing hosts to the store again', () => this.#restoreLost()))
+  readonly #reads = new Coalescer(() => this.#quietly('read the hosts from the store', () => this.#applyList()))
+  readonly #restores = new Coalescer(() => this.#quietly('write hosts to the store again', () => this.#restoreLost()))
   /** The list of hosts that was applied last. */
   #list: HostList | undefined
   /** True from `onNewServer` until a list of hosts from the new server is applied. */
@@ -171,7 +171,7 @@ export class WatchedHosts {
 
   async #quietly(step: string, work: () => Promise<void>): Promise<void> {
     if (this.#stopped) return
-    await work().catch((error: unknown) => this.options.log.debug({ error }, `${step} failed`))
+    await work().catch((error: unknown) => this.options.log.debug({ error }, `could not ${step}`))
   }
 
   async #applyList(): Promise<void> {
@@ -237,7 +237,7 @@ export class WatchedHosts {
     view.removeHost(hostId)
     cache
       .forget(hostId)
-      .catch((error: unknown) => log.debug({ host: hostId, error }, 'removing known guests from the store failed'))
+      .catch((error: unknown) => log.debug({ host: hostId, error }, 'could not remove known guests from the store'))
   }
 
   #connect(host: HostState, before: HostRecord | undefined): void {

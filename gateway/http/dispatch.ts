@@ -53,7 +53,7 @@ export function createDispatcher(route: Route, options: DispatchOptions): (ctx: 
       await noteForgery(options.access, route, ctx, error).catch((err: unknown) =>
         options.log.error(
           { err, request_id: exchange.requestId },
-          'recording a forged request in the audit log failed',
+          'could not record a forged request in the audit log',
         ),
       )
       throw error
@@ -164,7 +164,7 @@ async function answerWrite(route: Route, options: DispatchOptions, ready: Ready)
   const report = (error: unknown): void =>
     options.log.error(
       { err: error, request_id: exchange.requestId },
-      'writing the result of a request to the store failed',
+      'could not write the result of a request to the store',
     )
   const handled = await runWrite(options.access, write, (id) => handleWrite(route, options, ready, id), report)
   exchange.error = handled.error

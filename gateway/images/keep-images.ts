@@ -32,7 +32,7 @@ export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promi
           (err: unknown) => {
             // Each run tries again, but only the first failure is logged: some hosts always refuse to load the image.
             if (!refused.has(key))
-              log.warn({ err, host: hostId, image: request.id }, 'adding a custom image to a host failed')
+              log.warn({ err, host: hostId, image: request.id }, 'could not add a custom image to a host')
             refused.add(key)
           },
         )

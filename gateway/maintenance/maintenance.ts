@@ -113,7 +113,7 @@ export class Maintenance {
       if (this.#closed || !fleet.isComplete || !this.#needsWork(fleet)) return
       if (await this.lease.take()) await this.#advance(fleet)
     } catch (error) {
-      this.options.log.debug({ reason: describeError(error) }, 'continuing the maintenance windows failed')
+      this.options.log.debug({ reason: describeError(error) }, 'could not continue the maintenance windows')
     }
   }
 

@@ -103,7 +103,7 @@ export class ListeningSockets {
       .catch((err: unknown) =>
         this.log.error(
           { err, socket: name },
-          'removing a listening socket from the file descriptor store of systemd failed',
+          'could not remove a listening socket from the file descriptor store of systemd',
         ),
       )
   }

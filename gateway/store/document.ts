@@ -88,7 +88,7 @@ export class StoredDocument<T> {
       // Version 0: the store was emptied. The document is then reset, unless this process changed it during the read.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
-      log.error({ err }, `reading ${name} from the store failed`)
+      log.error({ err }, `could not read ${name} from the store`)
     }
   }
 

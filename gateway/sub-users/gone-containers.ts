@@ -34,7 +34,7 @@ export class GoneContainers {
       const count = await subUsers.dropContainers((uuids) => registry.findGone(uuids))
       if (count > 0) log.info({ accounts: count }, 'deleted containers were removed from sub-users')
     } catch (err) {
-      log.warn({ err }, 'removing deleted containers from sub-users failed; trying again later')
+      log.warn({ err }, 'could not remove deleted containers from sub-users; trying again later')
     }
   }
 }

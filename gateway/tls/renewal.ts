@@ -61,7 +61,7 @@ export class Renewal {
       if (settings !== undefined) await this.options.lock.tryRun(() => this.#renew())
       this.#warn()
     } catch (err) {
-      this.options.log.warn({ err }, 'tls: checking whether the certificate must be renewed failed')
+      this.options.log.warn({ err }, 'tls: could not check whether the certificate must be renewed')
     }
   }
 

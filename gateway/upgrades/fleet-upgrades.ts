@@ -103,7 +103,7 @@ export class FleetUpgrades {
       const run = this.#run.value
       if (run && (isActive(run) || run.endedAtMs === 0)) await this.#advance(fleet)
     } catch (error) {
-      log.debug({ reason: describeError(error) }, 'continuing the upgrade of the fleet failed')
+      log.debug({ reason: describeError(error) }, 'could not continue the upgrade of the fleet')
     }
   }
 
@@ -132,7 +132,7 @@ export class FleetUpgrades {
       if (error instanceof StaleEpochError) return this.lease.exceed(error.highest)
       // It is not known whether the upgrade began on the host. The next check starts it if necessary.
       if (error instanceof UnansweredError || isTemporary(error)) return
-      this.options.log.warn({ host: hostId, reason: describeError(error) }, 'starting the upgrade of a host failed')
+      this.options.log.warn({ host: hostId, reason: describeError(error) }, 'could not start the upgrade of a host')
       const { message } = toBerthError(error, 'the upgrade did not start')
       await this.#change((run) => run && refuseHost(run, host, message))
     }

@@ -81,7 +81,7 @@ export class Deliverer {
     try {
       await this.#step()
     } catch (err) {
-      this.parts.log.debug({ err }, 'queueing deliveries failed')
+      this.parts.log.debug({ err }, 'could not queue deliveries')
       this.work()
       await new Promise((resolve) => setTimeout(resolve, retryMs))
     }

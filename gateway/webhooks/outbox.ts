@@ -126,7 +126,7 @@ export class Outbox {
       await this.#deliver(queue)
     } catch (err) {
       if (!this.#abort.signal.aborted)
-        this.parts.log.warn({ err, webhook: this.webhookId }, 'delivering an event failed')
+        this.parts.log.warn({ err, webhook: this.webhookId }, 'could not deliver an event')
       await this.#pause()
     }
     this.#running--
@@ -191,7 +191,7 @@ export class Outbox {
       try {
         return await write(isRepeated)
       } catch (err) {
-        this.parts.log.warn({ err, webhook: this.webhookId }, 'storing the result of a delivery failed')
+        this.parts.log.warn({ err, webhook: this.webhookId }, 'could not store the result of a delivery')
         this.#abort.signal.throwIfAborted()
         await this.#pause()
       }

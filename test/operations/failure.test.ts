@@ -128,7 +128,7 @@ describe('failing operations', () => {
     engine.submit(order('1', 'a', 'g'))
     await waitFor(() => lines.length > 3)
     expect(lines[0])
-      .to.include('writing the progress of an operation to the database failed; trying again')
+      .to.include('could not write the progress of an operation to the database; trying again')
       .and.include('SQLITE_FULL')
     expect(engine.get('1')).to.include({ status: 'running', error: '' })
     expect(() => engine.submit({ ...order('2', 'a', 'h'), input: big })).to.throw('full')

@@ -48,7 +48,7 @@ export class StoppedEvents {
       if (name && !name.includes('.')) void this.#check(name)
     })
     this.#watcher.on('error', (err) =>
-      options.log.warn({ err }, 'watching for the end of guests failed; regular checks still notice it'),
+      options.log.warn({ err }, 'could not watch for the end of guests; regular checks still notice it'),
     )
     this.#timer = setInterval(() => this.#look(), lookIntervalMs)
     this.#timer.unref()
@@ -106,7 +106,7 @@ export class StoppedEvents {
     try {
       await this.#checking.run(name, () => this.#report(name))
     } catch (err) {
-      this.options.log.error({ err, name }, 'checking whether a guest has ended failed')
+      this.options.log.error({ err, name }, 'could not check whether a guest has ended')
     }
   }
 

@@ -66,7 +66,7 @@ export class AccelerationWatch {
         )
       this.current = found
     } catch (err) {
-      if (!this.#closing.signal.aborted) log.warn({ err }, 'checking whether virtual machines can use KVM failed')
+      if (!this.#closing.signal.aborted) log.warn({ err }, 'could not check whether virtual machines can use KVM')
     }
   }
 }

@@ -219,7 +219,7 @@ export class QemuDriver implements Driver {
   #hear(name: string, uuid: string, event: GuestEvent): void {
     if (event === 'rebooted')
       noteReboot(this.#paths.runOf(name)).catch((err: unknown) =>
-        this.options.log.warn({ err, name }, 'recording the reboot of a virtual machine failed'),
+        this.options.log.warn({ err, name }, 'could not record the reboot of a virtual machine'),
       )
     for (const listener of this.#listeners) listener(uuid, event)
   }

@@ -170,7 +170,7 @@ export class Machines {
     try {
       boundLog(this.options.paths.runOf(name).log)
     } catch (err) {
-      this.options.log.warn({ err, name }, 'limiting the size of the log of a virtual machine failed')
+      this.options.log.warn({ err, name }, 'could not limit the size of the log of a virtual machine')
     }
   }
 
@@ -179,7 +179,7 @@ export class Machines {
     try {
       await this.#checking.run(name, () => this.#examine(name))
     } catch (err) {
-      this.options.log.warn({ err, name }, 'checking the state of a virtual machine failed')
+      this.options.log.warn({ err, name }, 'could not check the state of a virtual machine')
     }
   }
 

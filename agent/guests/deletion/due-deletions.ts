@@ -40,7 +40,7 @@ export class DueDeletions {
           context.log.info({ guest: record.uuid }, 'removing a deleted guest: its deletion can no longer be undone')
           remove(record.uuid)
         } catch (err) {
-          context.log.error({ err, guest: record.uuid }, 'removing a deleted guest failed')
+          context.log.error({ err, guest: record.uuid }, 'could not remove a deleted guest')
         }
   }
 

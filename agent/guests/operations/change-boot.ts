@@ -166,7 +166,7 @@ function commitStep(context: DiskContext): Step<BootInput> {
       if (input.mode === 'rescue') return
       await context.volumes
         .discardRescue(uuid)
-        .catch((err: unknown) => log.warn({ err }, 'removing a rescue system failed'))
+        .catch((err: unknown) => log.warn({ err }, 'could not remove a rescue system'))
     }),
   }
 }

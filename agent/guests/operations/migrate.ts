@@ -169,7 +169,7 @@ function removal(context: BackupContext): MoveStep {
         await remove.run(step)
       } catch (err) {
         if (step.signal.aborted) throw err
-        step.log.warn({ err }, 'removing a container that has moved to another host failed; it is repeated later')
+        step.log.warn({ err }, 'could not remove a container that has moved to another host; it is repeated later')
       }
     },
   }

@@ -54,7 +54,7 @@ export async function forgetKept(
     await context.volumes.deleteSnapshot(subject.id, keptId(operationId))
     await awaitSettled(context, subject.id, signal)
   } catch (err) {
-    log.warn({ err }, 'removing the snapshot of the replaced disk failed')
+    log.warn({ err }, 'could not remove the snapshot of the replaced disk')
   }
 }
 

@@ -5,6 +5,6 @@ export async function guardComparison(log: Logger, what: string, work: () => Pro
   try {
     await work()
   } catch (err) {
-    log.error({ err }, `reconciliation of ${what} failed`)
+    log.error({ err }, `could not compare the ${what} of the host with the database`)
   }
 }

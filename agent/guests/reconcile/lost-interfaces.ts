@@ -53,7 +53,7 @@ export class LostInterfaces {
       })
     } catch (err) {
       this.#failed.add(uuid)
-      log.warn({ err, guest: uuid }, 'recreating a lost network interface failed')
+      log.warn({ err, guest: uuid }, 'could not recreate a lost network interface')
       return []
     }
   }

@@ -91,7 +91,7 @@ export class Reconciler {
     for (const driver of this.#context.machines.drivers)
       driver.onEvent?.((uuid, event) => {
         if (this.#isBusy(uuid)) return // the operation's end sets the guest's status
-        void this.#guard('events', async () => noteEvent(this.#context.store, uuid, event))
+        void this.#guard('guests', async () => noteEvent(this.#context.store, uuid, event))
       })
   }
 
@@ -141,7 +141,7 @@ export class Reconciler {
   async #compareAll(): Promise<void> {
     await this.#guard('guests', () => this.#compareGuests(this.#context.store.list()))
     await this.#guard('processors', () => this.#runningGuests.move(this.#context.machines.processors.balance()))
-    await this.#guard('strays', async () => void (this.#warnings = await this.#findStrays()))
+    await this.#guard('remains of guests', async () => void (this.#warnings = await this.#findStrays()))
     await this.#guard('network', () => this.network.compare())
     await this.#guard('storage', () => this.#compareStorage())
   }

@@ -84,7 +84,7 @@ export class RunningGuests {
     try {
       return await work()
     } catch (err) {
-      this.context.log.warn({ err, guest }, `updating the ${what} of a running guest failed`)
+      this.context.log.warn({ err, guest }, `could not update the ${what} of a running guest`)
       return undefined
     }
   }

@@ -32,7 +32,7 @@ async function removeForgotten({ store, drivers, volumes, log }: Context, uuid: 
     await volumes.remove(uuid)
     return true
   } catch (err) {
-    log.warn({ err, guest: uuid }, 'removing the remains of a deleted guest failed')
+    log.warn({ err, guest: uuid }, 'could not remove the remains of a deleted guest')
     return false
   }
 }

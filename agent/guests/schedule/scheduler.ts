@@ -63,7 +63,7 @@ export class ScheduledRuns {
       this.#due = this.#findDue()
       this.#isFirst = false
     } catch (err) {
-      this.parts.context.log.error({ err }, `checking the schedules of ${this.parts.kind.what} failed`)
+      this.parts.context.log.error({ err }, `could not check the schedules of ${this.parts.kind.what}`)
     }
     this.#orderDue()
   }
@@ -105,7 +105,7 @@ export class ScheduledRuns {
       } catch (err) {
         this.parts.context.log.error(
           { err, guest: uuid },
-          `starting the scheduled ${this.parts.kind.what} of a guest failed`,
+          `could not start the scheduled ${this.parts.kind.what} of a guest`,
         )
       }
     }

@@ -125,7 +125,7 @@ async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, 
     if (record && record.status !== 'deleting') await apply?.(record)
     return true
   } catch (err) {
-    log.error({ err, guest: uuid }, 'restoring the earlier value of a setting failed')
+    log.error({ err, guest: uuid }, 'could not restore the earlier value of a setting')
     return false
   }
 }

@@ -12,6 +12,6 @@ export async function thawGuest(context: Pick<GuestContext, 'machines' | 'log'>,
   try {
     await context.machines.driverOf(record).thaw(context.machines.of(record))
   } catch (err) {
-    context.log.warn({ err, guest: record.uuid }, 'thawing a frozen guest failed')
+    context.log.warn({ err, guest: record.uuid }, 'could not thaw a frozen guest')
   }
 }

@@ -114,7 +114,7 @@ export class HostIpv4 {
     const { signal } = this.#ended
     await eachLimited(added, { limit: parallel, signal }, ({ address, interface: device }) =>
       announceIpv4(device, address, signal).catch((err: unknown) =>
-        this.log.debug({ err, address, device }, 'announcing an address to the network failed'),
+        this.log.debug({ err, address, device }, 'could not announce an address to the network'),
       ),
     )
   }

@@ -213,7 +213,7 @@ export class Routing {
       try {
         changes.transaction(() => this.#replace(list))
       } catch (err) {
-        log.error({ err }, 'restoring the earlier address pools failed')
+        log.error({ err }, 'could not restore the earlier address pools')
       }
   }
 

@@ -66,7 +66,7 @@ export class Announcer {
       try {
         await this.options.watched.agent(hostId).moves.appointOwner({ uuid, generation, isOwner: false })
       } catch (error) {
-        log.debug({ guest: uuid, reason: describeError(error) }, 'stopping an old copy of a container failed')
+        log.debug({ guest: uuid, reason: describeError(error) }, 'could not stop an old copy of a container')
       }
     }
   }

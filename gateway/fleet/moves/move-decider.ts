@@ -63,7 +63,7 @@ export class MoveDecider {
           if (copies.length > 0)
             void this.#announcing.run(record.id, () => this.#announcer.fence(record.id, copies, moves))
       } catch (error) {
-        this.options.log.debug({ reason: describeError(error) }, 'continuing the moves of containers failed')
+        this.options.log.debug({ reason: describeError(error) }, 'could not continue the moves of containers')
       }
     }
   }
@@ -110,7 +110,7 @@ export class MoveDecider {
       if (step === 'tell') await this.#announcer.dismissOther(move)
       await moves.forget(move)
     } catch (error) {
-      log.debug({ guest: move.uuid, reason: describeError(error) }, 'announcing the owner of a container failed')
+      log.debug({ guest: move.uuid, reason: describeError(error) }, 'could not announce the owner of a container')
     }
   }
 }

@@ -92,7 +92,7 @@ export class GuestOwners {
       if (freed.length > 0)
         log.info({ freed: freed.map(({ name }) => name) }, 'reservations without a guest were removed')
     } catch (error) {
-      log.debug({ error }, 'removing unused reservations failed')
+      log.debug({ error }, 'could not remove unused reservations')
     }
   }
 

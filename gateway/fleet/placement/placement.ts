@@ -201,7 +201,7 @@ export class Placement {
     await rooms
       .change((stored) => ({ changes: plan(stored), result: undefined }))
       .catch((error: unknown) =>
-        log.debug({ reason: describeError(error) }, 'changing reservations of resources failed; trying again later'),
+        log.debug({ reason: describeError(error) }, 'could not change reservations of resources; trying again later'),
       )
   }
 }
