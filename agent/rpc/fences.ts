@@ -44,7 +44,7 @@ export function fenceCalls(fences: Fences): ServerInterceptor {
 function fencesOf(metadata: Metadata): Fence[] {
   return metadata.get(fenceKey).map((text) => {
     const fence = parseFence(String(text))
-    if (!fence) throw invalidField(fenceKey, `${fenceKey}: must be the name of a lease and an epoch`)
+    if (!fence) throw invalidField(fenceKey, `${fenceKey}: must consist of the name of a lease and an epoch`)
     return fence
   })
 }

@@ -41,7 +41,7 @@ const RestoreBodySchema = Type.Object(
       Type.String({
         maxLength: 64,
         description:
-          'Id of the target that contains the backup. Only allowed together with `container_uuid`. If both are omitted, `GET /backups` must list the backup.',
+          'Id of the target that contains the backup. Only allowed together with `container_uuid`. Both can be omitted only if `GET /backups` contains the backup.',
       }),
     ),
     container_uuid: Type.Optional(

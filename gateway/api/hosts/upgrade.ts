@@ -27,7 +27,7 @@ export function hostUpgradeRoute({ fleet, time }: { readonly fleet: Fleet; reado
     audit: 'host.upgrade',
     tag: 'Hosts',
     summary:
-      'Starts the installation of this gateway’s version of the agent, or of the previous one. Containers keep running. The field `upgrade` of the host shows the progress. If the host already has the version, the answer is 200 and nothing is started',
+      'Starts to install the version of this gateway on the host or, with `rollback`, the version that the host had before. Containers keep running. The field `upgrade` of the host shows the progress. If the host already has the version, the answer is 200 and nothing is started',
     params: HostPathSchema,
     body: UpgradeBodySchema,
     bodyOptional: true,

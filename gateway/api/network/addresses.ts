@@ -144,7 +144,7 @@ function assignRoute(fleet: Fleet): Route {
     audit: 'container.ipv6',
     tag: 'Routing',
     summary:
-      'Assigns additional IPv6 addresses to a container immediately. If the request asks for no address, a container that has none gets one',
+      'Assigns additional IPv6 addresses to a container immediately. A request with neither a count nor addresses assigns one IPv6 address if the container has none',
     params: ContainerPathSchema,
     body: AssignBodySchema,
     example: { ipv6_count: 1, ipv6_addresses: ['2001:db8::7'] },

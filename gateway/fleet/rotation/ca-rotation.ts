@@ -266,7 +266,7 @@ export class CaRotation implements FleetRotation {
   /** Logs a problem once, until it changes. */
   #note(problem: string): void {
     if (problem !== this.#problem)
-      this.options.log.warn({ problem }, 'the replacement of the certificate authority waits')
+      this.options.log.warn({ problem }, 'the certificate authority cannot be replaced yet')
     this.#problem = problem
   }
 }
