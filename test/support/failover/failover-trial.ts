@@ -124,11 +124,19 @@ export class FailoverTrial {
   async #pressUpgrades(): Promise<void> {
     const { client } = this.lab
     await this.lab.writePackages()
-    await client.send('POST', '/fleet/upgrade', { body: { parallel: 2 }, idempotencyKey: 'upgrade' })
+    let hasBegun = false
     while (!this.#isEnded) {
+      if (hasBegun) await client.send('POST', '/fleet/upgrade/resume', { timeoutMs: 40_000 })
+      else hasBegun = await this.#beginUpgrade()
       await delay(500)
-      await client.send('POST', '/fleet/upgrade/resume', { timeoutMs: 40_000 })
     }
+  }
+
+  /** Returns true if the upgrade of the fleet has begun now or before. */
+  async #beginUpgrade(): Promise<boolean> {
+    const request = { body: { parallel: 2 }, idempotencyKey: 'upgrade' }
+    const { status, body } = await this.lab.client.send('POST', '/fleet/upgrade', request)
+    return (status >= 200 && status < 300) || body?.code === 'upgrade_running'
   }
 
   /** Waits until all gateways show all hosts, no operation is pending, and no further event arrives. */
