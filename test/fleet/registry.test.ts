@@ -62,6 +62,23 @@ describe('the reservation of names and ids', function () {
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')
   })
 
+  it('of 300 guests can be released at once by two gateways, and guests of other hosts keep theirs', async () => {
+    const names = Array.from({ length: 300 }, (_, n) => `n${n}`)
+    const made = await Promise.all(
+      names.map((name) => registries[0]!.reserve({ name, operationId: `of-${name}`, ...onHostA })),
+    )
+    await registries[0]!.claim('b', [{ uuid: '00000000-0000-4000-8000-00000000000b', id: 5000, name: 'other' }])
+    const uuids = made.map(({ reservation }) => reservation.uuid)
+    const gone = [...uuids, '00000000-0000-4000-8000-00000000000b']
+    await Promise.all(registries.flatMap((registry) => [registry.release('a', gone), registry.release('a', gone)]))
+    expect(await registries[0]!.findGone(gone)).to.deep.equal(uuids)
+    expect((await keysLeft()).toSorted()).to.deep.equal([
+      `btest${run}:guest-ids`,
+      `btest${run}:guest-name:other`,
+      `btest${run}:guests`,
+    ])
+  })
+
   it('can be released only by its host, and then leaves no key in the store', async () => {
     const { reservation } = await registries[0]!.reserve({ name: 'web', operationId: 'o', ...onHostA })
     await registries[0]!.release('b', [reservation.uuid])
