@@ -23,7 +23,8 @@ export interface VerifiedContent {
 
 /** Creates a token: an ES256 JWT, signed with the key of the CA. */
 export function signToken(authority: Authority, audience: JoinAudience, content: TokenContent): string {
-  const { subject, id, expiresAtMs, addresses, claims } = content
+  const { subject, id, expiresAtMs, claims } = content
+  const addresses = [...new Set(content.addresses)] // gateways behind a load balancer have the same address
   const payload = { ca: authority.fingerprint, address: addresses[0], addresses, exp: expiresAtMs / 1000, ...claims }
   const options = { issuer: joinIssuer, audience, subject, jwtid: id }
   return joinTokenPrefix + jwt.sign(payload, authority.privateKeyPem, { algorithm: 'ES256', ...options })

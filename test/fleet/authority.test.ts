@@ -6,9 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PeerCertificate } from 'node:tls'
 import { createCsrPem, createPrivateKeyPem } from '../../agent/enrollment/csr.js'
+import { signToken } from '../../gateway/join/signed-token.js'
 import { ensureAuthority } from '../../gateway/pki/authority.js'
 import { BerthError } from '../../shared/errors.js'
 import { createPeerCheck, readCertificateIdentity } from '../../shared/identity.js'
+import { joinAudience, parseJoinToken } from '../../shared/join-token.js'
 
 const agent = { role: 'agent', hostId: 'h-1' } as const
 
@@ -85,6 +87,13 @@ describe('the private CA', function () {
       } catch (error) {
         expect((error as BerthError).code).to.equal('invalid_csr')
       }
+  })
+
+  it('signs join tokens that name each address once', async () => {
+    const authority = await ensureAuthority(directory, 10)
+    const addresses = ['lb.example:8081', '192.0.2.1:8081', 'lb.example:8081']
+    const content = { subject: 'h-1', id: 'token', expiresAtMs: Date.now() + 60_000, addresses }
+    expect(parseJoinToken(signToken(authority, joinAudience, content)).addresses).to.deep.equal(addresses.slice(0, 2))
   })
 
   it('has to confirm each certificate only once if the calls of several gateways alternate', async () => {
