@@ -12,6 +12,7 @@
  * - `undelete`: a deleted guest can be retained for some time, so that its deletion can be undone.
  * - `run`: programs can be run in containers without a terminal.
  * - `placement`: guests have placement rules, which the agent stores and the gateway applies.
+ * - `rename`: the name of a guest can change.
  */
 export const agentFeatures = [
   'upgrade',
@@ -24,5 +25,6 @@ export const agentFeatures = [
   'undelete',
   'placement',
   'run',
+  'rename',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

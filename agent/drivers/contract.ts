@@ -137,6 +137,11 @@ export interface Driver {
    * time.
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
+  /**
+   * Writes the machine's host name to the files of the guest, which reads them at its next start. The method is missing
+   * if guests of this kind get their host name from the configuration of each start.
+   */
+  setHostname?(machine: Machine): Promise<void>
   prepareEmpty(volume: string): Promise<void>
   /** Checks the files that were restored from a backup. Frees space that the files do not need. */
   trimFetched(volume: string): Promise<void>

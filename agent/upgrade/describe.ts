@@ -15,6 +15,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'undelete',
     'placement',
     'run',
+    'rename',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

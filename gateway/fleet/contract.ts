@@ -261,6 +261,13 @@ export interface Fleet {
    * @throws {BerthError} `name_conflict`, `resource_exhausted`, `host_offline`, `not_found` (host or template)
    */
   createGuest(request: GuestCreationRequest): Promise<GuestCreation>
+  /**
+   * Reserves another name for a guest, until its host reports the name. Await it before the host changes the name.
+   * @throws {BerthError} `name_conflict`, `guest_moving`, `not_found`, `store_unavailable`
+   */
+  reserveName(uuid: string, name: string): Promise<void>
+  /** Frees a name that was reserved with `reserveName`, because the host refused it. */
+  releaseName(uuid: string, name: string): Promise<void>
   /** Plans the move of a guest to another host, and changes nothing. @throws {BerthError} as `moveGuest` */
   planMove(request: Pick<GuestMoveRequest, 'guest' | 'toHostId' | 'offline'>): Promise<GuestMovePlan>
   /**

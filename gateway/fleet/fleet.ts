@@ -326,6 +326,14 @@ export class GatewayFleet implements Fleet {
     return (await this.#registry.findByOperation(operationId)) !== undefined
   }
 
+  reserveName(uuid: string, name: string): Promise<void> {
+    return this.#registry.names.reserve(uuid, name)
+  }
+
+  releaseName(uuid: string, name: string): Promise<void> {
+    return this.#registry.names.release(uuid, name)
+  }
+
   async findOperation(id: string): Promise<OperationView | undefined> {
     return this.view.findOperation(id) ?? (await this.#unlisted.find(id))
   }

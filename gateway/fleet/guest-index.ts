@@ -19,7 +19,7 @@ export class GuestIndex {
 
   #version = 0
 
-  /** @param changes get each change of shown data. A guest with a new id or name is reported as removed and added. */
+  /** @param changes get each change of shown data. A guest with a new id is reported as removed and added. */
   constructor(private readonly changes = new FleetChanges()) {}
 
   /** Version of the data that lists of guests show. Each change of this data changes the version. */
@@ -41,14 +41,18 @@ export class GuestIndex {
     const before = host.guests.get(guest.uuid)
     const entry = new GuestEntry(host, guest)
     if (before && sameKeys(before.guest, guest)) return void this.#put(host, entry)
-    if (before) this.#unplace(host, before)
+    // Listeners get the change of a name as one change.
+    const renamed = before?.guest.id === guest.id ? before : undefined
+    if (renamed) this.#remove(host, renamed)
+    else if (before) this.#unplace(host, before)
     const reason = this.#findClash(host, guest)
     if (reason === undefined) {
       host.conflicts.delete(guest.uuid)
-      this.#place(host, entry)
+      this.#place(host, entry, renamed)
     } else {
       host.conflicts.set(guest.uuid, { guest, reason })
       this.#waiting.add(host)
+      if (renamed) this.changes.tell(host, { kind: 'guest', before: renamed })
     }
     if (before) this.#promote(before.guest)
   }
@@ -111,7 +115,7 @@ export class GuestIndex {
     return `guest ${guest.name} (${guest.id}, ${guest.uuid}) clashes with ${name} (${id}, ${uuid}) of host ${other.hostId} and is not shown`
   }
 
-  /** @param formerly the guest's entry on its previous host, if the guest has moved */
+  /** @param formerly the guest's entry before, if the guest has moved to this host or has got another name */
   #place(host: HostState, entry: GuestEntry, formerly?: GuestEntry): void {
     const slot = this.#put(host, entry, formerly)
     this.#byId.set(entry.guest.id, slot)

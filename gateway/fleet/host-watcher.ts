@@ -283,9 +283,9 @@ function changedGuests(changes: readonly WatchResponse[]) {
   return changes.flatMap(({ event }) => (event?.$case === 'guest' ? [event.value] : []))
 }
 
-/** True if the event adds a guest to the view, or removes one. */
+/** True if the event adds a guest to the view, removes one, or changes its name. */
 function isGuestNews(host: HostState, event: WatchEvent): boolean {
   return event.$case === 'removed'
     ? event.value.kind === 'guest'
-    : event.$case === 'guest' && !host.guests.has(event.value.uuid)
+    : event.$case === 'guest' && host.guests.get(event.value.uuid)?.guest.name !== event.value.name
 }

@@ -18,6 +18,8 @@ const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> =
       'agent_outdated',
       `the agent of ${name} is too old for deletions that can be undone: upgrade it first, or delete with now=true`,
     ),
+  rename: (name) =>
+    conflict('agent_outdated', `the agent of ${name} is too old to rename containers: upgrade it first`),
   run: (name) =>
     conflict('agent_outdated', `the agent of ${name} is too old to run programs in containers: upgrade it first`),
   upgrade: (name) =>

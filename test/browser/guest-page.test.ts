@@ -25,7 +25,7 @@ describe('the page of a guest in the panel', () => {
   }
   const dialog = (name: string) => page.getByRole('dialog', { name, exact: true })
 
-  it('sets tags, note and protection, and leads from a tag to all guests with this tag', async () => {
+  it('sets name, tags, note and protection, and leads from a tag to all guests with this tag', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'labelled' })
     await lab.gateway.fleet.addGuest({ name: 'plain' })
     await open(guest, 'settings')
@@ -37,12 +37,15 @@ describe('the page of a guest in the panel', () => {
     await save.click()
     await page.getByRole('alert').filter({ hasText: 'tags' }).waitFor()
     await page.locator('#label-tags').fill('web customer-42')
+    await page.locator('#label-name').fill('relabelled')
     await page.locator('#label-note').fill('Paid until May.')
     await page.locator('#label-protected').check()
     await save.click()
     const main = page.locator('#main-content')
+    await main.getByRole('heading', { name: 'relabelled' }).waitFor()
     await main.getByRole('img', { name: 'Protected against deletion', exact: true }).waitFor()
     expect(await rowOf(guest)).to.deep.include({
+      name: 'relabelled',
       tags: ['customer-42', 'web'],
       note: 'Paid until May.',
       delete_protected: true,
@@ -50,9 +53,24 @@ describe('the page of a guest in the panel', () => {
     await page.getByText('Saved', { exact: true }).waitFor({ state: 'hidden' })
     expect(await findingsOf(page)).to.deep.equal([])
     await main.getByRole('link', { name: 'web', exact: true }).click()
-    await main.getByRole('link', { name: 'labelled', exact: true }).waitFor()
+    await main.getByRole('link', { name: 'relabelled', exact: true }).waitFor()
     await waitFor(async () => (await main.getByRole('link', { name: 'plain', exact: true }).count()) === 0)
     expect(await main.getByLabel('Tags', { exact: true }).inputValue()).to.equal('web')
+  })
+
+  it('shows rescue mode, and filters the timeline', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'rescued', boot: { mode: 'rescue', image: '' } })
+    await lab.gateway.request('PATCH', `/containers/${guest.id}`, { body: { tags: ['seen'] } })
+    await open(guest, 'activity')
+    const main = page.locator('#main-content')
+    await main.getByRole('button', { name: 'Back to the disk', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel', exact: true }).click()
+    const entries = main.locator('li.entry')
+    await entries.filter({ hasText: 'Name, tags, note or protection changed' }).first().waitFor()
+    const filter = main.getByRole('group', { name: 'Filter', exact: true }).getByRole('button', { name: 'Changes' })
+    await filter.click()
+    await waitFor(async () => (await filter.getAttribute('aria-pressed')) === 'true', { what: 'the filter' })
+    await entries.filter({ hasText: 'Name, tags, note or protection changed' }).first().waitFor()
   })
 
   it('changes a port mapping to a range', async () => {

@@ -22,7 +22,7 @@ describe('the dialog for a move in the panel', () => {
     lab.expectNoComplaints()
   })
 
-  async function changeTarget(body: { public_address?: string; draining?: boolean }): Promise<void> {
+  async function changeTarget(body: { public_address?: string; draining?: boolean; group?: string }): Promise<void> {
     expect((await lab.gateway.request('PATCH', '/hosts/host-b', { body })).status).to.equal(200)
   }
   const hostOf = async ({ id }: Guest): Promise<unknown> =>
@@ -130,6 +130,26 @@ describe('the dialog for a move in the panel', () => {
     await waitFor(async () => (await hostOf(guest)) === 'host-b', { what: 'the guest on its new host' })
     await lab.show(page, `/containers/${guest.id}`)
     await page.locator('#main-content').getByRole('link', { name: 'host-b' }).waitFor()
+  })
+
+  it('is offered on the page of hosts after a change of the placement rules that the host of the guest breaks', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'misplaced' })
+    await changeTarget({ group: 'eu' })
+    page = await lab.logIn()
+    await lab.show(page, `/containers/${guest.id}/settings`)
+    const card = page.locator('form').filter({ has: page.locator('#placement-group') })
+    await card.locator('#placement-group').fill('EU ?')
+    await card.getByRole('button', { name: 'Save', exact: true }).click()
+    await card.getByRole('alert').waitFor()
+    await card.locator('#placement-group').fill('eu')
+    await card.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByText('Saved', { exact: true }).waitFor()
+    await lab.show(page, '/hosts')
+    await page.getByRole('button', { name: 'Move misplaced', exact: true }).click()
+    const confirm = dialogNamed('Move misplaced to host-b?')
+    await confirm.getByRole('button', { name: 'Move', exact: true }).click()
+    await waitFor(async () => (await hostOf(guest)) === 'host-b', { what: 'the guest on the host of its group' })
+    await changeTarget({ group: '' })
   })
 
   it('shows why the check refused the move, and keeps the form filled', async () => {

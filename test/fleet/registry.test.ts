@@ -89,6 +89,29 @@ describe('the reservation of names and ids', function () {
     expect(await attempt('web', 'p')).to.equal(2)
   })
 
+  it('reserves a new name besides the present one, until the host reports one of them', async () => {
+    const [own, other] = registries as [GuestRegistry, GuestRegistry]
+    const { uuid, id } = (await own.reserve({ name: 'old', operationId: 'o', ...onHostA })).reservation
+    await attempt('taken', 'p')
+    const refusal = await other.names.reserve(uuid, 'TAKEN').catch((error: unknown) => (error as BerthError).code)
+    expect(refusal).to.equal('name_conflict')
+    await own.names.reserve(uuid, 'first')
+    await other.names.reserve(uuid, 'new')
+    expect([await attempt('old', 'q'), await attempt('new', 'r')]).to.deep.equal(['name_conflict', 'name_conflict'])
+    expect(await attempt('first', 's'), 'the replaced name').to.be.a('number')
+    expect((await other.claim('a', [{ uuid, id, name: 'new' }])).size).to.equal(0)
+    expect((await own.find('new'))?.name).to.equal('new')
+    expect(await attempt('old', 't'), 'the former name').to.be.a('number')
+    await own.names.reserve(uuid, 'refused')
+    await own.names.release(uuid, 'refused')
+    expect(await attempt('refused', 'u')).to.be.a('number')
+    await own.names.reserve(uuid, 'late')
+    await own.release('a', [uuid])
+    expect([await attempt('new', 'v'), await attempt('late', 'w')].every((made) => typeof made === 'number')).to.equal(
+      true,
+    )
+  })
+
   it('keeps a reported guest for the first host that reported it, and gives new guests higher ids', async () => {
     const claims = Array.from({ length: 450 }, (_, n) => ({ uuid: `u${n}`, id: n + 10, name: `Sim-${n}` }))
     expect((await registries[0]!.claim('a', claims)).size).to.equal(0)

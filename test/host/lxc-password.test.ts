@@ -41,6 +41,25 @@ describe('the lxc driver', function () {
     chmodSync(`${volume}/usr/sbin/chpasswd`, 0o755)
   }
 
+  describe('when it sets the host name of a renamed guest', () => {
+    it('changes the guest at its next start, keeps other lines of /etc/hosts, and follows no link', async () => {
+      const machine = await lab.prepared()
+      const files = { name: `${machine.volume}/etc/hostname`, hosts: `${machine.volume}/etc/hosts` }
+      writeFileSync(files.hosts, '127.0.1.1 old\n10.0.0.1 of-the-owner\n')
+      await lab.host.driver.setHostname({ ...machine, hostname: 'renamed', fqdn: 'renamed.example.com' })
+      expect(readFileSync(files.hosts, 'utf8')).to.equal(
+        '127.0.1.1 renamed.example.com renamed\n10.0.0.1 of-the-owner\n',
+      )
+      await start(machine)
+      await waitFor(() => lab.host.inside(machine, 'hostname') === 'renamed', { what: 'the host name' })
+      const outside = `${lab.host.path}/outside`
+      rmSync(files.name)
+      symlinkSync(outside, files.name)
+      await lab.host.driver.setHostname({ ...machine, hostname: 'again' }).catch(() => undefined)
+      expect(existsSync(outside)).to.equal(false)
+    })
+  })
+
   describe('when it sets a password', () => {
     const odd = `a$'"\\\`:b ä1`
 

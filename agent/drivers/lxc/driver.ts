@@ -34,7 +34,7 @@ import { parseCurrentLogin } from '../common/shadow-field.js'
 import { GuestNames } from '../common/guest-names.js'
 import { ensureFairDisk } from './fair-disk.js'
 import { checkRoot } from './check-root.js'
-import { adoptGuest, initializeGuest } from './initialize.js'
+import { adoptGuest, initializeGuest, setHostname } from './initialize.js'
 import { lxcPaths, type LxcPaths } from './paths.js'
 import { describeOutdated, listOutdated, type OutdatedGuest } from './outdated.js'
 import { configFacts } from './config-facts.js'
@@ -190,6 +190,10 @@ export class LxcDriver implements Driver {
 
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void> {
     return adoptGuest(copy, machine, login)
+  }
+
+  setHostname(machine: Machine): Promise<void> {
+    return setHostname(machine)
   }
 
   stop(machine: Machine, options: { timeoutMs: number; signal: AbortSignal }): Promise<void> {

@@ -8,7 +8,7 @@ import { loginHashOf } from '../common/login-hash.js'
 import { keysOf } from '../common/shadow-field.js'
 import type { Login, Machine, VolumeCopy } from '../machine.js'
 import { planCopy, type HostKeys } from './plan-copy.js'
-import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
+import { checkLogin, planFirstBoot, planHostname, type HashedLogin } from './plan-login.js'
 
 /**
  * Sets host name, /etc/hosts, /etc/resolv.conf and root's login in a root filesystem that no running guest uses.
@@ -17,6 +17,11 @@ import { checkLogin, planFirstBoot, type HashedLogin } from './plan-login.js'
 export async function initializeGuest(root: string, machine: Machine, login: Login): Promise<void> {
   checkLogin(machine, login)
   await change(root, planFirstBoot(machine, await hashLogin(login)))
+}
+
+/** Sets the host name in the root filesystem of a guest, which may run. @throws {BerthError} `guest_initialize_failed` */
+export async function setHostname(machine: Machine): Promise<void> {
+  await change(machine.volume, planHostname(machine))
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { RootChange } from '../../host/guest/guest-root.js'
-import { hostsOf, planFirstBoot, resolvConfOf, textOf, type HashedLogin, type NameSettings } from './plan-login.js'
+import { planFirstBoot, planOwnLine, resolvConfOf, textOf, type HashedLogin, type NameSettings } from './plan-login.js'
 
 /** New SSH host keys by file name. They replace the original's keys in a copy. */
 export type HostKeys = Readonly<Record<string, { readonly privateKey: string; readonly publicKey: string }>>
@@ -30,10 +30,7 @@ export function planCopy(machine: NameSettings, login: HashedLogin, identity: Ne
 function adapt(change: RootChange, machine: NameSettings, { resolvers }: NewIdentity): RootChange[] {
   if (change.kind !== 'file') return [change]
   const { path, content } = change
-  if (path === 'etc/hosts') {
-    const hosts = hostsOf(machine)
-    return [{ kind: 'line', path, first: '127.0.1.1', line: hosts[1]!, content: textOf(hosts) }]
-  }
+  if (path === 'etc/hosts') return [planOwnLine(machine)]
   if (path !== 'etc/resolv.conf' || !resolvers) return [change]
   return [{ kind: 'unchanged', path, old: textOf(resolvConfOf(resolvers)), content }]
 }

@@ -10,6 +10,9 @@ export interface HashedLogin {
 
 export type NameSettings = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers'>
 
+/** Address of the guest's own name in /etc/hosts. */
+const ownAddress = '127.0.1.1'
+
 const patterns = {
   hostname: /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/,
   fqdn: /^[a-z0-9][a-z0-9.-]{0,252}$/,
@@ -32,6 +35,18 @@ export function planFirstBoot(machine: NameSettings, login: HashedLogin): RootCh
   ]
 }
 
+/** Plans the change of the host name in a guest whose files may have changed since its first boot. */
+export function planHostname(machine: NameSettings): RootChange[] {
+  return [file('etc/hostname', [oneLine('hostname', machine.hostname)]), planOwnLine(machine)]
+}
+
+/** Plans the change of the guest's own line in /etc/hosts. Keeps all other lines. */
+export function planOwnLine(machine: NameSettings): RootChange {
+  const lines = hostsOf(machine)
+  const line = lines.find((one) => one.startsWith(ownAddress))!
+  return { kind: 'line', path: 'etc/hosts', first: ownAddress, line, content: textOf(lines) }
+}
+
 /** Checks the names and the login of a guest. @throws {Error} if a value is invalid */
 export function checkLogin(machine: NameSettings, login: Login): void {
   if (login.password !== undefined) checkPassword(login.password)
@@ -49,11 +64,11 @@ export function resolvConfOf(resolvers: readonly string[]): string[] {
 }
 
 /** Returns the lines of /etc/hosts. `hostname -f` shows the first name of an address (hostname(1)). */
-export function hostsOf({ hostname, fqdn }: NameSettings): string[] {
+function hostsOf({ hostname, fqdn }: NameSettings): string[] {
   const names = fqdn === undefined ? [hostname] : [oneLine('fqdn', fqdn), hostname]
   return [
     '127.0.0.1 localhost',
-    `127.0.1.1 ${names.join(' ')}`,
+    `${ownAddress} ${names.join(' ')}`,
     '::1 localhost ip6-localhost ip6-loopback',
     'ff02::1 ip6-allnodes',
     'ff02::2 ip6-allrouters',

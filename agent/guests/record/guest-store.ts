@@ -120,6 +120,12 @@ export class GuestStore {
     })
   }
 
+  /** @throws {BerthError} `name_conflict` if another guest of this host has the name, ignoring case */
+  refuseTakenName(uuid: string, name: string): void {
+    const taken = this.changes.db.prepare('SELECT 1 FROM guests WHERE name = ? AND uuid <> ?').get(name, uuid)
+    if (taken) throw conflict('name_conflict', `name: a container named ${name} already exists`)
+  }
+
   /** Returns the position for one more mapping of the guest. Positions are ascending, but may have gaps. */
   nextPosition(uuid: string): number {
     const last = this.changes.db

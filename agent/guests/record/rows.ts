@@ -57,12 +57,12 @@ export type StoredGuest = GuestSpec & Partial<GuestDocument>
 
 /** The fields of a guest that can change. Limits and template belong to its spec. */
 export type GuestUpdate = Partial<
-  Pick<GuestRecord, 'status' | 'statusReason' | 'wanted' | 'login'> &
+  Pick<GuestRecord, 'name' | 'status' | 'statusReason' | 'wanted' | 'login'> &
     GuestDocument & { limits: GuestLimits; templateId: string }
 >
 
 /** Columns of `guests` that change during a guest's life. */
-type MutableColumns = Pick<StoredGuestRow, 'spec' | 'status' | 'status_reason' | 'wanted' | 'login'>
+type MutableColumns = Pick<StoredGuestRow, 'spec' | 'name' | 'status' | 'status_reason' | 'wanted' | 'login'>
 
 const documentKeys = Object.keys(documentDefaults) as (keyof GuestDocument)[]
 
@@ -73,7 +73,7 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
 
 /** Returns the columns that an update writes. Fields of `spec` stay in order, so that equal specs have equal JSON. */
 export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
-  const { status, statusReason, wanted, login, limits, templateId } = update
+  const { name, status, statusReason, wanted, login, limits, templateId } = update
   const document = {
     ...(limits && { limits }),
     ...(templateId !== undefined && { templateId }),
@@ -81,6 +81,7 @@ export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<Mut
   }
   const isChanged = Object.keys(document).length > 0
   return {
+    ...(name !== undefined && { name }),
     ...(status !== undefined && { status }),
     ...(statusReason !== undefined && { status_reason: statusReason }),
     ...(wanted !== undefined && { wanted }),

@@ -1,5 +1,7 @@
+import { checkGuestName } from '../../../shared/guest-rules.js'
 import { checkNote, parseTags } from '../../../shared/label-rules.js'
 import { parsePlacement, type PlacementRules } from '../../../shared/placement-rules.js'
+import type { GuestContext } from '../context.js'
 import type { GuestRecord } from '../record/record.js'
 import { refuseRemoved, type RemovalCheck } from '../deletion/plan-deletion.js'
 import { changeGuest, type ChangeContext, type Target } from './change.js'
@@ -10,29 +12,49 @@ export interface LabelsChange {
   readonly note?: string | undefined
   readonly deleteProtected?: boolean | undefined
   readonly placement?: PlacementRules | undefined
+  readonly name?: string | undefined
 }
 
 /**
- * Sets the guest's tags, its note, its protection against deletion and its placement rules. A broken guest accepts the change too, because
- * it can only be deleted after its protection was lifted.
- * @throws {BerthError} `invalid_field`, and those of `changeGuest`
+ * Sets the guest's name, its tags, its note, its protection against deletion and its placement rules. A broken guest
+ * accepts the change too, because it can only be deleted after its protection was lifted.
+ * @throws {BerthError} `invalid_field`, `name_conflict`, and those of `changeGuest`
  */
 export function setLabels(
-  context: ChangeContext & RemovalCheck,
+  context: ChangeContext & RemovalCheck & Pick<GuestContext, 'machines'>,
   target: Target,
   wanted: LabelsChange,
 ): Promise<GuestRecord> {
   const { store } = context
   return changeGuest(context, target, {
     allowsBroken: true,
-    write: ({ uuid, labels: old, placement: oldPlacement }) => {
+    write: ({ uuid, name: oldName, labels: old, placement: oldPlacement }) => {
       refuseRemoved(context, uuid)
-      const { tags, note = old.note, deleteProtected = old.deleteProtected } = wanted
+      const { tags, note = old.note, deleteProtected = old.deleteProtected, name = oldName } = wanted
+      checkGuestName(name)
+      store.refuseTakenName(uuid, name)
       store.update(uuid, {
+        name,
         placement: wanted.placement ? parsePlacement(wanted.placement) : oldPlacement,
         labels: { tags: tags ? parseTags(tags.names) : old.tags, note: checkNote(note), deleteProtected },
       })
-      return () => store.update(uuid, { labels: old, placement: oldPlacement })
+      return () => store.update(uuid, { name: oldName, labels: old, placement: oldPlacement })
     },
+    ...(wanted.name !== undefined && { apply: (record) => setHostname(context, record) }),
   })
+}
+
+/**
+ * Writes the host name that the guest gets at its next start. The guest may have changed its files so that this fails.
+ * The name in Berth is changed nevertheless.
+ */
+async function setHostname(
+  { machines, log }: Pick<GuestContext, 'machines' | 'log'>,
+  record: GuestRecord,
+): Promise<void> {
+  try {
+    await machines.driverOf(record).setHostname?.(machines.of(record))
+  } catch (err) {
+    log.warn({ err, guest: record.uuid }, 'the host name could not be written to the files of the guest')
+  }
 }

@@ -3,6 +3,7 @@ import { Coalescer } from '../../../shared/async/coalescer.js'
 import { steadyClock } from '../../../shared/steady-clock.js'
 import type { Store, StoreClient } from '../../store/store.js'
 import { GuestKeys, parseReservation } from './guest-keys.js'
+import { ReservedNames } from './reserved-names.js'
 import { GuestReleases } from './guest-releases.js'
 import { planClaims, type GuestClaim, type Refusal, type StoredClaims, type Reservation } from './plan-claims.js'
 import {
@@ -29,6 +30,8 @@ export class GuestRegistry {
   readonly #keys: GuestKeys
   readonly #rooms: RoomStore
   readonly #releases: GuestReleases
+  /** Changes names of guests that exist. */
+  readonly names: ReservedNames
   #waiting: WaitingRequest[] = []
   readonly #rounds = new Coalescer(() => this.#reserveWaiting())
 
@@ -36,6 +39,7 @@ export class GuestRegistry {
     this.#keys = new GuestKeys(store)
     this.#rooms = new RoomStore(store)
     this.#releases = new GuestReleases(store, this.#keys, this.#rooms)
+    this.names = new ReservedNames(store, this.#keys)
   }
 
   /** Finds the reservation that an earlier attempt of the operation made. */
@@ -180,11 +184,8 @@ export class GuestRegistry {
     const found = await this.store.run('look for guests', (client) => this.#planClaims(client, hostId, claims))
     if (found.isRegistered) return found.refused
     return this.store.transact('register guests', async (client) => {
-      const watched = client.watch([...claims.map(({ name }) => this.#keys.name(name)), this.#keys.nextId])
-      const [{ add, refused, highestId, isRegistered }] = await Promise.all([
-        this.#planClaims(client, hostId, claims),
-        watched,
-      ])
+      await client.watch([...claims.map(({ name }) => this.#keys.name(name)), this.#keys.nextId])
+      const { add, renamed, refused, highestId, isRegistered } = await this.#planWatched(client, hostId, claims)
       if (isRegistered) {
         await client.unwatch()
         return refused
@@ -194,19 +195,29 @@ export class GuestRegistry {
         client,
         add.map((claim) => ({ ...claim, hostId, operationId: '', reservedAtMs: now })),
       )
+      for (const one of renamed) this.names.put(steps, one)
       if (highestId !== undefined) steps.set(this.#keys.nextId, String(highestId))
       await steps.exec()
       return refused
     })
   }
 
+  /** Plans claims in a transaction. If a reservation changes its name, other changes of it must not be lost. */
+  async #planWatched(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
+    const plan = await this.#planClaims(client, hostId, claims)
+    if (plan.renamed.length === 0) return plan
+    await client.watch(this.#keys.guests)
+    return this.#planClaims(client, hostId, claims)
+  }
+
   /** @returns the plan; `highestId`: new value of the counter of ids, if it must be raised */
   async #planClaims(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
     const [held, counter] = await Promise.all([this.#readHeld(client, claims), client.get(this.#keys.nextId)])
-    const { add, refused } = planClaims(hostId, claims, held)
+    const { add, renamed, refused } = planClaims(hostId, claims, held)
     const highest = Math.max(0, ...claims.map(({ id }) => id))
     const highestId = Number(counter ?? 0) < highest ? highest : undefined
-    return { add, refused, highestId, isRegistered: add.length === 0 && highestId === undefined }
+    const isRegistered = add.length + renamed.length === 0 && highestId === undefined
+    return { add, renamed, refused, highestId, isRegistered }
   }
 
   async #readHeld(client: StoreClient, claims: readonly GuestClaim[]): Promise<StoredClaims> {

@@ -53,18 +53,20 @@ export class GuestReleases {
       ),
       client.mGet(names),
     ])
-    const hosts = new Map(present.map(({ uuid, hostId }) => [uuid, hostId]))
-    const gone = batch.filter(({ uuid, hostId }) => hosts.get(uuid) === hostId)
+    const hosts = new Map(batch.map(({ uuid, hostId }) => [uuid, hostId]))
+    const gone = present.filter(({ uuid, hostId }) => hosts.get(uuid) === hostId)
     if (gone.length === 0) return void (await client.unwatch())
-    const owners = new Map(batch.map(({ name }, at) => [name, nameOwners[at]]))
+    const owners = new Map(batch.map(({ name }, at) => [name, nameOwners[at] ?? '']))
     const steps = client.multi()
-    for (const one of gone) this.#remove(steps, one, owners.get(one.name) === one.uuid)
+    // A name that the guest has got in the meantime belongs to it.
+    for (const one of gone) this.#remove(steps, one, [one.uuid, undefined].includes(owners.get(one.name)))
     await steps.exec()
   }
 
-  #remove(steps: Transaction, { uuid, id, name, operationId }: Reservation, ownsName: boolean): void {
+  #remove(steps: Transaction, { uuid, id, name, newName, operationId }: Reservation, ownsName: boolean): void {
     steps.hDel(this.keys.guests, uuid).hDel(this.keys.ids, String(id))
     if (ownsName) steps.del(this.keys.name(name))
+    if (newName !== undefined) steps.del(this.keys.name(newName))
     if (!operationId) return
     steps.del(this.keys.operation(operationId))
     this.rooms.put(steps, new Map([[operationId, undefined]]))

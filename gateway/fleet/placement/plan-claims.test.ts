@@ -63,6 +63,27 @@ describe('the registration of guests that host “a” reports', () => {
       expect([...plan.refused.keys()]).to.deep.equal(refused)
     })
 
+  for (const [name, claims, renamed, refused] of [
+    ['updates the name of a guest that was renamed', [claim('u1', 1, 'new')], ['new'], []],
+    ['updates a name that differs only in case', [claim('u1', 1, 'OLD')], ['OLD'], []],
+    ['rejects a renamed guest if its new name belongs to another guest', [claim('u1', 1, 'taken')], [], ['u1']],
+    [
+      'rejects the second of two guests that get the same name',
+      [claim('u1', 1, 'new'), claim('u2', 2, 'NEW')],
+      ['new'],
+      ['u2'],
+    ],
+  ] as const)
+    it(name, () => {
+      const guests = [
+        { ...claim('u1', 1, 'old'), hostId: 'a' },
+        { ...claim('u2', 2, 'taken'), hostId: 'a' },
+      ]
+      const plan = planClaims('a', claims, held(guests))
+      expect(plan.renamed.map((one) => one.name)).to.deep.equal(renamed)
+      expect([...plan.refused.keys()]).to.deep.equal(refused)
+    })
+
   const known = held([{ ...claim('u1', 1), generation: 2, hostId: 'b' }])
   for (const [name, change, expected] of [
     ['stops a copy with a lower generation than the registered owner’s', { generation: 1 }, 2],

@@ -11,6 +11,8 @@ export interface Reservation {
   readonly reservedAtMs: number
   /** Ownership generation: number of decisions so far about the host that owns the guest. Absent: 0. */
   readonly generation?: number
+  /** Another name that is reserved for the guest. It replaces `name` when the guest's host reports it. */
+  readonly newName?: string
   /** Undecided move of the guest to another host. */
   readonly move?: PendingMove
 }
@@ -38,8 +40,16 @@ export interface StoredClaims {
 export interface ClaimPlan {
   /** Identities of this host's guests that the store does not know yet. */
   readonly add: readonly GuestClaim[]
+  /** Reservations of guests that have another name now. */
+  readonly renamed: readonly Renaming[]
   /** Guests that do not belong to this host, and the reasons, by uuid of the guest. */
   readonly refused: ReadonlyMap<string, Refusal>
+}
+
+/** A reservation whose guest got another name. */
+export interface Renaming {
+  readonly before: Reservation
+  readonly name: string
 }
 
 export interface Refusal {
@@ -54,18 +64,24 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
   const names = new Map(held.byName)
   const ids = new Map(held.byId)
   const add: GuestClaim[] = []
+  const renamed: Renaming[] = []
   const refused = new Map<string, Refusal>()
   for (const claim of claims) {
     const known = held.byUuid.get(claim.uuid)
     const reason = findProblem(hostId, claim, { known, names, ids })
     if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, known) })
-    else if (!known) {
+    else if (known) {
+      // A copy that is not the guest itself may have an old name.
+      if (known.name === claim.name || claim.isOwner === false) continue
+      renamed.push({ before: known, name: claim.name })
+      names.set(claim.name.toLowerCase(), claim.uuid)
+    } else {
       add.push(claim)
       names.set(claim.name.toLowerCase(), claim.uuid)
       ids.set(claim.id, claim.uuid)
     }
   }
-  return { add, refused }
+  return { add, renamed, refused }
 }
 
 /** Finds an old copy of a guest that another host owns now. A host whose disk was restored has such copies. */

@@ -1,5 +1,7 @@
 import { expect } from 'chai'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+import type { FleetChange } from '../../../gateway/fleet/fleet-changes.js'
+import { waitFor } from '../../support/wait.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
 type Row = Record<string, unknown>
@@ -72,6 +74,28 @@ describe('the labels of a container', () => {
     expect([status, body.code]).to.deep.equal([403, 'insufficient_scope'])
     const audit = await gateway.request('GET', `/audit-logs?page_size=1&action=container.label`)
     expect(audit.text).not.to.contain('pays late')
+  })
+
+  it('include the name, which stays unique and is free again after another change', async () => {
+    const other = await gateway.fleet.addGuest()
+    const changes: FleetChange[] = []
+    const end = gateway.fleet.view.changes.listen((change) => changes.push(change))
+    expect((await patch({ name: 'renamed' })).status).to.equal(200)
+    end()
+    expect(
+      changes.filter(({ before, after }: { before?: unknown; after?: unknown }) => !before || !after),
+    ).to.deep.equal([])
+    expect((await gateway.request('GET', '/containers/Renamed')).body.data.uuid).to.equal(guest.uuid)
+    for (const [name, code] of [
+      [other.name.toUpperCase(), 'name_conflict'],
+      ['a b', 'invalid_field'],
+      ['123', 'invalid_field'],
+    ] as const)
+      expect((await patch({ name })).body.code, name).to.equal(code)
+    expect((await patch({ name: 'RENAMED', tags: ['web'] })).status).to.equal(200)
+    expect(await detail()).to.include({ name: 'RENAMED' })
+    const take = () => gateway.request('PATCH', `/containers/${other.id}`, { body: { name: guest.name } })
+    await waitFor(async () => (await take()).status === 200, { what: 'the former name is free' })
   })
 
   it('can protect the container against deletion and reinstallation, also in requests for several guests', async () => {

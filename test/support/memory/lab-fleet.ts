@@ -147,6 +147,14 @@ export class LabFleet implements Fleet {
     return this.fleet.createGuest(request)
   }
 
+  reserveName(...given: Parameters<Fleet['reserveName']>): Promise<void> {
+    return this.fleet.reserveName(...given)
+  }
+
+  releaseName(...given: Parameters<Fleet['releaseName']>): Promise<void> {
+    return this.fleet.releaseName(...given)
+  }
+
   planMove(...request: Parameters<Fleet['planMove']>): ReturnType<Fleet['planMove']> {
     return this.fleet.planMove(...request)
   }

@@ -1,6 +1,8 @@
-/** Texts about the tags, the note, the protection and the deletion of a guest. */
+/** Texts about the name, the tags, the note, the protection and the deletion of a guest. */
 export const labels = {
-  'labels.title': 'Tags and protection',
+  'labels.title': 'Name, tags and protection',
+  'labels.nameHint':
+    'Unique. The guest gets it as its host name at its next start. Addresses with the old name stop working.',
   'labels.tags': 'Tags',
   'labels.tagsHint': 'Separated by spaces. Lower-case letters, digits and - _ . : are allowed. Customers see the tags.',
   'labels.note': 'Note',

@@ -1,7 +1,8 @@
 import type { labels as english } from '../en/labels.ts'
 
 export const labels: Readonly<Record<keyof typeof english, string>> = {
-  'labels.title': '标签与保护',
+  'labels.title': '名称、标签与保护',
+  'labels.nameHint': '不可重复。实例下次启动时将其用作主机名，使用旧名称的地址将失效。',
   'labels.tags': '标签',
   'labels.tagsHint': '以空格分隔，可用小写字母、数字、连字符、下划线、句点和冒号。客户可以看到标签。',
   'labels.note': '备注',
