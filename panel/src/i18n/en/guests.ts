@@ -272,6 +272,7 @@ export const guests = {
   'backups.none': 'No backups yet.',
   'backups.create': 'Back up now',
   'backups.target': 'Target',
+  'backups.verified': 'Verified',
   'backups.targets': 'Targets',
   'backups.addTarget': 'Add a target',
   'backups.noTargets': 'Add a backup target first: a directory, an SFTP server or an S3 bucket.',

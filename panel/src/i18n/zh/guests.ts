@@ -272,6 +272,7 @@ export const guests: Readonly<Record<keyof typeof english, string>> = {
   'backups.none': '暂无备份。',
   'backups.create': '立即备份',
   'backups.target': '目标',
+  'backups.verified': '校验时间',
   'backups.targets': '备份目标',
   'backups.addTarget': '添加目标',
   'backups.noTargets': '暂无备份目标，可添加目录、远程服务器或存储桶。',
