@@ -7,6 +7,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   'audit-log': 'changes that callers made',
   backup: 'backups of guests',
   'backup-target': 'places for backups',
+  branding: 'name and logo that the panel shows',
   'console-origins': 'pages that can open consoles',
   customer: 'customers, which the API calls sub-users',
   dashboard: 'numbers of hosts and guests',

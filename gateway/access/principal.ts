@@ -70,7 +70,7 @@ export const nobody: NobodyPrincipal = {
   guests: new Set(),
 }
 
-/** True if the caller has all rights, from all addresses, without expiry. */
+/** True if no quotas and rates limit the caller: it is an administrator of any role, or a key without any limits. */
 export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }

@@ -1,3 +1,5 @@
+import type { Role } from '../access/roles.js'
+
 export interface TotpRecord {
   /** Secret of the authenticator app, encrypted by TwoFactor. */
   readonly secret: string
@@ -25,13 +27,17 @@ interface AccountBase {
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
+  /** IANA name of the time zone in which the panel shows times. Absent: the time zone of the browser. */
+  readonly timeZone?: string
   /** Link to set a new password. Absent: no link was created, or it was used. */
   readonly link?: LinkRecord
 }
 
-/** An administrator, who has all rights. */
+/** An administrator, who has access to all containers. */
 export interface AdminAccount extends AccountBase {
   readonly kind: 'admin'
+  /** Absent: `full`. */
+  readonly role?: Role
 }
 
 /** A customer, who can access only some containers. */
@@ -63,6 +69,10 @@ export interface SubUserAccount extends AccountBase {
 export type Account = AdminAccount | SubUserAccount
 
 export type AccountKind = Account['kind']
+
+export function roleOf({ role = 'full' }: Pick<AdminAccount, 'role'>): Role {
+  return role
+}
 
 /** True if the account is neither disabled nor expired. */
 export function isUsable(account: Account, nowMs: number): boolean {

@@ -1,7 +1,15 @@
 import { BerthError, invalidField, notFound } from '../../shared/errors.js'
 import { steadyClock } from '../../shared/steady-clock.js'
 import type { Store } from '../store/store.js'
-import { usernamePattern, usernameRule, withoutSessions, type AdminAccount, type LinkRecord } from './account-record.js'
+import type { Role } from '../access/roles.js'
+import {
+  roleOf,
+  usernamePattern,
+  usernameRule,
+  withoutSessions,
+  type AdminAccount,
+  type LinkRecord,
+} from './account-record.js'
 import type { AccountStore, AccountTransaction } from './account-store.js'
 import type { LoginLog } from './login-log.js'
 import { checkNewPassword, type PasswordClaim, type Passwords } from './passwords.js'
@@ -27,6 +35,12 @@ export interface LinkedAdmin {
   readonly token: string
 }
 
+/** A change of an administrator. Undefined fields keep their value. */
+export interface AdminChange {
+  readonly disabled?: boolean | undefined
+  readonly role?: Role | undefined
+}
+
 interface NewLink {
   readonly token: string
   readonly link: LinkRecord
@@ -41,38 +55,39 @@ export class Admins {
   }
 
   /** @throws {BerthError} `name_conflict`, `invalid_field` */
-  async create(username: string, password: string): Promise<AdminAccount> {
+  async create(username: string, password: string, role: Role = 'full'): Promise<AdminAccount> {
     checkName(username)
     checkNewPassword(password, { username, kind: 'admin' })
     const passwordHash = await this.parts.passwords.hash(password, passwordClaim)
-    return this.parts.accounts.create('admin', (id) => newAdmin(id, username, passwordHash))
+    return this.parts.accounts.create('admin', (id) => ({ ...newAdmin(id, username, passwordHash), role }))
   }
 
   /** Creates an administrator without a password. @throws {BerthError} `name_conflict`, `invalid_field` */
-  async invite(username: string): Promise<LinkedAdmin> {
+  async invite(username: string, role: Role = 'full'): Promise<LinkedAdmin> {
     checkName(username)
     const { token, link } = newLink()
     const admin = await this.parts.accounts.create(
       'admin',
-      (id) => ({ ...newAdmin(id, username, ''), link }),
+      (id) => ({ ...newAdmin(id, username, ''), role, link }),
       (multi, account) => this.#index(multi, link, account.id),
     )
     return { admin, token }
   }
 
   /**
-   * Disables or enables an administrator. Disabling ends the sessions.
-   * @throws {BerthError} `not_found`, `invalid_state` for the last usable administrator
+   * Disables or enables an administrator, or changes the role. A change ends the sessions.
+   * @throws {BerthError} `not_found`, `invalid_state` for the last full administrator who can log in
    */
-  setDisabled(id: number, disabled: boolean | undefined): Promise<AdminAccount> {
+  update(id: number, change: AdminChange): Promise<AdminAccount> {
     return this.parts.accounts.change('admin', id, (admin, all) => {
-      if (disabled === undefined || disabled === admin.disabled) return admin
-      if (disabled) checkAdminLeft(all, admin)
-      return withoutSessions({ ...admin, disabled })
+      const { disabled = admin.disabled, role = roleOf(admin) } = change
+      if (disabled === admin.disabled && role === roleOf(admin)) return admin
+      if (disabled || role !== 'full') checkAdminLeft(all, admin)
+      return withoutSessions({ ...admin, disabled, role })
     })
   }
 
-  /** @throws {BerthError} `not_found`, `invalid_state` for the last usable administrator */
+  /** @throws {BerthError} `not_found`, `invalid_state` for the last full administrator who can log in */
   async remove(id: number): Promise<AdminAccount> {
     const removed = await this.parts.accounts.remove('admin', id, (admin, all) => checkAdminLeft(all, admin))
     await this.parts.log.forgetAccount(id)

@@ -1,5 +1,6 @@
-import { BerthError, conflict, notFound } from '../../shared/errors.js'
+import { BerthError, conflict, invalidField, notFound } from '../../shared/errors.js'
 import { sourceOf } from '../../shared/source-address.js'
+import { createTimeFormat } from '../../shared/time.js'
 import type { Store } from '../store/store.js'
 import type { Account, AccountKind } from './account-record.js'
 import type { AccountStore } from './account-store.js'
@@ -54,8 +55,12 @@ export class OwnAccount {
     await this.parts.sessions.confirm(session)
   }
 
-  /** Starts the set-up of a second factor. Discards an earlier, incomplete one. @throws {BerthError} `invalid_state` */
-  async beginTwoFactor(account: Account): Promise<{ secret: string; uri: string }> {
+  /**
+   * Starts the set-up of a second factor. Discards an earlier, incomplete one.
+   * @param issuer name of the provider, for authenticator apps
+   * @throws {BerthError} `invalid_state`
+   */
+  async beginTwoFactor(account: Account, issuer: string): Promise<{ secret: string; uri: string }> {
     refuseSecond(account)
     const { store, twoFactor } = this.parts
     const secret = twoFactor.makeSecret()
@@ -64,7 +69,7 @@ export class OwnAccount {
         expiration: { type: 'PX', value: enrolmentMs },
       }),
     )
-    return { secret, uri: twoFactor.uriOf(secret, account.username) }
+    return { secret, uri: twoFactor.uriOf(secret, account.username, issuer) }
   }
 
   /**
@@ -115,6 +120,20 @@ export class OwnAccount {
     return codes
   }
 
+  /**
+   * Sets the time zone in which the panel shows times. Sessions continue.
+   * @param zone IANA name; "": the time zone of the browser
+   * @throws {BerthError} `invalid_field`, `not_found` if the session has just ended
+   */
+  async setTimeZone({ account }: Session, zone: string): Promise<void> {
+    checkTimeZone(zone)
+    await this.parts.accounts.change<AccountKind>(account.kind, account.id, (now) => {
+      if (now.generation !== account.generation) throw notFound('session')
+      const { timeZone: _, ...rest } = now
+      return zone === '' ? rest : { ...rest, timeZone: zone }
+    })
+  }
+
   /** Removes the second factor and ends all other sessions. @throws {BerthError} `invalid_state` */
   async removeTwoFactor(session: Session, place: LoginPlace): Promise<LoggedIn> {
     return this.#restart(session, place, (now) => {
@@ -150,6 +169,21 @@ export class OwnAccount {
   /** Redis key of a string: the encrypted secret of a second factor whose set-up is not complete. */
   #enrolmentKey(accountId: number): string {
     return this.parts.store.key('totp-enrolment', accountId)
+  }
+}
+
+/** @throws {BerthError} `invalid_field` */
+function checkTimeZone(zone: string): void {
+  if (zone === '' || isZone(zone)) return
+  throw invalidField('time_zone', 'time_zone: must be the IANA name of a time zone, for example "Europe/Berlin"')
+}
+
+/** Returns false for differences such as `+02:00`, which only some engines accept. */
+function isZone(zone: string): boolean {
+  try {
+    return /^[A-Za-z]/.test(zone) && createTimeFormat(zone).zone !== ''
+  } catch {
+    return false
   }
 }
 

@@ -14,6 +14,7 @@ const admin = (id: number, fields: Partial<AdminAccount> = {}): AdminAccount => 
 })
 const disabled = { disabled: true }
 const invited = { passwordHash: '' }
+const operator = { role: 'operator' } as const
 
 describe('the removal of an administrator', () => {
   for (const [what, all, without, left] of [
@@ -21,12 +22,14 @@ describe('the removal of an administrator', () => {
     ['is accepted if another administrator is left', [admin(1), admin(2)], admin(1), true],
     ['is rejected if only a disabled administrator would be left', [admin(1), admin(2, disabled)], admin(1), false],
     ['is rejected if only an invited administrator would be left', [admin(1), admin(2, invited)], admin(1), false],
+    ['is rejected if only an operator would be left', [admin(1), admin(2, operator)], admin(1), false],
+    ['is accepted for an operator', [admin(1, operator)], admin(1, operator), true],
     ['is accepted for a disabled administrator', [admin(1), admin(2, disabled)], admin(2, disabled), true],
     ['is accepted for an invited administrator', [admin(1, invited)], admin(1, invited), true],
   ] as const)
     it(what, () => {
       const check = () => checkAdminLeft(all, without)
       if (left) expect(check).to.not.throw()
-      else expect(check).to.throw('the last administrator')
+      else expect(check).to.throw('the last full administrator')
     })
 })

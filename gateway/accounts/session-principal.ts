@@ -1,7 +1,7 @@
 import type { Guests, SessionPrincipal } from '../access/principal.js'
 import type { SubUserBounds } from '../access/sub-user-bounds.js'
-import { everything } from '../access/scopes.js'
-import { refOf, rootAccountOf, type Account, type SubUserAccount } from './account-record.js'
+import { scopesOf } from '../access/roles.js'
+import { refOf, roleOf, rootAccountOf, type Account, type SubUserAccount } from './account-record.js'
 import type { Session } from './sessions.js'
 
 interface Grant {
@@ -34,7 +34,7 @@ function grantOf(account: Account): Grant {
   if (known) return known
   const grant: Grant =
     account.kind === 'admin'
-      ? { scopes: [everything], guests: 'all' }
+      ? { scopes: scopesOf(roleOf(account)), guests: 'all' }
       : { scopes: account.scopes, guests: new Set(account.containerUuids), subUser: boundsOf(account) }
   grants.set(account, grant)
   return grant

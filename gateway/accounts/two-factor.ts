@@ -25,9 +25,9 @@ export class TwoFactor {
     return generateSecret({ length: 20 })
   }
 
-  /** Content of the QR code for authenticator apps. */
-  uriOf(secret: string, username: string): string {
-    return generateURI({ issuer: 'Berth', label: username, secret })
+  /** Content of the QR code for authenticator apps. @param issuer name of the provider */
+  uriOf(secret: string, username: string, issuer: string): string {
+    return generateURI({ issuer, label: username, secret })
   }
 
   /** Encrypts a secret. @param accountId account that the secret belongs to; decryption for another account fails */

@@ -38,6 +38,7 @@ import type { Gateways } from '../gateways/gateways.js'
 import { accessPolicyRoutes } from './access/access-policy.js'
 import { sslRoutes } from './access/ssl.js'
 import { publicUrlRoutes } from './access/public-url.js'
+import { brandingRoutes } from './access/branding.js'
 import { panelSettingRoutes } from './access/panel-settings.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
@@ -174,7 +175,11 @@ export function createApi(options: ApiOptions): Api {
     }),
     ...(options.panelDirectory === undefined
       ? []
-      : panelPages(options.panelDirectory, () => access.accounts.admins.hasLink())),
+      : panelPages({
+          directory: options.panelDirectory,
+          hasSetupLink: () => access.accounts.admins.hasLink(),
+          brand: settings.brand,
+        })),
     ...(options.cliFile === undefined ? [] : cliPages(options.cliFile, options.version)),
     ...documentPages(readDocument),
     ...linkPages(),
@@ -251,12 +256,13 @@ function allRoutes(options: ApiOptions): Route[] {
     ...loginLogRoutes({ accounts: access.accounts, time }),
     ...accessPolicyRoutes(policies),
     ...panelSettingRoutes(settings),
+    ...brandingRoutes(settings),
     ...publicUrlRoutes({ settings, publicUrl }),
     ...loginRoutes(access.accounts),
     ...setupRoutes(access.accounts, access.audit),
     ...ownAccountRoutes({ accounts: access.accounts, time }),
     ...sshKeyRoutes({ accounts: access.accounts, time }),
-    ...twoFactorRoutes({ accounts: access.accounts }),
+    ...twoFactorRoutes({ accounts: access.accounts, brand: settings.brand }),
     ...adminRoutes({ accounts: access.accounts, time, publicUrl }),
     ...loginSettingRoutes(access.accounts.settings),
     ...sslRoutes({ tls, time }),

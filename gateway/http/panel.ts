@@ -29,21 +29,48 @@ const securityHeaders = helmet({
 /** Paths that serve `index.html`. Its script decides what the page shows. */
 const documentPaths = ['/', '/login', '/console/:container']
 
-/**
- * Creates the pages of the built panel.
- * @param directory directory with `index.html` and `assets/`
- * @param hasSetupLink true if a link for `/setup` is valid; otherwise `/setup` answers 404
- * @returns an empty list if the panel was not built
- */
-export function panelPages(directory: string, hasSetupLink: () => Promise<boolean>): Page[] {
+/** Name and logo of the provider. Without a logo, the panel shows its own. */
+interface ShownBrand {
+  readonly name: string
+  /** A PNG file, and the path at which the gateway serves it. */
+  readonly logo: { readonly bytes: Buffer; readonly path: string } | undefined
+}
+
+export interface PanelParts {
+  /** Directory with `index.html` and `assets/`. */
+  readonly directory: string
+  /** Returns true if a link for `/setup` is valid; otherwise `/setup` answers 404. */
+  readonly hasSetupLink: () => Promise<boolean>
+  readonly brand: ShownBrand
+}
+
+/** Creates the pages of the built panel. @returns an empty list if the panel was not built */
+export function panelPages({ directory, hasSetupLink, brand }: PanelParts): Page[] {
   if (!existsSync(join(directory, 'assets'))) return []
-  const index = readForms(join(directory, 'index.html'))
+  const index = readFileSync(join(directory, 'index.html'), 'utf8')
   const assets = readAssets(join(directory, 'assets'))
+  const show = documentOf(() => planDocument(index, brand))
   return [
-    ...documentPaths.map((path) => ({ path, handle: documentOf(index) })),
-    { path: '/setup', handle: setupPageOf(index, hasSetupLink) },
+    ...documentPaths.map((path) => ({ path, handle: show })),
+    { path: '/setup', handle: setupPageOf(show, hasSetupLink) },
     { path: '/assets/:name', handle: (ctx: ExchangeContext) => assetReply(assets, ctx) },
+    { path: '/brand/:name', handle: (ctx: ExchangeContext) => logoReply(brand, ctx) },
   ]
+}
+
+/**
+ * Puts the name and the logo of the provider into `index.html`, so that the panel shows them from the beginning. The
+ * scripts of the panel read them there.
+ */
+export function planDocument(index: string, { name, logo }: ShownBrand): string {
+  const icon =
+    logo && `<link rel="icon" href="${logo.path}" type="image/png" /><meta name="logo" content="${logo.path}" />`
+  const escaped = escapeHtml(name)
+  return index.replace(/<link rel="icon"[^>]*>/, (found) => icon ?? found).replaceAll('{{brand}}', () => escaped)
+}
+
+function escapeHtml(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`)
 }
 
 type Encoding = 'br' | 'gzip' | 'identity'
@@ -77,18 +104,21 @@ function readAssets(directory: string): ReadonlyMap<string, Forms> {
 }
 
 /** Serves `index.html`. Clients revalidate it every time, because it names the assets of the current build. */
-function documentOf(forms: Forms): Page['handle'] {
+function documentOf(read: () => string): (ctx: ExchangeContext) => Promise<Reply> {
   return async (ctx) => {
     await securityHeaders(ctx, async () => undefined)
     const own = ctx.response.headers as Record<string, string>
     const headers = { 'cache-control': 'no-cache', 'referrer-policy': 'no-referrer' }
-    return replyOf(forms, ctx, { ...own, ...headers })
+    return replyOf(plainForms(types['html']!, Buffer.from(read())), ctx, { ...own, ...headers })
   }
 }
 
+function plainForms(type: string, identity: Buffer): Forms {
+  return { type, bodies: { identity }, etag: etagOf(identity) }
+}
+
 /** Serves `/setup`. Without a valid link the status is 404, and the page explains why. */
-function setupPageOf(index: Forms, hasLink: () => Promise<boolean>): Page['handle'] {
-  const show = documentOf(index)
+function setupPageOf(show: (ctx: ExchangeContext) => Promise<Reply>, hasLink: () => Promise<boolean>): Page['handle'] {
   return async (ctx) => {
     // While the store is down, nobody knows if a valid setup link exists. The page is then shown, and explains this.
     const leads = await hasLink().catch(() => true)
@@ -111,6 +141,13 @@ function assetReply(assets: ReadonlyMap<string, Forms>, ctx: ExchangeContext): R
   const forms = assets.get(name)
   if (forms === undefined) throw notFound('asset')
   return replyOf(forms, ctx, assetHeaders)
+}
+
+/** Serves the logo of the provider. Its name contains its digest, as for assets. */
+function logoReply({ logo }: ShownBrand, ctx: ExchangeContext): Reply {
+  const { name } = (ctx as unknown as { params: { name: string } }).params
+  if (logo === undefined || logo.path !== `/brand/${name}`) throw notFound('logo')
+  return replyOf(plainForms('image/png', logo.bytes), ctx, assetHeaders)
 }
 
 function replyOf({ bodies, type, etag }: Forms, ctx: ExchangeContext, more: Record<string, string>): Reply {

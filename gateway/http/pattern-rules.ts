@@ -14,7 +14,8 @@ import { suspensionTextPattern } from '../../shared/suspension-rules.js'
 export const optionalTemplateIdPattern = `${templateIdPattern}|^$`
 /** Pattern of names of API keys and SSH keys: at least one visible character, no control characters or line breaks. */
 export const keyNamePattern = '^(?=.*\\S)[^\\p{C}\\p{Zl}\\p{Zp}]*$'
-export const webhookNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
+/** Pattern of names of webhooks and providers. They may be empty. */
+export const printableNamePattern = '^[^\\p{C}\\p{Zl}\\p{Zp}]*$'
 /** Pattern of names of network interfaces. Empty: the default interface. */
 export const interfacePattern = '^[^\\s/\\u0000-\\u001f]{0,15}$'
 export const gatewayNamePattern = '^[A-Za-z0-9][A-Za-z0-9-]{0,49}$'
@@ -41,7 +42,7 @@ const rules: Readonly<Record<string, string>> = {
   [imageUrlPattern]: 'must be an http or https URL, or upload:NAME',
   [sha256Pattern]: 'must be 64 hexadecimal digits',
   [keyNamePattern]: `${printableLine}, with at least one visible character`,
-  [webhookNamePattern]: printableLine,
+  [printableNamePattern]: printableLine,
   [interfacePattern]: 'must be the name of an interface, at most 15 characters',
   [gatewayNamePattern]: 'must be 1 to 50 letters, digits and "-", starting with a letter or digit',
   [sessionIdPattern]: 'must be 32 hexadecimal digits in lower case',

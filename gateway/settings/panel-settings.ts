@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { StoredDocument } from '../store/document.js'
 import type { Store } from '../store/store.js'
+import { Brand, type BrandDocument } from './brand.js'
 
 export const languages = ['en', 'zh'] as const
 export type Language = (typeof languages)[number]
@@ -15,6 +16,9 @@ export class PanelSettings {
   /** Canonical public URL of the panel, like `https://panel.example`. "": not set, see `public-url.ts`. */
   readonly publicUrl: StoredDocument<string>
 
+  /** Name and logo of the provider. */
+  readonly brand: Brand
+
   /** Time in hours for which a deletion of a container can be undone. 0: containers are removed at once. */
   readonly undoDeleteHours: StoredDocument<number>
 
@@ -22,6 +26,8 @@ export class PanelSettings {
     this.language = new StoredDocument<Language>({ store, name: 'language', initial: 'en', log })
     this.undoDeleteHours = new StoredDocument<number>({ store, name: 'undo-delete-hours', initial: 0, log })
     this.publicUrl = new StoredDocument<string>({ store, name: 'public-url', initial: '', log })
+    const noBrand = { name: '', logo: '' }
+    this.brand = new Brand(new StoredDocument<BrandDocument>({ store, name: 'branding', initial: noBrand, log }))
     this.websshOrigins = new StoredDocument<readonly string[]>({ store, name: 'webssh-origins', initial: [], log })
   }
 }

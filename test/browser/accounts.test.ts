@@ -85,6 +85,99 @@ describe('users of the panel', () => {
     for (const page of [first, second, third]) await page.context().close()
   })
 
+  it('see the name and the logo of the provider, before the login, too', async () => {
+    const page = await lab.logIn()
+    await lab.show(page, '/settings')
+    const card = page.locator('form').filter({ has: page.locator('#brand-name') })
+    const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="500"><rect width="9" height="9"/></svg>'
+    await card.locator('#brand-name').fill('Example <Hosting>')
+    const file = { name: 'logo.svg', mimeType: 'image/svg+xml', buffer: Buffer.from(svg) }
+    await card.locator('#brand-logo').setInputFiles(file)
+    await card.getByRole('img', { name: 'Logo', exact: true }).waitFor()
+    await card.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.locator('.brand').getByText('Example <Hosting>', { exact: true }).waitFor()
+    await lab.picture(page, 'branding-wide')
+    const stranger = await (await lab.open()).newPage()
+    await stranger.goto(lab.gateway.url)
+    await stranger.locator('main').getByText('Example <Hosting>', { exact: true }).waitFor()
+    expect(await stranger.title()).to.equal('Log in · Example <Hosting>')
+    const size = `(({ naturalWidth: w, naturalHeight: h }) => w + ' x ' + h)(document.querySelector('.gate-head img'))`
+    await waitFor(async () => (await stranger.evaluate(size)) === '512 x 128', { what: 'the logo' })
+    await lab.picture(stranger, 'branding-login')
+    await card.getByRole('button', { name: 'Remove the logo', exact: true }).click()
+    await card.locator('#brand-name').fill('')
+    await card.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.locator('.brand').getByText('Berth', { exact: true }).waitFor()
+    expect((await lab.gateway.request('GET', '/branding')).body.data).to.deep.equal({ name: '', logo_url: '' })
+    for (const one of [page, stranger]) await one.context().close()
+    lab.expectNoComplaints()
+  })
+
+  it('see and enter times in the time zone that they choose', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'timed' })
+    const path = `/containers/${guest.id}`
+    await lab.gateway.request('PUT', `${path}/expiry`, { body: { expires_at: '2031-01-01T00:00:00Z' } })
+    const page = await lab.logIn()
+    await lab.show(page, '/account')
+    await page.locator('#time-zone').selectOption('Asia/Shanghai')
+    await page.getByText('Saved', { exact: true }).waitFor()
+    await lab.show(page, path)
+    await page.locator('dd').getByText('2031-01-01 08:00', { exact: true }).waitFor()
+    await lab.show(page, `${path}/settings`)
+    const field = page.locator('#expiry')
+    expect(await field.inputValue()).to.equal('2031-01-01T08:00')
+    await field.fill('2031-01-02T09:30')
+    await page.locator('form').filter({ has: field }).getByRole('button', { name: 'Save', exact: true }).click()
+    const expiry = async (): Promise<unknown> => (await lab.gateway.request('GET', path)).body.data.expires_at
+    const zone = await page.evaluate<string>(
+      `fetch('/api/v1/session').then((answer) => answer.json()).then(({ data }) => data.time_zone)`,
+    )
+    const wanted = new Intl.DateTimeFormat('sv', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' })
+    const text = wanted.format(Date.parse('2031-01-02T01:30:00Z'))
+    await waitFor(async () => (await expiry()) === text, { what: `the expiry ${text}` })
+    await page.context().close()
+  })
+
+  it('see only the actions of their role, and cause no refusal', async () => {
+    const guest = await lab.gateway.fleet.addGuest({ name: 'looked-at' })
+    const page = await lab.logIn({ username: 'onlooker', role: 'read_only' })
+    const refused: string[] = []
+    page.on('response', (answer) => (answer.status() === 403 ? refused.push(answer.url()) : undefined))
+    const tabs = ['', '/network', '/snapshots', '/backups', '/activity', '/settings']
+    const pages = [
+      '/',
+      '/containers',
+      '/hosts',
+      '/hosts/host-a',
+      '/images',
+      '/backups',
+      '/security',
+      '/sub-users',
+      '/logs',
+    ]
+    for (const path of [...pages, ...tabs.map((tab) => `/containers/${guest.id}${tab}`)]) {
+      await lab.show(page, path)
+      const main = page.locator('#main-content')
+      for (const name of ['Save', 'Delete', 'Start', 'Stop', 'Add a host', 'Add a customer', 'Create guest'])
+        expect(
+          await main.getByRole('button', { name, exact: true, disabled: false }).count(),
+          `${name} on ${path}`,
+        ).to.equal(0)
+    }
+    const navigation = page.getByRole('navigation', { name: 'Main navigation', exact: true })
+    expect(await navigation.getByRole('link', { name: 'Settings', exact: true }).count()).to.equal(0)
+    expect(refused).to.deep.equal([])
+    const full = await lab.logIn()
+    await lab.show(full, '/settings')
+    const row = full.locator('tr').filter({ hasText: 'onlooker' })
+    await row.getByRole('button', { name: 'Change the role', exact: true }).click()
+    const dialog = full.getByRole('dialog', { name: 'Role of onlooker', exact: true })
+    await dialog.locator('#changed-role').selectOption('support')
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click()
+    await row.getByText('Support', { exact: true }).waitFor()
+    for (const one of [page, full]) await one.context().close()
+  })
+
   it('can log in from one address while another is blocked for wrong passwords', async function () {
     await makeAdmin(lab.gateway, 'guessed')
     const from = async (address: string): Promise<Page> => {

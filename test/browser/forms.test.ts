@@ -133,6 +133,14 @@ const forms: readonly Form[] = [
     values: { 'public-url': 'https://panel.example.com' },
   },
   {
+    name: 'the name of the provider',
+    operation: 'PUT /branding',
+    page: '/settings',
+    submit: 'Save',
+    values: { 'brand-name': 'Example Hosting' },
+    without: { logo: 'is sent after a picture was selected' },
+  },
+  {
     name: 'an API key',
     operation: 'POST /api-keys',
     page: '/api',
@@ -155,7 +163,7 @@ const forms: readonly Form[] = [
     page: '/settings',
     button: 'Add an administrator',
     submit: 'Create a link',
-    values: { 'admin-name': 'hedy' },
+    values: { 'admin-name': 'hedy', 'admin-role': 'operator' },
     without: { password: 'is set by the link' },
   },
   {
@@ -292,6 +300,7 @@ describe('the forms of the panel', function () {
     await page.context().close()
     await lab.gateway.request('PATCH', '/hosts/host-a', { body: { public_address: '192.0.2.10' } })
     await lab.gateway.request('PUT', '/public-url', { body: { public_url: '' } })
+    await lab.gateway.request('PUT', '/branding', { body: { name: '' } })
   })
 
   const document = (): Document => lab.gateway.api.document as Document

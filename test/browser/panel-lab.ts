@@ -42,6 +42,8 @@ export interface OpenOptions {
   readonly theme?: 'light' | 'dark'
   /** Username of the administrator that is created for the login. Default: a new name. */
   readonly username?: string
+  /** Role of this administrator. Default: full. */
+  readonly role?: 'operator' | 'support' | 'read_only'
 }
 
 /** The part of a gateway that `PanelLab` needs. */
@@ -100,8 +102,8 @@ export class PanelLab<Server extends PanelServer = TestGateway> {
 
   /** Creates an administrator, and logs in with the form. @returns the page */
   async logIn(options: OpenOptions = {}): Promise<Page> {
-    const { username = `admin${++this.#admins}` } = options
-    await makeAdmin(this.gateway, username)
+    const { username = `admin${++this.#admins}`, role } = options
+    await makeAdmin(this.gateway, username, password, role && { role })
     const page = await (await this.open(options)).newPage()
     await page.goto(`${this.gateway.url}/`)
     await fillLogin(page, username)

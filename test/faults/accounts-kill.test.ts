@@ -162,6 +162,12 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts and se
         read: (data) => String(data['public_url']),
       }),
       lab.setting({
+        action: 'branding.update',
+        path: '/branding',
+        make: (n) => ({ body: { name: `Provider ${n}` }, text: `name Provider ${n}` }),
+        read: (data) => `name ${String(data['name'])}`,
+      }),
+      lab.setting({
         action: 'language.update',
         path: '/language',
         make: (n) => ({ body: { language: n % 2 ? 'zh' : 'en' }, text: n % 2 ? 'zh' : 'en' }),

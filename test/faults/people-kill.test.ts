@@ -142,6 +142,22 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
     }
   }
 
+  /** Changes the time zone of a customer in each round. The session continues. */
+  async function* timeZones(): AsyncGenerator<void> {
+    const browser = await session(await makeCustomer('with-zone'))
+    const read = async (): Promise<string> =>
+      String((await lab.insist(() => browser.request('GET', '/session'))).body.data.display_time_zone)
+    for (let n = 0; ; n++) {
+      const before = await read()
+      const zone = n % 2 ? 'Europe/Berlin' : 'Asia/Shanghai'
+      const body = { time_zone: zone }
+      const reply = await lab.attempt(() => browser.request('PUT', '/account/time-zone', { body }))
+      if (reply) expect(reply.status, reply.text).to.equal(200)
+      expect(reply ? [zone] : [before, zone], 'the time zone').to.include(await read())
+      yield
+    }
+  }
+
   async function ownId(browser: Browser): Promise<string> {
     const { body } = await lab.insist(() => browser.request('GET', '/account/sessions'))
     return (body.data as { id: string; current: boolean }[]).find(({ current }) => current)!.id
@@ -173,7 +189,7 @@ describe(`the gateway and its Redis, killed ${kills} times while accounts are ad
 
   it('keep all acknowledged changes, and the audit log lists exactly these changes', async () => {
     await lab.run([
-      ...([administrators, sessions, sshKeys, customers, checks] satisfies Lane[]),
+      ...([administrators, sessions, sshKeys, timeZones, customers, checks] satisfies Lane[]),
       lab.setting({
         action: 'login_settings.update',
         path: '/login-settings',

@@ -5,8 +5,8 @@ import { parseAddressList } from '../../access/addresses.js'
 import type { ApiKeys, ListedKey } from '../../access/api-keys.js'
 import type { KeyRecord } from '../../access/key-record.js'
 import { administratorId, type KeyFields } from '../../access/plan-keys.js'
-import type { Principal } from '../../access/principal.js'
-import { defaultScopes, isGrantable, scopeCatalogue } from '../../access/scopes.js'
+import { isUnbounded, type Principal } from '../../access/principal.js'
+import { coversScope, defaultScopes, everything, isGrantable, scopeCatalogue } from '../../access/scopes.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { entries, numeric, restricts, trimmed } from '../../http/normalize.js'
 import { keyNamePattern } from '../../http/pattern-rules.js'
@@ -214,11 +214,11 @@ export function apiKeyRoutes({ keys, time }: ApiKeyDeps): Route[] {
   ]
 }
 
-/** @throws {BerthError} `insufficient_scope` if the caller is neither a key nor an administrator */
+/** @throws {BerthError} `insufficient_scope` if the caller is neither a key nor a full administrator */
 function callerIdOf(caller: Principal): number {
   if (caller.kind === 'key') return caller.keyId
-  if (caller.kind === 'session' && caller.accountKind === 'admin') return administratorId
-  throw new BerthError('forbidden', 'insufficient_scope', 'only administrators and API keys can create API keys')
+  if (caller.kind === 'session' && isUnbounded(caller) && coversScope(caller.scopes, everything)) return administratorId
+  throw new BerthError('forbidden', 'insufficient_scope', 'only full administrators and API keys can manage API keys')
 }
 
 /** @throws {BerthError} `invalid_field` */

@@ -1,21 +1,26 @@
 import { Type, type Static } from 'typebox'
 import { BerthError } from '../../../shared/errors.js'
 import type { TimeFormat } from '../../../shared/time.js'
-import type { AdminAccount } from '../../accounts/account-record.js'
+import { roleOf, type AdminAccount } from '../../accounts/account-record.js'
 import type { LastLogin } from '../../accounts/login-log.js'
 import { isUnbounded, type Principal } from '../../access/principal.js'
+import { checkMayGive, roles, type Role } from '../../access/roles.js'
 import { listAnswer, listQuery } from '../../http/list.js'
 import { restricts, trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
-import { TimeSchema } from '../../http/schema.js'
+import { oneOf, TimeSchema } from '../../http/schema.js'
 import type { PublicUrl } from '../../settings/public-url.js'
 import type { AccountDeps } from './own-account.js'
 import { NewPassword } from './proof.js'
+
+const roleText =
+  '`full`: all rights. `operator`: everything except API keys, administrators and the settings of the installation. `support`: reads everything that an operator reads; power, passwords, networks and consoles of containers, and new snapshots and backups. `read_only`: changes nothing and opens no consoles.'
 
 const AdminSchema = Type.Object(
   {
     id: Type.Integer(),
     username: Type.String(),
+    role: oneOf(roles, roleText),
     disabled: Type.Boolean(),
     two_factor: Type.Boolean(),
     invited: Type.Boolean({
@@ -54,7 +59,7 @@ interface AdminDeps extends AccountDeps {
   readonly publicUrl: PublicUrl
 }
 
-/** Routes for administrators. Only callers with all rights may use them, because administrators have all rights. */
+/** Routes for administrators. Only callers with all rights may use them, so that no role can give itself more rights. */
 export function adminRoutes(deps: AdminDeps): Route[] {
   return [listRoute(deps), createRoute(deps), updateRoute(deps), deleteRoute(deps)]
 }
@@ -66,14 +71,14 @@ function listRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Route
     path: '/admins',
     name: 'listAdmins',
     sortable: listedBy,
-    query: listQuery({ username: Type.String({ maxLength: 64 }), disabled: Type.Boolean() }),
+    query: listQuery({ username: Type.String({ maxLength: 64 }), disabled: Type.Boolean(), role: oneOf(roles) }),
     summary: 'Lists the administrators, in the order of their creation',
     data: Type.Array(AdminSchema),
     handle: async ({ query }) => {
       const all = await admins.list()
       const last = await loginLog.lastLogins(all.map(({ id }) => id))
       const rows = all.map((admin) => adminRow(admin, last.get(admin.id), time))
-      return listAnswer(rows, query, { sortable: listedBy, filters: ['username', 'disabled'] })
+      return listAnswer(rows, query, { sortable: listedBy, filters: ['username', 'disabled', 'role'] })
     },
   })
 }
@@ -90,18 +95,19 @@ function createRoute({ accounts: { admins }, time, publicUrl }: AdminDeps): Rout
     body: Type.Object({
       username: Type.String({ ...trimmed, minLength: 1, maxLength: 64 }),
       password: Type.Optional(NewPassword),
+      role: Type.Optional(oneOf(roles, `Default: \`full\`. ${roleText}`)),
     }),
-    example: { username: 'ada', password: 'correct horse battery' },
+    example: { username: 'ada', password: 'correct horse battery', role: 'operator' },
     data: CreatedSchema,
     statuses: [201],
     errors: ['name_conflict'],
     handle: async (context) => {
-      refuseBounded(context.caller)
-      const { username, password } = context.body
-      context.audit({ target: username })
+      const { username, password, role = 'full' } = context.body
+      refuseBounded(context.caller, role)
+      context.audit({ target: username, detail: `role ${role}` })
       if (password !== undefined)
-        return { status: 201, data: adminRow(await admins.create(username, password), undefined, time) }
-      const { admin, token } = await admins.invite(username)
+        return { status: 201, data: adminRow(await admins.create(username, password, role), undefined, time) }
+      const { admin, token } = await admins.invite(username, role)
       const setup_link = publicUrl.link(`/setup#${token}`)
       const row = adminRow(admin, undefined, time)
       return { status: 201, data: { ...row, setup_token: token, setup_link } }
@@ -118,19 +124,24 @@ function updateRoute({ accounts: { admins, loginLog }, time }: AccountDeps): Rou
     confirmed: true,
     audit: 'admin.update',
     summary:
-      'Disables an administrator and ends all of the administrator’s sessions, or enables the administrator again',
+      'Disables or enables an administrator, or changes the role. A change ends all of the administrator’s sessions',
     params: PathSchema,
-    body: Type.Object({ disabled: Type.Optional(Type.Boolean(restricts)) }),
+    body: Type.Object({
+      disabled: Type.Optional(Type.Boolean(restricts)),
+      role: Type.Optional(oneOf(roles, roleText)),
+    }),
     example: { disabled: true },
     data: AdminSchema,
     errors: ['invalid_state'],
     handle: async (context) => {
-      refuseBounded(context.caller)
+      const { disabled, role } = context.body
+      refuseBounded(context.caller, role)
       const { id } = context.params
-      const admin = await admins.setDisabled(id, context.body.disabled)
+      const admin = await admins.update(id, { disabled, role })
+      const given = role === undefined ? '' : `, role ${role}`
       context.audit({
         target: admin.username,
-        detail: `id ${id}, ${admin.disabled ? 'disabled' : 'enabled'}`,
+        detail: `id ${id}, ${admin.disabled ? 'disabled' : 'enabled'}${given}`,
       })
       const last = await loginLog.lastLogins([id])
       return { data: adminRow(admin, last.get(id), time) }
@@ -158,8 +169,12 @@ function deleteRoute({ accounts: { admins } }: AccountDeps): Route {
   })
 }
 
-/** Rejects callers with any limit, such as an expiry or allowed addresses: a new administrator would have no limits. */
-function refuseBounded(caller: Principal): void {
+/**
+ * Rejects callers with any limit, such as an expiry or allowed addresses: a new administrator would have no limits.
+ * @param role role that the request gives to an administrator
+ */
+function refuseBounded(caller: Principal, role?: Role): void {
+  if (role !== undefined) checkMayGive(caller, role)
   if (!isUnbounded(caller))
     throw new BerthError(
       'forbidden',
@@ -172,6 +187,7 @@ function adminRow(admin: AdminAccount, last: LastLogin | undefined, time: TimeFo
   return {
     id: admin.id,
     username: admin.username,
+    role: roleOf(admin),
     disabled: admin.disabled,
     two_factor: admin.totp !== undefined,
     invited: admin.link !== undefined && admin.link.expiresAtMs > Date.now(),

@@ -2,10 +2,13 @@ import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import type { Accounts } from '../../accounts/accounts.js'
 import { sessionId, type ListedSession, type Session } from '../../accounts/sessions.js'
+import { trimmed } from '../../http/normalize.js'
 import { sessionIdPattern } from '../../http/pattern-rules.js'
 import { route, type Route } from '../../http/route.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import { loginCookies, placeOf, sessionOf } from './login-place.js'
+import { roles } from '../../access/roles.js'
+import { roleOf } from '../../accounts/account-record.js'
 import { kinds } from './login.js'
 import { GivenPassword, NewPassword, ProofSchema, proofOf } from './proof.js'
 
@@ -13,6 +16,7 @@ const SessionSchema = Type.Object(
   {
     username: Type.String(),
     kind: oneOf(kinds),
+    role: Type.Optional(oneOf(roles, 'Role of the administrator. Omitted for sub-users.')),
     scopes: Type.Array(Type.String()),
     csrf: Type.String({
       description: 'CSRF token. Send it as `X-Berth-CSRF` with every request except GET.',
@@ -23,6 +27,9 @@ const SessionSchema = Type.Object(
     }),
     recovery_codes_left: Type.Integer(),
     time_zone: Type.String({ description: 'IANA name of the time zone of all times in this API.', examples: ['UTC'] }),
+    display_time_zone: Type.String({
+      description: 'IANA name of the time zone in which the panel shows times. Empty: the time zone of the browser.',
+    }),
     confirmed_at: TimeSchema,
     expires_at: TimeSchema,
   },
@@ -49,7 +56,7 @@ export interface AccountDeps {
 const own = { scope: 'session', bound: 'same', subUser: 'allowed', tag: 'Accounts' } as const
 
 export function ownAccountRoutes(deps: AccountDeps): Route[] {
-  return [sessionRoute(deps), passwordRoute(deps), confirmRoute(deps), ...sessionRoutes(deps)]
+  return [sessionRoute(deps), passwordRoute(deps), confirmRoute(deps), timeZoneRoute(deps), ...sessionRoutes(deps)]
 }
 
 function sessionRoute({ accounts: { sessions, csrf, settings }, time }: AccountDeps): Route {
@@ -79,9 +86,11 @@ function sessionData({ record, account }: Session, time: TimeFormat) {
   return {
     username: account.username,
     kind: account.kind,
+    ...(account.kind === 'admin' && { role: roleOf(account) }),
     two_factor: account.totp !== undefined,
     recovery_codes_left: account.totp?.recovery.length ?? 0,
     time_zone: time.zone,
+    display_time_zone: account.timeZone ?? '',
     confirmed_at: time.format(record.confirmedAtMs),
     expires_at: time.format(record.expiresAtMs),
   }
@@ -126,6 +135,36 @@ function confirmRoute({ accounts: { sessions, own: account } }: AccountDeps): Ro
       context.audit({ target: session.account.username })
       await account.confirm(session, proofOf(context.body), placeOf(context))
       return { message: 'confirmed' }
+    },
+  })
+}
+
+function timeZoneRoute({ accounts: { sessions, own: account } }: AccountDeps): Route {
+  return route({
+    ...own,
+    method: 'PUT',
+    path: '/account/time-zone',
+    name: 'updateTimeZone',
+    audit: 'account.time_zone',
+    summary: 'Sets the time zone in which the panel shows times to the caller. Times of the API stay in `time_zone`',
+    body: Type.Object(
+      {
+        time_zone: Type.String({
+          ...trimmed,
+          maxLength: 64,
+          description: 'IANA name of the time zone. Empty: the time zone of the browser.',
+        }),
+      },
+      { title: 'TimeZone' },
+    ),
+    example: { time_zone: 'Europe/Berlin' },
+    errors: ['not_found'],
+    handle: async (context) => {
+      const session = await sessionOf(sessions, context)
+      const { time_zone: zone } = context.body
+      context.audit({ target: session.account.username, detail: zone || 'browser' })
+      await account.setTimeZone(session, zone)
+      return { message: 'time zone updated' }
     },
   })
 }

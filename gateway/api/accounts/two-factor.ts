@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { trimmed } from '../../http/normalize.js'
 import { route, type Route } from '../../http/route.js'
+import type { Brand } from '../../settings/brand.js'
 import { loginCookies, placeOf, sessionOf } from './login-place.js'
 import type { AccountDeps } from './own-account.js'
 
@@ -20,7 +21,12 @@ const RecoveryCodesSchema = Type.Object(
   { title: 'RecoveryCodes' },
 )
 
-export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDeps, 'accounts'>): Route[] {
+interface TwoFactorDeps extends Pick<AccountDeps, 'accounts'> {
+  /** The provider, whose name authenticator apps show. */
+  readonly brand: Pick<Brand, 'name'>
+}
+
+export function twoFactorRoutes({ accounts: { sessions, own }, brand }: TwoFactorDeps): Route[] {
   return [
     route({
       ...common,
@@ -41,7 +47,7 @@ export function twoFactorRoutes({ accounts: { sessions, own } }: Pick<AccountDep
       handle: async (context) => {
         const { account } = await sessionOf(sessions, context)
         context.audit({ target: account.username })
-        return { data: await own.beginTwoFactor(account) }
+        return { data: await own.beginTwoFactor(account, brand.name) }
       },
     }),
     route({

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { TimeFormat } from '../../../shared/time.js'
 import { trimmed } from '../../http/normalize.js'
-import { webhookNamePattern } from '../../http/pattern-rules.js'
+import { printableNamePattern } from '../../http/pattern-rules.js'
 import { oneOf, TimeSchema } from '../../http/schema.js'
 import type { DeliveryAttempt, LoggedDelivery } from '../../webhooks/delivery.js'
 import type { QueuedDelivery } from '../../webhooks/delivery-queue.js'
@@ -12,7 +12,7 @@ const fields = {
     ...trimmed,
     minLength: 1,
     maxLength: 63,
-    pattern: webhookNamePattern,
+    pattern: printableNamePattern,
     description: 'Unique name of the webhook. Upper and lower case are not distinguished.',
   }),
   url: Type.String({

@@ -47,6 +47,7 @@ class CurrentSession {
       return answer
     })
     serverTime.set(data.time_zone, date)
+    serverTime.showIn(data.display_time_zone)
     this.data = data
   }
 

@@ -1,4 +1,5 @@
 import { texts } from '../i18n/text.svelte.ts'
+import { serverTime } from './server-time.svelte.ts'
 
 const binaryUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
 const decimalUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
@@ -38,9 +39,9 @@ export function formatPercent(value: number): string {
   return Number.isFinite(value) ? `${Number(value.toFixed(value >= 10 ? 0 : 1))}%` : unknown
 }
 
-/** Removes the seconds. Times of the server are `YYYY-MM-DD hh:mm:ss` in its own zone and are not converted. */
+/** Formats a time of the API in the time zone of the user, without seconds. */
 export function formatTime(time: string): string {
-  return time === '' ? unknown : time.slice(0, 16)
+  return time === '' ? unknown : serverTime.shown(time).slice(0, 16)
 }
 
 /** Formatters are cached: creating one costs more than formatting the numbers of a page. */

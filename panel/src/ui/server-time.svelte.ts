@@ -5,11 +5,19 @@ const minSkewMs = 30_000
 /** Time in ms after which relative times are written again. */
 const tickMs = 30_000
 
-/** The clock and the time zone of the gateway. */
+/** The time zone of the browser. */
+const browserZone = new Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** The clock and the time zone of the gateway, and the time zone in which the panel shows times to the user. */
 class ServerTime implements ZonedTime {
   /** The present time of the gateway in ms, for relative times. It changes twice a minute. */
   nowMs = $state(Date.now())
-  #zone = $state.raw<ZonedTime>(createZonedTime('UTC'))
+  /** IANA name of the zone of the gateway. */
+  zone = $state('UTC')
+  /** IANA name of the zone in which the panel shows times. */
+  shownZone = $state(browserZone)
+  readonly #zone = $derived(createZonedTime(this.zone))
+  readonly #shown = $derived(createZonedTime(this.shownZone))
   #skewMs = 0
 
   constructor() {
@@ -21,20 +29,46 @@ class ServerTime implements ZonedTime {
    * @param date header `Date` of an answer that has just arrived
    */
   set(zone: string, date: string | null): void {
-    try {
-      this.#zone = createZonedTime(zone)
-    } catch {
-      return // The browser does not know the zone, so all times stay in the previous one.
-    }
+    // If the browser does not know the zone, all times stay in the previous one.
+    if (!isKnownZone(zone)) return
+    this.zone = zone
     const skewMs = Date.parse(date ?? '') - Date.now()
     this.#skewMs = Math.abs(skewMs) > minSkewMs ? skewMs : 0
     this.nowMs = this.readMs()
+  }
+
+  /** @param zone IANA name of the zone that the user has chosen; "": the zone of the browser */
+  showIn(zone: string): void {
+    this.shownZone = isKnownZone(zone) ? zone : browserZone
+  }
+
+  /** Converts a time of the API to the zone of the user. Any other text stays unchanged. */
+  shown = (text: string): string => {
+    const ms = this.parse(text)
+    return ms === undefined ? text : this.#shown.format(ms)
+  }
+
+  /** Converts a time of the API to the value of a field of the type `datetime-local`. */
+  toInput = (text: string): string => this.shown(text).slice(0, 16).replace(' ', 'T')
+
+  /** Converts the value of a field of the type `datetime-local` to a time of the API. @returns "" without a time */
+  fromInput(value: string): string {
+    const ms = this.#shown.parse(value.replace('T', ' '))
+    return ms === undefined ? '' : this.format(ms)
   }
 
   /** Returns the present time of the gateway in ms. Unlike `nowMs`, it is exact. */
   readMs = (): number => Date.now() + this.#skewMs
   parse = (text: string): number | undefined => this.#zone.parse(text)
   format = (ms: number): string => this.#zone.format(ms)
+}
+
+function isKnownZone(zone: string): boolean {
+  try {
+    return zone !== '' && createZonedTime(zone) !== undefined
+  } catch {
+    return false
+  }
 }
 
 export const serverTime = new ServerTime()

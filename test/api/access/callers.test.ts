@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { scopesOf } from '../../../gateway/access/roles.js'
 import { coversScope, scopeCatalogue } from '../../../gateway/access/scopes.js'
 import { defaultPermissions } from '../../../gateway/access/sub-user-bounds.js'
 import type { Route } from '../../../gateway/http/route.js'
@@ -74,6 +75,7 @@ const forSubUsers: Readonly<Record<string, string>> = {
   'DELETE /account/sessions': 'session',
   'DELETE /account/sessions/{id}': 'session',
   'GET /account/ssh-keys': 'session',
+  'PUT /account/time-zone': 'session',
   'POST /account/ssh-keys': 'session',
   'DELETE /account/ssh-keys/{id}': 'session',
   'POST /account/totp': 'session',
@@ -183,6 +185,14 @@ describe('the access check of every route', function () {
       name: 'accepts an administrator who has logged in',
       of: bySession(() => () => calls.admin(`admin-${++accountCount}`)),
       expected: () => 'in',
+    },
+    {
+      name: 'accepts an administrator with a lower role on the routes of this role, and answers 403 on others',
+      of: bySession(() => () => calls.admin(`admin-${++accountCount}`, 'support')),
+      expected: (route) => {
+        const needsNoScope = ['any', 'session'].includes(route.scope)
+        return orOpen(route, needsNoScope || coversScope(scopesOf('support'), route.scope) ? 'in' : refused)
+      },
     },
     {
       name: 'answers 401 to an administrator who was disabled after login, except on public routes',

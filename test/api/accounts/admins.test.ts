@@ -194,6 +194,55 @@ describe('administrators', () => {
       expect(await bob.answerTo('GET', '/containers'), 'of the same name').to.deep.equal([401, 'unauthorized'])
     })
 
+    it('have a role, whose change ends their sessions and takes effect at once', async () => {
+      const ada = await adminBrowser(gateway, 'ada7')
+      const made = await ada.request('POST', '/admins', { body: { username: 'bob7', password, role: 'support' } })
+      expect([made.status, made.body.data.role]).to.deep.equal([201, 'support'])
+      const bob = new Browser(gateway)
+      await bob.login('bob7', password)
+      const { data } = (await bob.request('GET', '/session')).body
+      expect(data.role).to.equal('support')
+      expect(data.scopes).to.include('container:power').and.not.include('container:delete')
+      const path = `/admins/${made.body.data.id}`
+      expect(await bob.answerTo('PATCH', path, { body: { role: 'full' } })).to.deep.equal([403, 'insufficient_scope'])
+      expect(await bob.answerTo('GET', '/api-keys')).to.deep.equal([403, 'insufficient_scope'])
+      expect((await ada.request('PATCH', path, { body: { role: 'full' } })).body.data.role).to.equal('full')
+      expect(await bob.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
+      await bob.login('bob7', password)
+      expect((await bob.request('GET', '/api-keys')).status).to.equal(200)
+      const { body } = await gateway.request('GET', '/audit-logs?action=admin.update&page_size=1')
+      expect(body.data[0].detail).to.include('role full')
+    })
+
+    it('choose a time zone by its name, and keep their session', async () => {
+      const ada = await adminBrowser(gateway, 'ada9')
+      const choose = (zone: string) => ada.answerTo('PUT', '/account/time-zone', { body: { time_zone: zone } })
+      const shown = async (): Promise<unknown> => (await ada.request('GET', '/session')).body.data.display_time_zone
+      expect([await shown(), (await choose('Europe/Berlin'))[0], await shown()]).to.deep.equal([
+        '',
+        200,
+        'Europe/Berlin',
+      ])
+      for (const bad of ['Europe/Nowhere', '+02:00', '../etc', 'x'.repeat(65)])
+        expect(await choose(bad), bad).to.deep.equal([400, 'invalid_field'])
+      expect([(await choose(''))[0], await shown()]).to.deep.equal([200, ''])
+    })
+
+    it('cannot be demoted if no other full administrator can log in', async () => {
+      const ids = async (): Promise<Row[]> => (await gateway.request('GET', '/admins')).body.data as Row[]
+      const demote = (id: number) => gateway.request('PATCH', `/admins/${id}`, { body: { role: 'operator' } })
+      await makeAdmin(gateway, 'ada8')
+      const answers = await Promise.all((await ids()).map(({ id }) => demote(id)))
+      expect(
+        answers.filter(({ body }) => body.code === 'invalid_state'),
+        'refused',
+      ).to.have.length(1)
+      const left = (await gateway.request('GET', '/admins?role=full')).body.data as Row[]
+      expect(left.filter(({ invited }) => !invited)).to.have.length(1)
+      const remove = await gateway.request('DELETE', `/admins/${left.find(({ invited }) => !invited)!.id}`)
+      expect([remove.status, remove.body.code]).to.deep.equal([409, 'invalid_state'])
+    })
+
     it('cannot be created with a key whose rights are restricted in any way', async () => {
       const body = { username: 'ada5', password }
       const make = async (fields: object) => {

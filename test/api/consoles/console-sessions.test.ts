@@ -150,7 +150,7 @@ describe('the consoles of logged-in users', function () {
       it('when the account is disabled', () =>
         thrownOut(as, async () => {
           await makeAdmin() // a second administrator, because the last one cannot be disabled
-          await lab.gateway.access.accounts.admins.setDisabled(account.id, true)
+          await lab.gateway.access.accounts.admins.update(account.id, { disabled: true })
         }))
 
       it('when the account is required to set up a second factor', async () => {

@@ -135,6 +135,7 @@ describe('an upgrade of one host over HTTP', () => {
       'undelete',
       'placement',
       'run',
+      'rename',
     ])
   })
 

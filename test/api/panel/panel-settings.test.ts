@@ -1,6 +1,9 @@
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
+/** A PNG file of one transparent pixel. */
+const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+
 const [inside, outside] = ['192.0.2.5', '203.0.113.9']
 
 describe('the API for settings of the installation', () => {
@@ -99,6 +102,20 @@ describe('the API for settings of the installation', () => {
     expect(answer.body.data).to.deep.equal({ language: 'en' })
     expect((await put('/language', { language: 'en' }, { key })).status).to.equal(403)
     expect(await refusalOf(put('/language', { language: 'xx' }))).to.deep.equal([400, 'invalid_field', 'language'])
+  })
+
+  it('stores the name and the logo of the provider, and refuses pictures that are not PNG files', async () => {
+    const set = await put('/branding', { name: ' Example <Hosting> ', logo: pixel })
+    expect(set.body.data.name, set.text).to.equal('Example <Hosting>')
+    expect(set.body.data.logo_url).to.match(/^\/brand\/logo-[0-9a-f]{16}\.png$/)
+    expect((await put('/branding', { name: 'Other' })).body.data.logo_url, 'unchanged').to.equal(set.body.data.logo_url)
+    const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>').toString('base64')
+    expect(await refusalOf(put('/branding', { logo: svg }))).to.deep.equal([400, 'invalid_field', 'logo'])
+    expect(await refusalOf(put('/branding', { name: 'a\nb' }))).to.deep.equal([400, 'invalid_field', 'name'])
+    const { body } = await put('/branding', { name: '', logo: '' })
+    expect(body.data).to.deep.equal({ name: '', logo_url: '' })
+    const { body: audit } = await gateway.request('GET', '/audit-logs?action=branding.update&page_size=1')
+    expect(audit.data[0].detail).to.equal('name not set, logo none')
   })
 
   it('shows each allowed WebSSH origin once in canonical form, next to the origin of the request', async () => {

@@ -66,6 +66,6 @@ async function liveOne(username: string, end: number): Promise<void> {
   token = session.token
   report('logged in')
   if (end === 2) await sessions.endAll(id, [session.digest]).then(() => report('logged out'))
-  if (end === 3) await admins.setDisabled(id, true).then(() => report('disabled'))
+  if (end === 3) await admins.update(id, { disabled: true }).then(() => report('disabled'))
   if (end === 4) await admins.remove(id).then(() => report('removed'))
 }

@@ -74,9 +74,10 @@ export async function makeAdmin(
   gateway: Pick<TestGateway, 'request'>,
   username: string,
   given = password,
+  more: object = {},
 ): Promise<number> {
   const { status, body, text } = await gateway.request('POST', '/admins', {
-    body: { username, password: given },
+    body: { username, password: given, ...more },
   })
   expect(status, text).to.equal(201)
   return body.data.id as number

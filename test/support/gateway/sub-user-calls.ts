@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import type { Role } from '../../../gateway/access/roles.js'
 import type { Account } from '../../../gateway/accounts/account-record.js'
 import { administratorOf } from './administrator.js'
 import type { Body } from '../body.js'
@@ -79,15 +80,16 @@ export class SubUserCalls {
   }
 
   /** Creates an administrator and starts a session. */
-  async admin(username = 'root'): Promise<Caller> {
-    return this.session(await this.makeAdmin(username))
+  async admin(username = 'root', role?: Role): Promise<Caller> {
+    return this.session(await this.makeAdmin(username, '', role))
   }
 
-  makeAdmin(username: string, passwordHash = ''): Promise<Account> {
+  makeAdmin(username: string, passwordHash = '', role?: Role): Promise<Account> {
     return this.gateway.access.accounts.accounts.create('admin', (id) => ({
       ...({ kind: 'admin', id, username, passwordHash, disabled: false } as const),
       generation: 1,
       createdAtMs: Date.now(),
+      ...(role && { role }),
     }))
   }
 }

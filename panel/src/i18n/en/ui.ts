@@ -30,6 +30,7 @@ export const ui = {
   'ui.show': 'Show',
   'ui.shownOnce': 'Copy this now. It won’t be shown again.',
   'ui.time': 'Time',
+  'ui.timeZone': 'Time zone: {{zone}}.',
   'ui.typeToConfirm': 'Type {{text}} to confirm',
   'ui.working': 'Working…',
   'nav.main': 'Main navigation',

@@ -38,7 +38,7 @@ export const why = {
   'why.code.public_address_loopback': 'This address leads back to the user’s own computer.',
   'why.code.public_address_elsewhere': 'This address doesn’t belong to the host of the guest.',
   'why.code.public_address_unverified':
-    'The host has only private addresses. Berth can’t verify that this address leads to it.',
+    'The host has only private addresses. It’s unknown whether this address leads to it.',
   'why.code.firewall_drops': 'A firewall rule or the default policy drops your connection.',
   'why.code.guest_silent':
     'The guest doesn’t answer. It may be stuck, or its own firewall may block the connection. Open the console to check.',

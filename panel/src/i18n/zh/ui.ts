@@ -31,6 +31,7 @@ export const ui: Readonly<Record<keyof typeof english, string>> = {
   'ui.show': '查看',
   'ui.shownOnce': '此内容只显示这一次，请妥善保存。',
   'ui.time': '时间',
+  'ui.timeZone': '时区：{{zone}}。',
   'ui.typeToConfirm': '请输入 {{text}} 以确认',
   'ui.working': '处理中…',
   'nav.main': '主导航',

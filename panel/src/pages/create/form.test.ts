@@ -21,7 +21,7 @@ describe('the request of the form for a new guest', () => {
       ipv6: 1,
       login: 'key',
       publicKey: 'ssh-ed25519 A',
-      expiresAt: '2027-01-02T03:04',
+      expiresAt: '2027-01-02 03:04:00',
     } as const
     expect(planRequest({ ...emptyForm, ...full })).to.include({
       assign_nat: false,

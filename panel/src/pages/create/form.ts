@@ -21,6 +21,7 @@ export interface CreateForm {
   downMbps: number
   upMbps: number
   trafficGb: number
+  /** Time in the form of the API. Empty: the guest does not expire. */
   expiresAt: string
   snapshots: number
   placement: PlacementForm
@@ -90,7 +91,7 @@ export function planRequest(form: CreateForm): CreateGuest {
     ...when(form.downMbps > 0, { network_down_mbps: form.downMbps }),
     ...when(form.upMbps > 0, { network_up_mbps: form.upMbps }),
     ...when(form.trafficGb > 0, { monthly_traffic_gb: form.trafficGb }),
-    ...when(form.expiresAt !== '', { expires_at: `${form.expiresAt.replace('T', ' ')}:00` }),
+    ...when(form.expiresAt !== '', { expires_at: form.expiresAt }),
     snapshot_limit: form.snapshots,
     ...when(hasRules(form.placement), { placement: planPlacement(form.placement) }),
     ...when(form.virtualization === 'kvm' && form.userData.trim() !== '', { user_data: form.userData }),
