@@ -42,7 +42,7 @@ describe('the scope of every route', function () {
     }
   })
 
-  it('is sufficient: with this scope alone, the answer is not 401, 403 or 500', async () => {
+  it('is sufficient: with only this scope, the answer is not 401, 403 or 500', async () => {
     const routes = gateway.api.routes.filter(({ scope }) => !['public', 'session'].includes(scope))
     for (const scope of new Set(routes.map((route) => route.scope))) {
       const key = await gateway.makeKey({ scopes: [scope === 'any' ? scopeCatalogue[0]! : scope] })
