@@ -66,7 +66,7 @@ export const AgentConfigSchema = Type.Object(
     lxc: Type.Object(
       {
         enabled: Type.Boolean({ default: true }),
-        /** First uid and gid of the host for guests. Each guest gets 65,536 of them. */
+        /** First uid and gid on the host that guests get. Each guest gets 65,536 uids and gids. */
         idmap_base: Type.Integer({ minimum: 65536, maximum: 4294901760, default: 1000000 }),
         idmap_slots: Type.Integer({ minimum: 1, maximum: 65000, default: 30000 }),
         pids_max: Type.Integer({ minimum: 32, maximum: 4194304, default: 1024 }),
@@ -87,7 +87,7 @@ export const AgentConfigSchema = Type.Object(
         enabled: Type.Boolean({ default: true }),
         /** Seconds that a virtual machine may take to shut down. */
         stop_timeout_seconds: Type.Integer({ minimum: 0, maximum: 600, default: 60 }),
-        /** CD image with drivers for virtual devices, which Windows gets in a second drive. Empty: no second drive. */
+        /** CD image with drivers for virtual devices, for a second CD drive of Windows guests. Empty: no such drive. */
         virtio_iso: Type.String({ default: '', pattern: '^(/[^:]+)?$' }),
       },
       section,

@@ -49,7 +49,7 @@ export class AlertStore {
     return row && recordOf(row)
   }
 
-  /** Returns open alerts, oldest first. An alert is open as long as another finding would extend it. */
+  /** Returns open alerts, oldest first. An alert is open while a further finding would extend it. */
   open(nowMs: number): AlertRecord[] {
     return this.#recent.all(nowMs - quietMs).map(recordOf)
   }
@@ -73,7 +73,7 @@ export class AlertStore {
     return known
   }
 
-  /** Deletes alerts that are older than `beforeMs`. If more than `keep` are left, also deletes the oldest of these. */
+  /** Deletes alerts that are older than `beforeMs`. If more than `keep` are left, deletes the oldest ones, too. */
   prune(beforeMs: number, keep: number): void {
     const { db } = this.#changes
     const ids = db

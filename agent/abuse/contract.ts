@@ -24,7 +24,7 @@ export interface Finding {
 /** Outcome of a guest's flow, as far as it was observed. */
 export type Outcome = 'opened' | 'refused' | 'unanswered' | 'answered'
 
-/** Recorded flow: similar flows of a guest that were observed within a few seconds. `count` is their number. */
+/** A record of similar flows of a guest that were observed within a few seconds. `count` is the number of flows. */
 export interface RecordedFlow {
   readonly atMs: number
   readonly outcome: Outcome
@@ -37,7 +37,7 @@ export interface RecordedFlow {
   readonly replyBytes?: number
 }
 
-/** A connection with which a guest mines or uses a proxy, as recognized in its first bytes. */
+/** A connection with which a guest mines or uses a proxy. The first bytes of the connection have shown this. */
 export interface AbuseClaim {
   readonly atMs: number
   readonly kind: 'stratum' | 'pool' | 'proxy'
@@ -53,7 +53,7 @@ export interface CountRow extends PacketCounts {
   readonly seconds: number
 }
 
-/** All observations from which a guest is evaluated for abuse. Each list is in chronological order. */
+/** All observations that an evaluation of a guest for abuse uses. Each list is in chronological order. */
 export interface Evidence {
   readonly nowMs: number
   readonly rows: readonly RecordedFlow[]

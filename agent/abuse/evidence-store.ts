@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of recorded flows of all guests. If there are more, the guests with the most flows lose half. */
+/** Maximum number of recorded flows of all guests. Above it, guests with more than their share lose all of theirs. */
 const mostRows = 300_000
 
 export class EvidenceStore {

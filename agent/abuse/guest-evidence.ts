@@ -15,7 +15,7 @@ const kept = {
   /** Maximum number of flows in `#noted`. If there are more, the oldest ones are removed. */
   noted: 20_000,
 } as const
-/** Time in ms after which a flow that still exists is recorded once more. */
+/** Time in ms after which a flow that still exists is recorded again. */
 const notedMs = 240_000
 /** Time in ms after which a flow without an answer counts as unanswered. */
 const patienceMs = 5000
@@ -62,8 +62,8 @@ export class GuestEvidence {
 
   /**
    * Records the outcomes of flows from the connection tracking table, except flows that may still be answered. An
-   * unanswered flow is recorded with the time at which it began to count as unanswered. If all of them got the present
-   * time, flows that failed one after another would look like a burst.
+   * unanswered flow is recorded with the time at which it began to count as unanswered. With the present time instead,
+   * flows that failed one after another would look like a burst.
    */
   addFlows(flows: readonly OpenedFlow[], atMs: number, ageMs: (flow: OpenedFlow) => number): void {
     for (const flow of flows) {

@@ -22,7 +22,7 @@ import { sumCounts, type CountedName } from './sum-counts.js'
 const acct = 'net/netfilter/nf_conntrack_acct'
 const reportSeconds = 5
 
-/** Observes guests by an nft table, a listener for its samples, and the kernel's connection tracking table. */
+/** Observes guests with an nft table, a listener for its packet samples, and the connection tracking table. */
 export class HostSensor implements AbuseSensor {
   readonly #nft = new Nft()
   readonly #plan: WatchTablePlan
@@ -45,7 +45,7 @@ export class HostSensor implements AbuseSensor {
     this.#commands = planWatchTable(this.#plan)
   }
 
-  /** Creates the nft table, or replaces it if its rules differ. The name of an empty chain contains the rules' hash. */
+  /** Creates or replaces the nft table. It is up to date if the name of an empty chain contains the rules' hash. */
   async ensure(): Promise<void> {
     await this.#ensureCounting()
     await this.#ensureTable()

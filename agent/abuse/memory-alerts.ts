@@ -20,9 +20,9 @@ export interface MemoryAlertParts {
   readonly alerts: AlertStore
 }
 
-/** Raises alerts for guests whose memory ran out. Writes each alert at most once a minute, and when its guest ends. */
+/** Raises alerts for guests whose memory ran out. Writes an alert at most once a minute, and at its guest's end. */
 export class MemoryAlerts {
-  /** By uuid: number of killed processes that are not in the guest's alert yet, and time in ms of its last write. */
+  /** By uuid: kills that the guest's alert does not contain yet, and time in ms at which the alert was last written. */
   readonly #guests = new Map<string, { waiting: number; writtenMs: number }>()
   readonly #flushes = new Throttle(() => this.#flush(), { intervalMs: gatherMs })
 

@@ -19,7 +19,7 @@ import type { AlertRecord, AlertStore } from './alert-store.js'
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000
-/** Default time in seconds until the kernel forgets an unanswered flow. The remaining time shows the flow's age. */
+/** Default time in seconds until the kernel forgets an unanswered flow. A flow's age follows from the time left. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
  * Maximum time in ms from a sampled packet to its report. Older samples are ignored: the packet's address may have
@@ -39,7 +39,7 @@ export interface CheckSummary {
   readonly alerts: number
 }
 
-/** Time in ms after a check in which further requests get the result of this check. */
+/** Time in ms for which the result of a check is returned to further requests. */
 const checkEveryMs = 5000
 
 /** Watches guests for abuse: collects the sensor's observations, evaluates them, and writes alerts. */
@@ -182,7 +182,7 @@ export class AbuseMonitor {
     this.#addFlows(await sensor.readFlowsOf(addresses))
   }
 
-  /** Reads all unanswered flows, which may make guests suspects. Call it before the suspects' other flows are read. */
+  /** Reads all unanswered flows, which may show new suspects. Call it before the suspects' other flows are read. */
   async #lookUpUnreplied(nowMs: number): Promise<void> {
     if (nowMs - this.#unrepliedAtMs < unrepliedEveryMs && nowMs >= this.#unrepliedAtMs) return
     this.#unrepliedAtMs = nowMs
@@ -228,7 +228,7 @@ export class AbuseMonitor {
     return findings.length
   }
 
-  /** Adds a finding to the guest's open alert about this type of abuse and target, or creates an alert. */
+  /** Adds a finding to the guest's open alert for the same type of abuse and the same target, or creates an alert. */
   #note(own: AlertRecord[], finding: Finding, { record, view }: { record: GuestRecord; view: Evidence }): void {
     const { alerts, context } = this.parts
     const { nowMs } = view
@@ -258,7 +258,7 @@ export class AbuseMonitor {
   #guestChanged(uuid: string, removed: boolean): void {
     const record = removed ? undefined : this.parts.context.store.find(uuid)
     if (!record) this.#evidence.delete(uuid)
-    // Forgets the behaviour that led to a stop, so that it does not lead to another stop when the guest runs again.
+    // Forgets the behaviour that led to a stop. Otherwise it would lead to another stop when the guest runs again.
     else if (record.policy.abuse !== undefined) this.#evidence.find(uuid)?.forget()
   }
 }

@@ -1,4 +1,4 @@
-/** Counts of a guest's packets. `amplified` contains the traffic of the guest's services by UDP port. */
+/** Counts of a guest's packets. `amplified`: traffic of the guest's services, by UDP port. */
 export interface PacketCounts {
   /** TCP connections that the guest opened, and how many were accepted, refused, or reported as unreachable. */
   readonly opened: number
@@ -35,7 +35,7 @@ export const noCounts: PacketCounts = {
   amplified: new Map(),
 }
 
-/** Returns the increase since `before`. A counter that is lower than in `before` was reset in between. */
+/** Returns the increase since `before`. If a counter is lower than in `before`, it was reset after `before`. */
 export function planGrowth(before: PacketCounts, now: PacketCounts): PacketCounts {
   const { amplified } = now
   const numbers = Object.entries(now).filter((entry): entry is [string, number] => typeof entry[1] === 'number')

@@ -44,7 +44,7 @@ const lookedUpMs = 60_000
 
 /**
  * True if a finding must wait until the guest's flows were read from the connection tracking table. If most connections
- * of a guest are accepted, only this table distinguishes a scan from a crawler that follows dead links.
+ * of a guest are accepted, it may scan, or be a crawler that follows dead links. Only this table shows the difference.
  * @param lookedAtMs time in ms since 1970 at which the guest's flows were last read; 0: never
  */
 export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: number): boolean {
@@ -53,8 +53,8 @@ export function isUnchecked({ type }: Finding, evidence: Evidence, lookedAtMs: n
 }
 
 /**
- * True if there would be a finding if all flows with an unknown outcome had failed. Sampled packets only show that a
- * flow was opened. The outcome of a suspect's flows should therefore be read from the connection tracking table.
+ * True if the guest would cause a finding in case all its flows with an unknown outcome had failed. Sampled packets do
+ * not show the outcome, so it should be read from the connection tracking table.
  */
 export function isSuspect(evidence: Evidence, thresholds: Thresholds): boolean {
   const recent = recentRows(evidence.rows, evidence.nowMs, 120)

@@ -2,14 +2,14 @@ import type { Evidence, Finding } from './contract.js'
 import { planSamples, type AlertState } from './plan-merge.js'
 
 /**
- * A finding continues if its last packet is at most this many seconds old, or at most 1.5 evaluation intervals if they
- * are longer.
+ * Maximum age in seconds of the last packet of a finding that continues. If 1.5 evaluation intervals are longer, they
+ * are the maximum.
  */
 const freshSeconds = 15
 
 /**
- * Returns when a guest last sent packets that belong to a finding. This may be minutes ago, because evaluations cover
- * several minutes.
+ * Returns when a guest last sent packets that belong to a finding. This may be minutes ago, because an evaluation
+ * covers several minutes.
  * @returns ms since 1970; 0 if the recorded flows do not show when the guest sent packets
  */
 export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number {

@@ -24,7 +24,7 @@ export interface AlertState {
   readonly suspicion?: Suspicion
 }
 
-/** Start and end of a period of behaviour that looked critical, in ms since 1970. It is critical after `goesOnMs`. */
+/** Start and end, in ms since 1970, of behaviour that looked critical. It counts as critical after `goesOnMs`. */
 export interface Suspicion {
   readonly sinceMs: number
   readonly lastMs: number
@@ -41,8 +41,8 @@ export interface AlertGuest {
 /** Time in ms for which an alert stays open after its last finding. Another finding in this time extends the alert. */
 export const quietMs = 15 * 60_000
 /**
- * Time in ms for which behaviour must continue before it counts as critical. A single burst ends earlier. Several
- * evaluations find this burst, because each of them covers several minutes.
+ * Time in ms for which behaviour must continue before it counts as critical. A single burst ends earlier. Its age does
+ * not show this, because several evaluations find the same burst: each of them covers several minutes.
  */
 const goesOnMs = 15_000
 /** Minimum length in ms of a pause in abuse after which more abuse counts as new behaviour. */

@@ -3,7 +3,7 @@ import type { Thresholds } from './thresholds.js'
 import { distinct, isFailed, levelOf, portOf, serviceOf, recentRows } from './windows.js'
 
 /*
- * Scans are recognized by failed flows, which were refused or not answered. A guest whose flows succeed is not
+ * Scans are recognized by failed flows: flows that were refused or not answered. A guest whose flows succeed is not
  * scanning, even if it contacts many targets.
  */
 

@@ -16,7 +16,7 @@ export function planSpam(evidence: Evidence, { spam: levels }: Thresholds): Find
   const targets = new Set(recent.map(({ target }) => target))
   const hourly = new Set(mail.map(({ target }) => target)).size
   const severity = levelOf(
-    // Mail is not critical if port 25 is closed: it reaches nobody, so the guest need not be stopped.
+    // If port 25 is closed, mail reaches nobody. It is then not critical, and the guest need not be stopped.
     [
       'critical',
       !evidence.isMailClosed && (flows >= levels.critical * factor || hourly >= levels.critical_targets * factor),
@@ -62,7 +62,7 @@ export function planProxies({ claims, nowMs }: Evidence, { proxy: levels }: Thre
 const windowSeconds = 20
 const megabit = 125_000
 
-/** Finds services with answers much larger than requests. Attackers send requests with a victim's source address. */
+/** Finds services that attackers may use to flood a victim, because answers are much larger than requests. */
 export function planReflections({ counts, nowMs }: Evidence, { reflection: levels }: Thresholds): Finding[] {
   const recent = recentRows(counts, nowMs, windowSeconds)
   const seconds = Math.max(

@@ -20,8 +20,8 @@ export interface ShutdownView {
 export type ShutdownStep = 'begin' | 'stop' | 'cancel'
 
 /**
- * Returns the next step for an alert. A critical alert is reported first. If the abuse continues to the end of a grace
- * period, the guest is stopped.
+ * Returns the next step for an alert. A critical alert is reported first. A grace period follows. If the abuse still
+ * continues at its end, the guest is stopped.
  */
 export function planShutdown(alert: AlertState, view: ShutdownView): ShutdownStep | undefined {
   const { nowMs, enabled, lookMs, isStoppable } = view

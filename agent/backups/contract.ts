@@ -34,7 +34,7 @@ export interface BackupNote {
   readonly usedBytes?: number
   /** Difference in bytes between the length of the large files and the space that they take. Default: 0. */
   readonly savedBytes?: number
-  /** Bytes that a restore needs temporarily so that files share data again. Undefined in backups of older versions. */
+  /** Bytes that a restore needs temporarily to make files share data again. Undefined in backups of older versions. */
   readonly movedBytes?: number
   /** Kind of the guest. Undefined in backups of older versions. */
   readonly virtualization?: 'lxc' | 'kvm'
@@ -80,8 +80,8 @@ export interface BackupRepositories {
   /** @throws {BerthError} `backup_missing` */
   readSize(at: Repository, id: string, watch: WorkContext): Promise<BackupSize>
   /**
-   * Restores a backup into an empty directory and verifies all of it. The restored files take as little space as the
-   * original ones, which may have holes, share data or be compressed.
+   * Restores a backup into an empty directory and verifies all its data. The restored files take as little space as the
+   * original ones, even if these have holes, share data or are compressed.
    * @throws {BerthError} `backup_missing`
    */
   fetch(at: Repository, fetched: FetchedBackup, watch: WorkContext): Promise<void>

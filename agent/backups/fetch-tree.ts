@@ -26,8 +26,8 @@ interface Layout {
 }
 
 /**
- * Restores a backup into a tree. Large files are fetched one by one. To save space, the holes and shared data of each
- * file are restored before the next file is written.
+ * Restores a backup into a tree. Large files are fetched one by one. To save space, each large file gets its holes and
+ * shared data back before the next one is written.
  */
 export async function fetchTree(fetching: FetchContext): Promise<void> {
   const { restic, watch, snapshot, tree, image } = fetching

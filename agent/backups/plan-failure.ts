@@ -3,7 +3,7 @@ import { BerthError, conflict } from '../../shared/errors.js'
 interface Rule {
   /**
    * Regular expressions that ignore case. The rule matches if one of them matches the output of restic or ssh. For S3
-   * servers, they describe error messages, not error codes.
+   * servers, the expressions match error messages, not error codes.
    */
   readonly says: readonly string[]
   readonly code: string
@@ -142,7 +142,7 @@ export function planFailure(said: string, before = ''): BerthError {
 /** Matches a failure that restic reports before it retries. */
 const complaint = /returned error|retrying|error loading|failed for|unable to/i
 
-/** Parses a line of output. Returns undefined if the line reports no failure. `final`: a retry is useless. */
+/** Parses a line of output. Returns undefined if the line reports no failure. `final` is true if a retry is useless. */
 export function readComplaint(line: string): { readonly final: boolean } | undefined {
   const final = findRule(line)?.final ?? false
   return final || complaint.test(line) ? { final } : undefined

@@ -52,7 +52,7 @@ export class ResticRepositories implements BackupRepositories {
     })
   }
 
-  /** Writes the layout file (holes and shared data). A failure is only logged: a restore then only needs more space. */
+  /** Writes the layout file. A failure is only logged, because without this file a restore just needs more space. */
   async #describe(tree: string, layout: string, { signal }: WorkContext): Promise<LayoutSpace | undefined> {
     try {
       return await readLayout(tree, layout, signal)

@@ -24,7 +24,7 @@ export const imagesSchema = Type.Object(
     max_download_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 20 }),
     /** Maximum size in GiB of an unpacked image. */
     max_image_gb: Type.Integer({ minimum: 1, maximum: 65536, default: 40 }),
-    /** Directory to which administrators copy image files, with URL `upload:NAME`. Empty: `uploads` in `state_dir`. */
+    /** Directory for image files of administrators, with the URL `upload:NAME`. Empty: `uploads` in `state_dir`. */
     uploads: Type.String({ default: '', pattern: '^(/[^\\0]+)?$' }),
     /** Ids of templates whose images are created when the agent starts, instead of at their first use. */
     prefetch: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9.-]{0,62}$' }), { default: [] }),

@@ -24,7 +24,7 @@ export const networkSchema = Type.Object(
       section,
     ),
     /**
-     * Interfaces on which the agent finds IPv6 prefixes and the default interface of address pools. Empty: all
+     * Interfaces that the agent searches for IPv6 prefixes and for the default interface of address pools. Empty: all
      * interfaces with hardware, and their bonds and VLANs.
      */
     uplinks: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$' }), {
@@ -32,7 +32,7 @@ export const networkSchema = Type.Object(
       maxItems: 16,
     }),
     /**
-     * Addresses and CIDRs that guests cannot reach, except port 53 of their name servers. By default, these are the
+     * Addresses and CIDRs that guests cannot reach, except port 53 of their name servers. The default contains the
      * addresses at which clouds give hosts user data and credentials. Link-local addresses are always closed.
      */
     closed_destinations: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}(/\\d{1,3})?$' }), {
@@ -47,7 +47,7 @@ export const networkSchema = Type.Object(
       ],
       maxItems: 256,
     }),
-    /** Name servers of guests. Empty: the host's name servers that guests can reach, otherwise 9.9.9.9 and 1.1.1.1. */
+    /** Name servers of guests. Empty: those of the host that guests can reach; if there are none: 9.9.9.9, 1.1.1.1. */
     resolvers: Type.Array(Type.String({ pattern: '^[0-9a-fA-F.:]{2,45}$' }), {
       default: [],
       maxItems: 3,

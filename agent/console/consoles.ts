@@ -21,7 +21,7 @@ export interface AgentConsolesParts {
 
 const modes: readonly string[] = ['shell', 'serial', 'vnc', 'run'] satisfies ConsoleMode[]
 
-/** Other consoles end when their connection is lost. */
+/** Modes of consoles that users can resume after their connection was lost. Other consoles end with the connection. */
 const resumable: readonly ConsoleMode[] = ['shell', 'serial']
 
 /**

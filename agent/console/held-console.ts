@@ -4,7 +4,7 @@ import type { ConsoleRequest } from '../../shared/console-frames.js'
 import type { ConsoleUser, OpenConsole, Size } from './contract.js'
 import { OutputRing } from './output-ring.js'
 
-/** Maximum bytes of unacknowledged output. As many bytes are retained, so that a resuming client loses nothing. */
+/** Maximum bytes of unacknowledged output. It is retained, so that a client that resumes loses nothing. */
 const windowBytes = 512 * 1024
 /** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
@@ -20,11 +20,11 @@ const messageBytes = 32 * 1024
  */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum bytes of input that may wait for a terminal. Further input is dropped, as by a tty. */
+/** Maximum bytes of input that may wait for a terminal. Further input is dropped, as a tty does it, too. */
 const mostOwedBytes = 512 * 1024
 /** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024
-/** Time in ms for which the terminal gets another size, so that programs redraw on a client's empty screen. */
+/** To make programs redraw a client's empty screen, the terminal gets another size for this time in ms. */
 const redrawMs = 60
 
 export interface HeldConsoleOptions extends Holding {
@@ -139,7 +139,6 @@ export class HeldConsole {
     }
   }
 
-  /** Ends the console and its terminal. */
   close(): void {
     if (this.#gone) return
     this.#gone = true
@@ -150,7 +149,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset at which a user's output begins. With an empty screen (null), this is the start of a line. */
+  /** Returns the offset from which a user gets output: for an empty screen (null), the start of a line. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost
@@ -210,7 +209,7 @@ export class HeldConsole {
   }
 
   /**
-   * Sends output at once if it is little, such as typed characters, or if nothing was sent just before. If not,
+   * Sends output at once if it is little, such as typed characters, or if nothing was sent just before. Otherwise
    * collects output for a moment and sends all of it together.
    */
   #sendSoon(): void {

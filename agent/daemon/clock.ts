@@ -14,13 +14,13 @@ export interface ClockOptions {
 }
 
 /**
- * Opens the agent's clock. After a restart of the agent, the clock is trusted at once, unless it has jumped since.
- * After a boot, the host may have lost the time, so the clock is trusted only once it has been stable.
+ * Opens the agent's clock. After a restart of the agent, the clock is trusted unless it jumped meanwhile. After a boot,
+ * the host may have lost the time, so the clock is trusted after it has been stable for some time.
  */
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // If no state of the clock is stored, no guest exists yet, or the previous agent had an older version.
+  // If no state is stored, this is the first start, so no guest exists, or the previous agent had an older version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock

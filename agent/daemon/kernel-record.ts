@@ -19,7 +19,7 @@ import {
   type KernelUser,
 } from './plan-kernel-record.js'
 
-/** File with the record of all agents on a host, in all network namespaces, because they share the kernel. */
+/** File with the record of all agents on a host, even in other network namespaces, because they share the kernel. */
 const kernelRecordFile = '/var/lib/.berth-kernel-settings.json'
 
 /**

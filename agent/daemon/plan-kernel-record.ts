@@ -65,14 +65,14 @@ export function planHostLimits(has: ReadonlyMap<string, number>): SysctlChange[]
 interface Leave {
   /** The record without the removed agent. Undefined: the host has no other agent. */
   readonly record: KernelRecord | undefined
-  /** Settings to restore, the last change first. Callers skip settings that another program has changed since. */
+  /** Settings to restore, the last change first. Callers skip settings that other programs have changed meanwhile. */
   readonly restore: readonly SysctlChange[]
 }
 
 /**
  * Plans which settings an agent restores when it is removed. It restores network settings if no other agent uses its
- * network namespace, and host-wide settings if the host has no other agent. Changes are undone in reverse order: forwarding is
- * switched off before `accept_ra` is restored (see `planIpv6Settings`).
+ * network namespace, and host-wide settings if the host has no other agent. Changes are undone in reverse order, so
+ * that forwarding is switched off before `accept_ra` is restored (see `planIpv6Settings`).
  * @param isThere true if the state directory of another agent still exists
  */
 export function planLeave(

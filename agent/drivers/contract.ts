@@ -26,7 +26,7 @@ export interface UsageSample {
   /** Bytes read from and written to the guest's disk; undefined if they are not known. */
   readonly readBytes?: number
   readonly writeBytes?: number
-  /** Number of the guest's processes that the kernel has killed since its start because memory ran out. */
+  /** Number of processes that the kernel has killed since the guest's start because the guest's memory ran out. */
   readonly memoryKills?: number
   /** Bytes in use on the guest's file systems, as the guest reports. Undefined: the caller uses the volume's usage. */
   readonly diskBytes?: number
@@ -154,9 +154,9 @@ export interface Driver {
   /** Writes everything that a start needs. Replaces the result of an earlier call. */
   configure(machine: Machine): Promise<void>
   /**
-   * Starts the guest and returns once its first process runs. Does nothing for a running guest.
+   * Starts the guest and returns as soon as its first process runs. Does nothing for a running guest.
    * @param connected called when the guest's interface exists, possibly before the guest runs. `start` awaits the
-   * returned promise. If it rejects, `start` throws its error after the guest has started.
+   * returned promise. If this promise rejects, `start` throws the error, but the guest runs.
    */
   start(machine: Machine, signal: AbortSignal, connected?: () => Promise<void>): Promise<void>
   /** Asks the guest to shut down, and kills it after `timeoutMs`. Does nothing for a stopped guest. */
@@ -195,8 +195,8 @@ export interface Driver {
   resize(machine: Machine): Promise<ResizeResult>
   /**
    * Adds the guest's IPv6 addresses inside the running guest, and removes the addresses in `gone`. Addresses that the
-   * guest set itself stay. The change survives a reboot by the guest itself. Does nothing for a stopped guest, which
-   * gets the addresses by `configure` for its next start.
+   * guest set itself stay. The change survives a reboot by the guest itself. Does nothing for a stopped guest, because
+   * `configure` gives it the addresses for its next start.
    */
   assignAddresses(machine: Machine, gone: readonly string[]): Promise<AssignResult>
   /**
@@ -228,14 +228,14 @@ export interface Driver {
   freeze(machine: Machine, timeoutMs: number): Promise<boolean>
   /**
    * Thaws a guest that is, or may be, frozen. Does nothing for other guests.
-   * @throws if the guest may still be frozen; the driver may then retry in the background
+   * @throws if the guest may still be frozen. The driver may then retry in the background.
    */
   thaw(machine: Machine): Promise<void>
 
   /**
    * Finds a console.
    * @param command program with its arguments, for mode `run`
-   * @throws {BerthError} `guest_not_running`, `unsupported` if the driver's guests lack the mode
+   * @throws {BerthError} `guest_not_running`, `unsupported` if the driver does not offer the mode
    */
   findConsole(machine: Machine, mode: ConsoleMode, command?: readonly string[]): Promise<ConsolePlace>
   /** Returns the guest's screen as a PNG. @throws {BerthError} `guest_not_running`, `unsupported` */

@@ -1,8 +1,8 @@
 import type { GuestDevice } from '../../shared/guest-devices.js'
 
 /**
- * The facts about a guest that a driver gets, already decided and validated. A driver makes no choices, and stores no
- * state except on the host. Each of its methods is idempotent.
+ * The validated facts about a guest that a driver gets. A driver makes no choices itself, and stores no state except on
+ * the host. Each of its methods is idempotent.
  */
 export interface Machine {
   readonly uuid: string

@@ -104,7 +104,7 @@ export function parseIdentity(pem: string): AgentIdentity {
 export interface IdentityParts {
   readonly privateKeyPem: string
   readonly certificatePem: string
-  /** Certificate of the CA that has issued the certificate. */
+  /** Certificate of the CA that has issued `certificatePem`. */
   readonly caPem: string
   /** Further CAs to trust. */
   readonly otherAuthorities?: readonly string[]

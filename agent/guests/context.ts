@@ -22,7 +22,7 @@ export interface GuestImages {
   checkUsable(templateId: string, virtualization: DriverKind): void
   /** Checks that an image may be booted instead of a guest's disk. @throws the errors of `checkUsable` */
   checkBootable(templateId: string, types: readonly ImageType[]): void
-  /** Returns `templateId`. For a virtual machine, replaces a container's template by the one for virtual machines. */
+  /** Returns the template for this kind of guest. A virtual machine gets the counterpart of a container's template. */
   idFor(templateId: string, virtualization: DriverKind): string
   osOf(templateId: string): 'linux' | 'windows'
   /** True if the image is on this host. */
@@ -51,8 +51,8 @@ export interface PolicyKeeper {
   resetUse(uuid: string): void
   /**
    * Compares the guest's traffic and the clock with its quota and expiry. Records the result in the guest's `policy`,
-   * stops a guest that may not run, and limits or restores its rates. Call this after a change of a quota, an expiry or
-   * the counted traffic. It may be repeated.
+   * stops a guest that may not run, and limits or restores its rates. Idempotent. Call this after a change of a quota,
+   * an expiry or the counted traffic.
    */
   judge(uuid: string): Promise<void>
 }

@@ -7,7 +7,7 @@ import { unlimitedTraffic, type TrafficLimit } from './record/record.js'
 /** End of the year 9999, the last year that JavaScript and every client can format. */
 export const lastTimeMs = 253_402_300_799_000
 
-/** Returns canonical addresses. @throws {BerthError} `invalid_field` unless they are of the family and unique */
+/** Returns canonical addresses. @throws {BerthError} `invalid_field` for a duplicate or another family */
 export function parseAddresses(field: string, values: readonly string[], family: AddressFamily): string[] {
   if (values.length > networkLimits.addresses.max)
     throw invalidField(field, `${field}: at most ${networkLimits.addresses.max} addresses are allowed`)
@@ -53,7 +53,7 @@ export function parseTrafficLimit(
 const modes = ['total', 'split'] as const
 const actions = ['stop', 'throttle', 'none'] as const
 
-/** Parses a word. An empty value means the first of `words`. @throws {BerthError} `invalid_field`, with these words */
+/** Parses a word. An empty value means the first of `words`. @throws {BerthError} `invalid_field` */
 function parseWord<Word extends string>(field: string, value: string, words: readonly [Word, ...Word[]]): Word {
   const word = value === '' ? words[0] : words.find((known) => known === value)
   if (word !== undefined) return word

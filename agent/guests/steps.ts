@@ -51,7 +51,7 @@ export async function ensureImage(images: GuestImages, templateId: string, step:
   await step.yieldWhile(images.ensure(templateId, report, step.signal)) // other operations may run during the creation of the image
 }
 
-/** Writes the files that a start needs and, in parallel, sets the guest's network rules before its first packet. */
+/** Writes the files that a start needs. In parallel, sets the guest's network rules, before it sends a packet. */
 export function configureStep(context: BootContext, options: { undo: boolean }): GuestStep {
   const configure: GuestStep = {
     name: 'configure',
@@ -109,8 +109,8 @@ function noteStarted(store: GuestStore, { uuid, atNextStart }: GuestRecord): voi
 const panicked = 'the system of the guest panicked'
 
 /**
- * Records an event of a running guest. A guest that has rebooted by itself has read its new addresses and password.
- * Only a change of limits still waits for the next start by the agent.
+ * Records an event of a running guest. After a reboot by itself, the guest has its new addresses and password. Only a
+ * change of limits still waits for the next start by the agent.
  */
 export function noteEvent(store: GuestStore, uuid: string, event: GuestEvent): void {
   const record = store.find(uuid)

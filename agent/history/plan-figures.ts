@@ -1,6 +1,6 @@
 import { figuresOf, type Figures } from './plan-series.js'
 
-/** A reading of counters. Counters only grow as long as `life` is the same. When it changes, they start at 0. */
+/** A reading of counters. Counters only grow as long as `life` stays the same. When `life` changes, they start at 0. */
 export interface Reading {
   readonly atMs: number
   /** Identifies one run of the guest or the host: it differs after each start. */

@@ -36,9 +36,7 @@ export const tiers: Readonly<Record<Range, Tier>> = {
 
 export const seriesBytes = (sizes.day + sizes.month + sizes.year) * recordBytes
 
-/** The usage in one minute, hour or day. */
 export interface Point {
-  /** Number of the minute, hour or day, counted from 1970 on. */
   readonly index: number
   readonly figures: Figures
 }

@@ -6,8 +6,8 @@ import { CommandError } from '../host/process/process.js'
 import { askedAbout, planAdaptation, type TreeFacts } from './plan-adapt.js'
 
 /**
- * Maximum sizes of files that are read. A changed configuration is passed to a program as an argument, whose length is
- * limited by the kernel.
+ * Maximum sizes of files that are read. A changed configuration becomes an argument of a program, and the kernel limits
+ * the length of arguments.
  */
 const largest = { accounts: 1024 ** 2, configuration: 64 * 1024 } as const
 const mostKeys = 32

@@ -83,7 +83,7 @@ export function findCatalogEntry(id: string): CatalogEntry | undefined {
   return catalog.find((entry) => entry.id === id)
 }
 
-/** The properties of a template from which its image is built. */
+/** The properties of a template that are needed to build its image. */
 export interface Recipe {
   readonly id: string
   readonly arch: string

@@ -69,7 +69,7 @@ const disabledUnits: readonly string[] = [
   'getty.target.wants/getty@tty1.service',
 ]
 
-/** Types of SSH host keys to remove. Each guest creates its own: guests with equal keys could impersonate others. */
+/** Types of SSH host keys to remove. Each guest creates its own, because equal keys would permit impersonation. */
 const hostKeyTypes = ['rsa', 'ecdsa', 'ed25519']
 
 export function planContent(entry: Recipe): ContentStep[] {
@@ -180,8 +180,8 @@ export function planApt({ suite }: Recipe): ContentStep[] {
 }
 
 /**
- * Plans files that must be written last. Because they are newer than /usr, a first boot does not run ldconfig and
- * sysusers or rebuild catalogs (systemd-update-done(8)).
+ * Plans files that must be written last, so that they are newer than /usr. A first boot then neither runs ldconfig and
+ * sysusers nor rebuilds catalogs (systemd-update-done(8)).
  */
 export function planUpToDate(): ContentStep[] {
   return ['etc/.updated', 'var/.updated'].flatMap((path) => [{ op: 'remove', path }, file(path, '')] as const)

@@ -65,7 +65,7 @@ const progressEveryMs = 500
 
 /**
  * Stores the table `images`, with a row for every template of the catalogue and every custom template. `built_at_ms` is
- * 0 if the template has no image. Watchers are notified of a deleted image as a change of its row.
+ * 0 if the template has no image. If an image is deleted, watchers get its row as changed.
  */
 export class ImageStore {
   readonly #changes: Changes
@@ -134,7 +134,7 @@ export class ImageStore {
     writes.request()
   }
 
-  /** Notifies watchers of the progress, by a write of the image's row. Ignores failures: progress may be lost. */
+  /** Notifies watchers of the progress by a write of the image's row. Ignores failures: progress may be lost. */
   #show(id: string): void {
     this.#progress.set(id, this.#newest.get(id) ?? noProgress)
     try {

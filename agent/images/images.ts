@@ -15,7 +15,7 @@ export interface ImagesParts {
   readonly pool: ImagePool
   readonly changes: Changes
   readonly log: Logger
-  /** True if this host has a driver for this kind of guest. Default: only for containers. */
+  /** True if this host has a driver for this kind of guest. Default: true for containers, false otherwise. */
   readonly canRun?: (virtualization: 'lxc' | 'kvm') => boolean
   /** True if an unfinished operation needs the image for a guest. Default: false. */
   readonly isUsed?: (templateId: string) => boolean
@@ -104,7 +104,7 @@ export class Images {
   }
 
   /**
-   * Creates an image if it does not exist. Calls for one template share one attempt, which is aborted when all callers
+   * Creates an image if it does not exist. Calls for one template share one attempt. It is aborted when all callers
    * have aborted.
    * @throws {BerthError} `template_unknown`, `unsupported`, and the errors of the image's creation
    */

@@ -2,7 +2,7 @@ import type { RootChange } from '../host/guest/guest-root.js'
 
 /** Facts about a foreign root filesystem that determine which files Berth adapts. */
 export interface TreeFacts {
-  /** Those directories of the list `askedAbout` that exist in the tree, reached without symbolic links. */
+  /** Directories from the list `askedAbout` that exist in the tree and are reached without symbolic links. */
   readonly directories: ReadonlySet<string>
   readonly files: ReadonlySet<string>
   /** Names of the host keys in etc/ssh. */

@@ -90,12 +90,12 @@ export class HostAddressBook implements AddressBook {
     )
   }
 
-  /** Converges IPv4 and IPv6. A failure of one does not affect the other. @throws the first failure */
+  /** Makes the host's IPv4 and IPv6 addresses match, even if one family fails. @throws the first failure */
   async #ensureBoth(guests: readonly GuestNetwork[]): Promise<string[]> {
     const places = this.#placesOf(guests)
     const results = await Promise.allSettled([
       this.#ipv4.ensure(places),
-      // Without IPv6 in the kernel there is nothing to converge.
+      // Without IPv6 in the kernel, no IPv6 address can be set.
       findIpv6Addresses() ? this.#ipv6.ensure(this.#routesOf(guests)) : [],
     ])
     this.#contested.keep(places)

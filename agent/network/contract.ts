@@ -69,8 +69,8 @@ export interface Network {
   attach(guest: WantedNetwork, parts?: readonly NetworkPart[]): Promise<void>
   detach(guest: GuestNetwork): Promise<void>
   /**
-   * Converges the bridge and the networks of all guests, and removes everything that belongs to no guest. If the array
-   * is the same as in the previous call, unchanged rules are not planned again.
+   * Makes the bridge and all guests' networks match the desired state, and removes everything that belongs to no guest.
+   * If the array is the same as in the previous call, unchanged rules are not planned again.
    * @returns the repairs, including those of earlier calls that failed
    * @throws {BerthError} the first failure. If rules fail, the other parts are not tried
    */
@@ -120,11 +120,11 @@ export interface Rules {
   close(): Promise<void>
 }
 
-/** Guests' public IPv4 and IPv6 addresses: chooses them from the pools and converges the host with them. */
+/** Guests' public IPv4 and IPv6 addresses: chooses them from the pools, and sets them on the host. */
 export interface AddressBook {
   /** Chooses addresses for a guest from the pools (described at `Network.choose`). */
   choose(order: AddressOrder): Pick<GuestNetwork, 'publicIpv4s' | 'ipv6Addresses'>
-  /** Converges the host's addresses, routes and neighbours for all guests. @returns the repairs */
+  /** Makes the host's addresses, routes and neighbours match all guests' settings. @returns the repairs */
   ensure(guests: readonly GuestNetwork[]): Promise<string[]>
   /** Applies a guest's addresses on the host and, if it runs, inside it. Removes its former addresses. Idempotent. */
   attach(guest: GuestNetwork): Promise<void>
@@ -138,7 +138,7 @@ export interface AddressBook {
 }
 
 export interface Shaper {
-  /** Converges the rates of existing interfaces, and removes rates that belong to no guest. @returns the repairs */
+  /** Repairs the rates of existing interfaces, and removes rates that belong to no guest. @returns the repairs */
   ensure(guests: readonly GuestRates[]): Promise<string[]>
   /** Sets one guest's rates. Does nothing if the guest is stopped, because it then has no device. */
   apply(rates: GuestRates): Promise<void>

@@ -44,7 +44,7 @@ export class HostNetwork implements Network {
     await this.shaper.remove(guest.device)
   }
 
-  /** Converges rules first, then addresses and rates. A failure of one of these two does not stop the other. */
+  /** Repairs rules first, then addresses and rates. If one of the last two fails, the other is repaired anyway. */
   async ensure(guests: readonly WantedNetwork[], parts = everything): Promise<string[]> {
     if (parts.includes('rules')) this.#repaired.push(...(await this.rules.ensure(guests)))
     const results = await Promise.allSettled([

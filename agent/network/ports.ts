@@ -50,8 +50,8 @@ const findOverlap = `
   LIMIT 1`
 
 /**
- * Chooses host ports for one request inside the caller's transaction. A port is free unless it is mapped in the
- * journal, a program of the host listens on it, or it was already chosen.
+ * Chooses host ports for one request inside the caller's transaction. A port is free if it is not mapped in the
+ * journal, no program of the host listens on it, and this object has not chosen it yet.
  */
 export class PortChoice {
   readonly #chosen: PortSpan[] = []
@@ -115,8 +115,8 @@ export class PortChoice {
   }
 
   /**
-   * Picks runs of adjacent ports from all free ports. A single run is found if it fits anywhere. With several runs, a
-   * run may take the only place in which another run would fit. The call then fails.
+   * Picks runs of adjacent ports from all free ports. A single run is found if it fits anywhere. Several runs may not
+   * be found: one run may take the only place in which another run would fit. The call then fails.
    */
   #pickExactly({ protocol, hostIp, count, length = 1 }: PortRequest): number[] {
     const taken = this.#takenPorts({ protocol, hostIp })
@@ -159,7 +159,6 @@ export function countPorts(db: Database, { start, end }: PortRange): number {
   return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }
 
-/** Counts the ports of the range that are mapped. A port with several mappings counts only once. */
 const countCovered = `
   SELECT total(max(0, min(last, @end) - max(first, @start, reached + 1) + 1)) FROM (
     SELECT host_port AS first, host_port_end AS last, coalesce(max(host_port_end) OVER (

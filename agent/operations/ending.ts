@@ -12,7 +12,7 @@ export interface OperationEnding {
   readonly reason?: OperationError
 }
 
-/** Outcome of an operation with an unknown action. It fails, so that later operations on the same subject can run. */
+/** Outcome of an operation with an unknown action. It fails, so that later operations of the subject can run. */
 export function unknownAction(action: string): OperationOutcome {
   const message = `this version of the agent does not know the operation ${action}`
   return { status: 'failed', code: 'unknown_action', message, undone: false }

@@ -15,8 +15,8 @@ const dayMs = 86_400_000
 const prunedAtOnce = 200
 
 /**
- * Runs each operation of the journal once. Executes the operation's steps in order, undoes them on failure, and
- * resumes after a crash.
+ * Runs the operations of the journal. Executes each operation's steps in order, undoes them on failure, and resumes
+ * after a crash.
  */
 export class OperationEngine {
   readonly store: OperationStore
@@ -41,8 +41,8 @@ export class OperationEngine {
   }
 
   /**
-   * Continues unfinished operations. Operations that had begun come first, and resume at their last step or undo.
-   * Pending operations follow in the order of submission. Call this once, before the first `submit`.
+   * Continues unfinished operations. Operations that had begun come first, and resume at the interrupted step or undo.
+   * Pending operations follow in the order of submission. Call this one time, before the first `submit`.
    */
   recover(): { resumed: number; pending: number } {
     if (this.#recovered) throw new Error('recover() was called twice')
@@ -129,7 +129,7 @@ export class OperationEngine {
 
   /**
    * Forgets operations that were removed more than `days` days ago, and the oldest ones if more than `keep` are left.
-   * If the request of a forgotten operation is repeated, it runs again.
+   * If the request of a forgotten operation is repeated, a new operation runs.
    * @returns number of forgotten operations
    */
   forgetRemoved(days: number, keep = Infinity): number {
@@ -160,7 +160,7 @@ export class OperationEngine {
     return this.#scheduler.tasks(subject).some((task) => task.forwardOnly)
   }
 
-  /** True if a pending or running operation of the subject excludes users' orders until it ends. */
+  /** True if a pending or running operation of the subject is exclusive: users' requests are refused until it ends. */
   isExclusive(subject: SubjectRef): boolean {
     const actions = this.openOperations(subject).map((id) => this.store.get(id).action)
     return actions.some((action) => this.#definitions.get(action)?.exclusive)
@@ -211,7 +211,7 @@ export class OperationEngine {
   #journal(order: Submission, requestHash: string, forwardOnly: boolean) {
     const { changes } = this.options
     if (!this.#definitions.has(order.action)) throw new Error(`operation ${order.action} does not exist`)
-    // The operation is queued after this transaction. A rollback of an outer transaction would remove only its record.
+    // The operation is queued after this transaction. A rollback of an outer transaction would leave it in the queue.
     if (changes.db.inTransaction) throw new Error('submit() was called inside a transaction')
     return changes.transaction(() => {
       order.reserve?.()

@@ -41,7 +41,7 @@ export class Execution {
   readonly #id: string
   readonly #steps: readonly Step<unknown>[]
   readonly #weights: readonly number[]
-  /** True if this version of the agent has the stored step: a step with the same name at the same index. */
+  /** True if this version of the agent has the stored step: at the stored index, its step has the stored name. */
   readonly #known: boolean
   #progress: number
   /** The running step, if it is cancelable. */
@@ -86,7 +86,7 @@ export class Execution {
       return this.#undo(this.#known ? step : this.#steps.length - 1, error, true)
     }
     const resumed = record.status === 'running'
-    // If an update of the agent has changed the steps, all steps run again. This is safe, because they are idempotent.
+    // If an update of the agent has changed the steps, all steps run again. This is safe, because steps are idempotent.
     const first = resumed && this.#known ? step : 0
     for (let index = first; index < this.#steps.length; index++) {
       const error = await this.#runStep(index, resumed && index <= Math.max(first, step))

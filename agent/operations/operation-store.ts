@@ -221,8 +221,8 @@ export class OperationStore {
   }
 
   /**
-   * Removes at most `limit` operations that ended before `endedBeforeMs`. If this is Infinity, the subjects with the
-   * most operations lose their oldest operations first.
+   * Removes at most `limit` operations that ended before `endedBeforeMs`. If `endedBeforeMs` is Infinity, the subjects
+   * with the most operations lose their oldest operations first.
    * @returns number of removed operations
    */
   prune({ endedBeforeMs, limit, nowMs }: { endedBeforeMs: number; limit: number; nowMs: number }): number {

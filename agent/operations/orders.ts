@@ -46,7 +46,7 @@ export interface AcceptedOrder<Input> {
   /** Value that is equal in all repetitions of an order. Repetitions are recognized by its hash. Default: `input`. */
   readonly hashOf?: unknown
   /**
-   * Makes checks and reservations in the transaction that stores the operation. An error rejects the order. Not called
+   * Makes checks and reservations in the transaction that stores the operation. Throws to refuse the order. Not called
    * for a repeated order.
    */
   reserve(): void

@@ -6,9 +6,9 @@ export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) => (isObject(part) ? ordered(part) : part)) ?? 'null'
 }
 
-/** Returns the SHA-256 of a request, in hex. It distinguishes a repeated request from another with the same id. */
+/** Returns the SHA-256 of a request, in hex. It shows whether a request with a known id is really a repetition. */
 export function hashRequest(action: string, subject: SubjectRef, request: unknown): string {
-  // Earlier versions hashed a guest's id as `guestUuid`. With another name, the stored hashes would not match.
+  // Earlier versions hashed a guest's id as `guestUuid`. With another name, stored hashes would no longer match.
   const about = subject.kind === 'guest' ? { guestUuid: subject.id } : { [subject.kind]: subject.id }
   const text = canonicalJson({ action, ...about, request: request ?? null })
   return createHash('sha256').update(text).digest('hex')

@@ -31,7 +31,7 @@ export function recordedError(error: unknown): OperationError {
   }
 }
 
-/** Combines the errors of a step and of its undo, and shortens both messages so that both fit into one field. */
+/** Combines the errors of a step and of its undo. Shortens both messages, so that the result fits into one field. */
 export function recordedUndoFailure(first: OperationError, undo: OperationError, step: string): string {
   const half = errorLength / 2 - 100
   return `${shorten(first.message, half)}; undo of ${shorten(step, 80)} failed: ${shorten(undo.message, half)}`

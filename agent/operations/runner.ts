@@ -101,7 +101,7 @@ export class OperationRunner {
 
   async #pause(task: Task, ms: number): Promise<void> {
     const { scheduler, clock, signal } = this.parts
-    // `sleep` rejects only if `signal` is aborted. The line after this call handles that.
+    // `sleep` rejects only if `signal` is aborted, which the next line handles.
     await scheduler.pause(task, () => clock.sleep(ms, signal).catch(() => undefined))
     if (signal.aborted) throw new Interrupted()
   }

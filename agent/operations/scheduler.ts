@@ -7,7 +7,7 @@ export interface Task {
   /** Tasks of one subject run one after another. */
   readonly subject: SubjectRef
   readonly forwardOnly: boolean
-  /** True if the operation runs. The journal may not contain its start yet. */
+  /** True as soon as the operation runs, even if the journal does not contain its start yet. */
   begun: boolean
 }
 

@@ -25,7 +25,7 @@ export interface Submission {
   /** Value that is equal in all repetitions of a request. The engine compares its hash. Default: `input`. */
   hashOf?: unknown
   requestedBy: string
-  /** Makes checks and reservations in the transaction that writes the operation. An error rejects the operation. */
+  /** Makes checks and reservations in the transaction that writes the operation. Throws to refuse the operation. */
   reserve?: () => void
 }
 

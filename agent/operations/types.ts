@@ -34,7 +34,7 @@ export interface StepContext<Input> {
   /**
    * Waits for work that several operations share, such as a download. Meanwhile, this operation does not count towards
    * the limit of parallel operations. Operations on the same subject wait. `work` should end if `signal` is aborted.
-   * @returns the result of `work` once the limit allows this operation to continue; throws the error of `work`
+   * @returns the result of `work` when the limit allows this operation to continue; throws the error of `work`
    */
   yieldWhile<T>(work: Promise<T>): Promise<T>
 }
@@ -75,7 +75,7 @@ export interface OperationDefinition<Input> {
   readonly steps: readonly Step<Input>[]
   /** True if the operation is never undone. A failed step is retried with back-off, even after restarts. */
   readonly forwardOnly?: boolean
-  /** True if users' orders for the subject are refused until the operation has ended. If false, they are queued. */
+  /** True if users' requests for the subject are refused until the operation has ended. If false, they are queued. */
   readonly exclusive?: boolean
   /**
    * Writes to the journal in the transaction that records the start of the first step. Must be synchronous, without

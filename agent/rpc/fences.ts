@@ -5,7 +5,7 @@ import { toStatus } from '../../shared/grpc-errors.js'
 import type { Database } from '../state/database.js'
 import { findSetting, putSetting } from '../state/settings-table.js'
 
-/** Stores the highest epoch that the agent has seen of each lease, in the journal (see shared/fence.ts). */
+/** Stores, in the journal, the highest epoch that the agent has seen for each lease (see shared/fence.ts). */
 export class Fences {
   constructor(private readonly db: Database) {}
 

@@ -1,7 +1,7 @@
 import { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { GuestBatch } from '../../proto/gen/berth/agent/v1/watch.js'
 
-/** A batch is sent once it has this many bytes. A gateway accepts messages of 1 MiB. */
+/** A batch is sent as soon as it has this many bytes. A gateway accepts messages of 1 MiB. */
 const batchBytes = 64 * 1024
 
 /** Encodes guests in batches, because one message per guest would delay the start of a gateway. */

@@ -13,8 +13,8 @@ const revokedFreshMs = 1000
 /** Time in ms within which a running agent notices that `berth-agent join` has replaced its identity. */
 const rejoinNoticedMs = 2000
 /**
- * Limits of connections without a proven identity. They are high, because a gateway that restarts connects for all
- * consoles of a host at once.
+ * Limits of connections without a proven identity. They are high, because a gateway connects for all consoles of a host
+ * at once after its restart.
  */
 const strangers = { unproven: 384, unprovenPerSource: 256, proveWithinMs: 5000 }
 

@@ -11,7 +11,9 @@ export interface TransferService {
 }
 
 export function createTransferService(parts: ReceiverParts): TransferService {
-  /** Connections by the id of their move. A newer connection of a move replaces the older one, which must be broken. */
+  /**
+   * Connections by the id of their move. A newer connection replaces an older one of the move, which must have failed.
+   */
   const open = new Map<string, TLSSocket>()
   return {
     serve: (socket, tls) => {

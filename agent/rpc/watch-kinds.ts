@@ -69,8 +69,8 @@ function isShown({ ownership }: GuestRecord): boolean {
 }
 
 /**
- * Returns all unfinished operations and the newest ended ones. Operations of a guest with many operations do not
- * displace those of other guests.
+ * Returns all unfinished operations and the newest ended ones. A guest with many operations does not displace the
+ * operations of other guests.
  */
 function listed(all: readonly OperationRecord[]): readonly OperationRecord[] {
   const newest = new Set(fairlyNewest(all, ({ subject }) => `${subject.kind} ${subject.id}`, listedOperations))

@@ -42,7 +42,7 @@ export function createWatchService(source: WatchSource): { service: WatchService
 class WatchStream {
   /** Last changes by entity, in the order of their revisions. */
   readonly #pending = new Map<string, Change>()
-  /** Revision of the first change that was not sent, by entity, in ascending order. */
+  /** By entity: revision of the entity's first change that was not sent. In ascending order of revisions. */
   readonly #firstUnsent = new Map<string, number>()
   #writable = true
   #sentHost = ''
@@ -92,7 +92,7 @@ class WatchStream {
     this.#firstUnsent.clear()
   }
 
-  /** Sends past changes and begins to listen. It is synchronous, so that no change is missed between the two. */
+  /** Sends past changes and begins to listen. Does both synchronously, so that no change is missed in between. */
   #catchUp(): void {
     const { changes } = this.source
     const { epoch, revision } = this.call.request

@@ -96,7 +96,7 @@ export class Changes {
     return () => void this.#listeners.delete(own)
   }
 
-  /** Returns the removals after a revision. Undefined: some were forgotten, so the watcher must start again. */
+  /** Returns the removals after a revision. Undefined: some were forgotten, so the watcher must read all data again. */
   removedSince(revision: number): Change[] | undefined {
     const forgotten = Number(this.#meta('removals_forgotten') ?? 0)
     if (revision < forgotten || revision > this.#revision) return undefined
@@ -159,7 +159,7 @@ export class Changes {
   #remember(change: Change): void {
     this.#insertRemoved.run(change.revision, change.kind, change.key)
     this.#removals += 1
-    // Deletes old removals in batches, so that the time to record one does not depend on how many are stored.
+    // Deletes old removals in batches, so that the time to record a removal does not depend on their number.
     if (this.#removals > this.#keptRemovals + Math.max(1, this.#keptRemovals / 10)) this.#forget()
   }
 

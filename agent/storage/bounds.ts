@@ -46,8 +46,8 @@ export class Bounds {
 
   /**
    * Returns an upper bound of the bytes that all snapshots of the guest could retain if another snapshot were taken
-   * now. With simple quotas, this is all data that counts towards the guest's limit. With classic quotas, this is what
-   * the existing snapshots retain, plus the exclusive bytes of the volume.
+   * now. With simple quotas, this is all data that counts towards the guest's limit. With classic quotas, this is
+   * `retainedBytes` plus the exclusive bytes of the volume.
    * @param retainedBytes bytes that the existing snapshots retain
    * @param options `sync`: with classic quotas, also counts data that is not on the disk yet
    */

@@ -24,8 +24,9 @@ export class Deletions {
   }
 
   /**
-   * Returns true if the kernel has freed the space of the guest's deleted subvolumes. If not, makes the kernel start to
-   * free it. Deleted subvolumes do not show their guest, so the first call after a deletion checks all of the pool.
+   * Returns true if the kernel has freed the space of the guest's deleted subvolumes. Otherwise makes the kernel start
+   * to free it. The first call after a deletion checks all of the pool, because deleted subvolumes do not show their
+   * guest.
    */
   async areFreed(guest: string): Promise<boolean> {
     if (this.#pending.get(guest)?.length === 0) return true

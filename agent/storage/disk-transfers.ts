@@ -23,14 +23,14 @@ export class DiskTransfers {
     this.#bounds = new Bounds(pool)
   }
 
-  /** Reads a snapshot as a stream. @param parent snapshot that the receiver has; then only the difference is sent */
+  /** Reads a snapshot as a stream. @param parent a snapshot that the receiver has; only the difference to it is sent */
   send(guest: string, id: string, parent?: string): SendProcess {
     const { places } = this
     const from = parent === undefined ? undefined : places.snapshotPathOf(guest, parent)
     return sendSubvolume(places.snapshotPathOf(guest, id), from)
   }
 
-  /** Receives a snapshot. First removes what an earlier attempt left. Call `confirm` once the stream has ended. */
+  /** Receives a snapshot. First removes what an earlier attempt left. Call `confirm` when the stream has ended. */
   async receive(guest: string, id: string): Promise<ReceiveProcess> {
     const directory = this.places.snapshotsOf(guest)
     await mkdir(directory, { recursive: true, mode: 0o700 })

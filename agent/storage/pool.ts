@@ -15,7 +15,7 @@ export interface Pool {
   readonly path: string
   /** Directory of images: read-only subvolumes, named by template id. Names of unfinished images begin with a dot. */
   readonly images: string
-  /** Directory of guests' volumes: subvolumes, named by uuid. `UUID.next` is a guest's next or former volume. */
+  /** Directory of guests' volumes, named by uuid. `UUID.next` will replace such a volume, or was replaced by it. */
   readonly guests: string
   /** Directory of snapshots: a directory for each guest's uuid, with read-only subvolumes named by snapshot id. */
   readonly snapshots: string

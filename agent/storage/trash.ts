@@ -63,12 +63,12 @@ export class Trash {
     }
   }
 
-  /** Resolves once no deletion is running. */
+  /** Resolves when no deletion is running. */
   async settled(): Promise<void> {
     await this.#emptying.settled()
   }
 
-  /** Deletes the waiting subvolumes one at a time, after a pause in which the callers can finish their work. */
+  /** Deletes the waiting subvolumes one at a time. A pause before the first one lets the callers finish their work. */
   async #emptyAll(): Promise<void> {
     await delay(lullMs)
     for (const name of this.#waiting.splice(0)) await this.#empty(name)

@@ -124,7 +124,7 @@ export class Volumes extends VolumePlaces {
     })
   }
 
-  /** Restores the guest's volume from the snapshot. The guest must be stopped. After a failure, it is unchanged. */
+  /** Restores the volume from the snapshot. The guest must be stopped. After a failure, the volume is unchanged. */
   async restore(guest: string, snapshot: string, limitBytes: number): Promise<void> {
     await this.prepare(guest, { snapshot }, limitBytes)
     await this.exchange(guest)
@@ -218,8 +218,8 @@ export class Volumes extends VolumePlaces {
   }
 
   /**
-   * Sets every limit on the host that differs from `limits`: a power loss may have undone the last change. Starts no
-   * process if no limit differs.
+   * Sets every limit on the host that differs from `limits`, because a power loss may have undone the last change.
+   * Starts no process if no limit differs.
    * @param inTurn must lock the guest's mutex, and then call `set` with the limit that the guest has at that time
    * @returns the guests whose limit was wrong
    */

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import type { AgentConfig } from '../config.js'
 import { ignoreFilled, SwapFiles } from './swap-files.js'
 
-/** Removes all swap files that an agent with this configuration has created. Other swap of the host stays. */
+/** Removes all swap files that an agent with this configuration has created. Other swap files of the host stay. */
 export async function removeSwap(config: Pick<AgentConfig, 'state_dir' | 'swap'>): Promise<void> {
   const swap = new SwapFiles(config)
   for (const slot of [0, 1] as const) {

@@ -60,7 +60,7 @@ function since(now: number, last: number): number {
 
 const gigabyte = 1e9
 
-/** True if the total quota of the period, or in split mode the quota of one direction, is reached. */
+/** True if the total quota of the period is reached, or in split mode the quota of one direction. */
 export function isUsedUp({ mode, monthlyGb, inGb, outGb }: TrafficLimit, use: ByteCounters): boolean {
   const reached = (bytes: number, gb: number): boolean => gb > 0 && bytes >= gb * gigabyte
   if (mode === 'total') return reached(use.rxBytes + use.txBytes, monthlyGb)

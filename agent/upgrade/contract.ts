@@ -1,4 +1,4 @@
-/** Installation of another version of the agent, as a gateway orders it. */
+/** Request of a gateway to install another version of the agent. */
 export interface UpgradeOrder {
   /** host:port of the gateway's join endpoint. */
   readonly address: string

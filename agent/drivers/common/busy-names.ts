@@ -1,4 +1,4 @@
-/** Names of guests that a driver is starting, stopping or deleting. The driver does not report their ends. */
+/** Names of guests that a driver starts, stops or deletes. If such a guest ends, the driver does not report it. */
 export class BusyNames {
   readonly #acts = new Map<string, number>()
 

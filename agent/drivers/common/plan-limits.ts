@@ -1,7 +1,6 @@
 import { formatCpuList } from '../../../shared/cpu-list.js'
 import type { Isolation, Machine, MachineLimits } from '../machine.js'
 
-/** Limits that are set on a guest's cgroups. */
 export type GroupLimits = MachineLimits & Pick<Isolation, 'pidsMax'>
 
 export function limitsOf({ limits, isolation: { pidsMax } }: Pick<Machine, 'limits' | 'isolation'>): GroupLimits {
@@ -13,7 +12,7 @@ export interface LimitFacts {
   readonly cgroupVersion: 1 | 2
   /** True if swap is charged to cgroups: memory.memsw (v1) or memory.swap.max (v2) exists. */
   readonly swapAccounting: boolean
-  /** True if cgroup v1 can limit socket memory (TCP, UDP), which it counts only for cgroups with this limit. */
+  /** True if cgroup v1 can limit the memory of sockets. It counts this memory only for cgroups with a limit. */
   readonly socketAccounting: boolean
   /** `major:minor` of the disk that holds the pool. Undefined: not known. */
   readonly poolDevice?: string

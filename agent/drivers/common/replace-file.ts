@@ -3,9 +3,9 @@ import { open, rename } from 'node:fs/promises'
 import { openPlain } from './plain-file.js'
 
 /**
- * Replaces a file atomically. If content and mode are already right, writes nothing, and so works even on a full disk.
- * The file is not synced, which would take longer than the rest of a guest's start. Each start of the guest or the
- * agent checks the file, and replaces a file that a power loss has damaged.
+ * Replaces a file atomically. If content and mode are already right, nothing is written, so this works even on a full
+ * disk. The file is not synced, because that would take longer than the rest of a guest's start. Each start of the
+ * guest or the agent checks the file, and replaces it if a power loss has damaged it.
  */
 export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   if (await isSo(path, content, mode)) return

@@ -11,15 +11,15 @@ interface LastCpu {
 const interfacesKeptMs = 500
 /**
  * Maximum numbers of cgroups and processes that are read for a guest, because a guest can create any number. Reading
- * one takes about 10 µs. A guest with systemd has about 50 cgroups. No guest has nearly 256 processors.
+ * one takes about 10 µs. A guest with systemd has about 50 cgroups. No guest can run 256 tasks at once.
  */
 const bounds = { groups: 256, pids: 256 }
 
 /**
- * Reads a guest's counters from five to seven small kernel files, and one stat file per task unless the guest is idle.
- * A guest is idle if it used less than 2 ms of processor time per second since the last sample. Its number of runnable
- * tasks is reported as 0: even with the smallest quota of 1 %, a runnable task would have used 10 ms per second. Tasks
- * that wait for a disk are not counted while the guest is idle.
+ * Reads a guest's counters from five to seven small kernel files. Also reads one stat file per task unless the guest is
+ * idle. A guest is idle if it used less than 2 ms of processor time per second since the last sample. Its number of
+ * runnable tasks is reported as 0: even with the smallest quota of 1 %, a runnable task would have used 10 ms per
+ * second. Tasks of an idle guest that wait for a disk are not counted.
  */
 export class UsageReader {
   readonly #last = new Map<string, LastCpu>()
@@ -105,8 +105,8 @@ export class UsageReader {
   }
 
   /**
-   * Lists the guest's tasks. With cgroup v1, one file of the freezer hierarchy contains all threads, since systemd
-   * creates no cgroups there. With v2, the processes of the guest's cgroup and of all child cgroups are listed.
+   * Lists the guest's tasks. With cgroup v1, one file of the freezer hierarchy contains all threads, because systemd
+   * creates no cgroups there. With v2, the processes of the guest's cgroup and of all its child cgroups are listed.
    */
   #listTasks(name: string): number[] {
     const freezer = this.cgroups.controllers.get('freezer')

@@ -22,7 +22,7 @@ export async function waitUntil(isSo: () => boolean | Promise<boolean>, options:
 }
 
 /**
- * Waits until `count` returns 0. Gives up after `timeoutMs`, or if there was no new lowest count for `stillMs`.
+ * Waits until `count` returns 0. Gives up after `timeoutMs`, or if the count reached no new minimum for `stillMs`.
  * @throws {BerthError} `host_timeout`, or the signal's reason
  */
 export async function waitUntilNone(

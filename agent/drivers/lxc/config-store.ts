@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Removes the configuration, which other methods ignore from now on. A later `write` waits for the removal. */
+  /** Removes the configuration, which other methods then ignore at once. A later `write` waits for the removal. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)
@@ -67,7 +67,7 @@ export class LxcConfigStore {
     return names.filter((name) => this.#names.test(name) && !this.#removals.has(name))
   }
 
-  /** Removes directories and locks of guests without a configuration, which a killed agent may have left behind. */
+  /** Removes directories and locks of guests without a configuration, left behind by an agent that was killed. */
   sweep(isStopped: (name: string) => boolean): void {
     const { lxcPath } = this.paths
     const locked = listLocks(lxcPath).filter((name) => this.#names.test(name))

@@ -18,7 +18,7 @@ export function canFreeze({ version, controllers }: CgroupLayout): boolean {
 }
 
 /**
- * Freezes every process of the guest. A process that waits for a disk freezes once the disk has answered.
+ * Freezes every process of the guest. A process that waits for a disk freezes when the disk has answered.
  * @returns false if this took longer than `timeoutMs`; all processes then continue
  */
 export async function freezeGuest(cgroups: CgroupLayout, name: string, timeoutMs: number): Promise<boolean> {

@@ -57,7 +57,7 @@ export function findHindrance(lxcPath: string, cgroups: CgroupLayout): string | 
   return undefined
 }
 
-/** Returns the reason if lxc cannot limit guests. lxc 5.0.2 ignores limits of cgroup v2 while v1 is mounted. */
+/** Returns the reason if lxc cannot limit guests: lxc 5.0.2 ignores limits of cgroup v2 while v1 is mounted. */
 export function findCgroupHindrance({ version, hierarchies, unified }: CgroupLayout): string | undefined {
   if (unified === undefined) return 'no cgroup2 tree for the groups of guests is mounted below /sys/fs/cgroup'
   const left = hierarchies.filter((path) => path !== unified)

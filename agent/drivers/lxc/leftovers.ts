@@ -36,8 +36,8 @@ export async function removeLeftovers(
 }
 
 /**
- * Deletes the guest's interface. The kernel may delete it at the same time, together with the guest's network
- * namespace. ip(8) then exits with code 1 or 2.
+ * Deletes the guest's interface. The kernel may delete the interface at the same time, with the guest's network
+ * namespace. In this case, ip(8) exits with code 1 or 2.
  */
 async function removeInterface(device: string): Promise<void> {
   const { stderr } = await run('ip', ['link', 'delete', 'dev', device], { okCodes: [0, 1, 2] })
@@ -47,7 +47,7 @@ async function removeInterface(device: string): Promise<void> {
   })
 }
 
-/** Kills the guest's processes until no new process appears. Many namespaces may take tens of seconds to end. */
+/** Kills the guest's processes until no new one appears. A guest with many namespaces may take tens of seconds. */
 async function killPayload(runtime: Pick<LxcRuntimeReader, 'payloadPids'>, name: string): Promise<void> {
   const killAll = (): number => {
     const pids = runtime.payloadPids(name)

@@ -14,7 +14,8 @@ const noProgramCodes = [126, 127]
 /**
  * Sets root's password. The guest only gets the password's crypt(5) hash, on standard input. In a running guest, its
  * own chpasswd sets the password and respects the guest's locks. If chpasswd is missing (small images) or the guest is
- * stopped, the agent changes the files (docs/design/guest-login.md), even if the guest changes them meanwhile.
+ * stopped, the agent changes the files (docs/design/guest-login.md). This works even if the guest changes its files
+ * meanwhile.
  * @param running the container; undefined if the guest is stopped
  * @param filter system call filter of the guest's processes
  * @throws {BerthError} `guest_refused` with the guest's reason

@@ -1,8 +1,8 @@
 import type { NamespaceBounds } from '../../host/guest/guest-namespace.js'
 
 /**
- * Maximum number and depth of cgroups that a guest may create. systemd creates one per service and session. Each cgroup
- * uses kernel memory that counts towards no limit.
+ * Maximum number and depth of cgroups that a guest may create. systemd creates one per service and session. The kernel
+ * memory of a cgroup counts towards no limit.
  */
 export const subgroups = { most: 512, depth: 64 } as const
 

@@ -22,7 +22,7 @@ export interface ConfigFacts extends LimitFacts {
   readonly stoppedHook: string
   readonly marksDir: string
   readonly lxcPath: string
-  /** Cgroup that monitors of ended guests enter, because a monitor can only remove its own cgroup after leaving it. */
+  /** Cgroup to which monitors of ended guests move, so that they can remove their own cgroups. */
   readonly pivotGroup: string
   /** Directory with a node for each device that guests may use. */
   readonly devicesDir: string
@@ -34,8 +34,8 @@ export interface ConfigFacts extends LimitFacts {
 }
 
 /**
- * Capabilities that guests do not get, because they would only apply in the guest's own namespaces. Without them,
- * systemd skips units that would fail anyway (debugfs, clock, modules).
+ * Capabilities that guests do not get, because they would only have an effect in the guest's own namespaces. Without
+ * them, systemd skips units that would fail anyway (debugfs, clock, modules).
  */
 const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawio'
 
@@ -68,8 +68,8 @@ const patterns = {
 } as const
 
 /**
- * Plans the lines of a guest's lxc configuration. The configuration includes no other file: Debian's common.conf has
- * hooks that take 0.5 s at each stop, and grants rights that guests must not have.
+ * Plans the lines of a guest's lxc configuration. The configuration does not include Debian's common.conf: its hooks
+ * take 0.5 s at each stop, and it grants rights that guests must not have.
  * @throws {Error} if a value does not match its pattern or range
  */
 export function planConfig(machine: Machine, facts: ConfigFacts): string[] {
@@ -204,9 +204,9 @@ function planGroups(machine: Machine, facts: ConfigFacts): string[] {
 }
 
 /**
- * Plans the hook that takes away the write access to the guest's v1 cgroups, which lxc gives to the guest's root. The
- * kernel cannot limit how many v1 cgroups a guest creates. The hook runs before the guest's first process. From then
- * on, only the host can create cgroups in these cgroups, or move processes.
+ * Plans the hook that removes the write access to the guest's v1 cgroups. lxc gives this access to the guest's root,
+ * but the kernel cannot limit how many v1 cgroups a guest creates. The hook runs before the guest's first process. From
+ * then on, only the host can create cgroups in these cgroups, or move processes.
  */
 function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: ConfigFacts): string[] {
   const locked = hierarchies.filter((path) => path !== unified)
@@ -217,8 +217,8 @@ function planLocks({ name, groupsHook, hierarchies: { hierarchies, unified } }: 
 }
 
 /**
- * Sets IPv6 addresses by a hook, with the same commands as for running guests. lxc's own settings cannot set lifetimes,
- * and leave an address tentative for a second, during which no service can bind to it.
+ * Sets IPv6 addresses by a hook, with the same commands as for running guests. lxc's own settings cannot set lifetimes.
+ * They also leave an address tentative for a second, in which no service can bind to it.
  */
 function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFacts): string[] {
   if (ipv6Addresses.length === 0) return []
@@ -228,7 +228,7 @@ function planIpv6({ nic: { ipv6Addresses, gateway6 } }: Machine, facts: ConfigFa
   return [`lxc.hook.start-host = ${words.join(' ')}`]
 }
 
-/** Plans the hook for the guest's end. Its command contains the guest's name, by which runtime.ts finds the process. */
+/** Plans the hook for the guest's end. By the guest's name in its command, runtime.ts finds the hook's process. */
 function planStoppedHook(facts: ConfigFacts): string {
   const paths = [facts.stoppedHook, facts.marksDir, facts.lxcPath].map((path) => check('path', path))
   return `lxc.hook.post-stop = ${[...paths, check('name', facts.name)].join(' ')}`

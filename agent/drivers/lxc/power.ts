@@ -23,7 +23,7 @@ export interface LxcPowerContext extends LxcStopContext {
   readonly log: Logger
 }
 
-/** Starts and stops guests, and removes what they leave on the host. Stops by this class are not reported as ends. */
+/** Starts and stops guests, and removes what they leave on the host. Does not report these stops to listeners. */
 export class LxcPower {
   constructor(private readonly context: LxcPowerContext) {}
 
@@ -74,7 +74,7 @@ export class LxcPower {
     return removeAll(this.context, this.context.configs, this.context.namePrefix)
   }
 
-  /** Calls `act`, which ends the guest. Does nothing if another guest has the name: then this guest is not running. */
+  /** Calls `act`, which ends the guest. Does nothing if another guest uses the name: this guest then does not run. */
   async #ending(machine: Machine, act: (target: StopTarget) => Promise<void>): Promise<void> {
     const { names, events, runtime, usage } = this.context
     if (names.isForeign(machine)) return

@@ -31,9 +31,9 @@ interface ProcessInfo {
   readonly title: readonly string[]
 }
 
-/** Maximum number of times that `#listPassing` reads its cgroup. A reboot runs up to five processes there in turn. */
+/** Maximum number of times that `#listPassing` reads its cgroup: a reboot runs up to five processes in it in turn. */
 const mostLooks = 5
-/** Maximum wait in ms for a process to execute a program. Usually less than 1 ms, on a busy host a few ms. */
+/** Maximum wait in ms for a process to execute a program, which takes up to a few ms on a busy host. */
 const executingMs = 10
 
 const youngTicks = 1000 // 10 s, in the unit of start times (1/100 s)
@@ -67,8 +67,8 @@ export class LxcRuntimeReader {
   }
 
   /**
-   * Reads the guest's state. A guest still runs if its first process and that process's parent are the same as at the
-   * last read. In this case, nothing else is read.
+   * Reads the guest's state. If its first process and that process's parent are the same as at the last read, the guest
+   * still runs, and nothing else is read.
    */
   read(name: string): LxcRuntime {
     const known = this.#running.get(name)
@@ -119,8 +119,8 @@ export class LxcRuntimeReader {
   /**
    * Lists the processes in the pivot group, a cgroup for cleanup. The monitor of an ended guest moves to this group,
    * removes its own cgroup, runs the stop hook and ends. The hook may leave a process that starts the guest again. A
-   * guest's own processes are never in this group, so its command lines are trustworthy. If a process ends during a
-   * read, the list may lack its new child. The group is then read again.
+   * guest's own processes are never in this group, so the command lines in it are trustworthy. If a process ends during
+   * a read, the result may lack its new child. Therefore the group is then read again.
    */
   #listPassing(): ProcessInfo[] {
     for (let looks = 1; ; looks++) {
@@ -155,8 +155,8 @@ function readPassing(pid: number): ProcessInfo[] {
 }
 
 /**
- * True if the child has executed the guest's init and is no longer lxc-start. The program's file decides, because the
- * guest can choose the process's name. Without such a file, the child is ending, and the result is false.
+ * True if the child has executed the guest's init and is no longer lxc-start. The programs' files are compared, because
+ * the guest can choose the process's name. A child without such a file is ending: the result is false.
  */
 function isExecuted(init: ProcessStat, monitor: ProcessStat): boolean {
   if (init.command !== 'lxc-start') return true

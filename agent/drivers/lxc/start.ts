@@ -19,8 +19,8 @@ export interface LxcStartContext {
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns once its first process runs. Does nothing for a running guest. If another lxc-start is
- * already starting the guest, for example that of a killed agent, waits for that process.
+ * Starts the guest and returns as soon as its first process runs. Does nothing for a running guest. If another
+ * lxc-start is already starting the guest, for example that of a killed agent, waits for that process.
  * @throws {BerthError} `guest_start_failed` with lxc's own reasons
  */
 export async function startGuest(context: LxcStartContext, machine: Machine, signal: AbortSignal): Promise<LxcRuntime> {
@@ -33,7 +33,7 @@ export async function startGuest(context: LxcStartContext, machine: Machine, sig
   return launch(context, name, signal)
 }
 
-/** Waits until the guest neither starts nor stops. Returns its state. A guest without a monitor counts as stopped. */
+/** Waits while the guest starts or stops, and returns its state. A guest without a monitor counts as stopped. */
 async function settle(context: LxcStartContext, name: string, signal: AbortSignal): Promise<LxcRuntime> {
   const { paths, runtime } = context
   const settled = (): boolean => {

@@ -112,7 +112,7 @@ export class StoppedEvents {
 
   /** Reports the guest's end after its monitor has ended. If the guest has only rebooted, watches it again instead. */
   async #report(name: string): Promise<void> {
-    // The watcher also calls this function after the agent has removed a mark. Nothing must be reported in this case.
+    // The watcher also calls this function after the agent has removed a mark. Then there is nothing to report.
     if (!this.#known.has(name) && !this.#listMarks().includes(name)) return
     const uuid = this.#known.get(name)?.uuid ?? this.options.uuidOf(name)
     if (uuid === undefined) return this.forget(name)

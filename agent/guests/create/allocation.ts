@@ -19,7 +19,7 @@ type AllocatedGuest = Pick<GuestRecord, 'spec' | 'snapshotSpace' | 'snapshots' |
 export interface AllocationBounds {
   readonly capacity: ProcessorsAndMemory
   readonly disk: PoolCapacity
-  /** Absent: the sum of all guests' limits is not checked. */
+  /** Undefined: the sum of all guests' limits is not checked. */
   readonly overcommit: Ratios | undefined
 }
 

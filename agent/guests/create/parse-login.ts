@@ -48,8 +48,8 @@ export function loginOf(request: LoginRequest): Login {
 }
 
 /**
- * Replaces the password of a request with a keyed digest. A hash of the whole request is stored to recognize a repeated
- * order. Without the key, the password could be guessed from this fast hash.
+ * Replaces the password of a request with a keyed digest. To recognize a repeated request, the journal stores a fast
+ * hash of each request. If this hash included the password itself, the password could be guessed from it.
  */
 export function hashableLogin(logins: LoginVault, request: LoginRequest): LoginRequest {
   return request.kind === 'password' ? { ...request, password: logins.digest(request.password) } : request

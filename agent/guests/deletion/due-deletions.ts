@@ -7,14 +7,14 @@ export interface DueDeletionParts {
   readonly clock: Pick<SteadyClock, 'earliest' | 'isSettled'>
   /** True if an operation of the guest is pending or running. */
   readonly busy: (uuid: string) => boolean
-  /** Orders the removal of the guest. */
+  /** Submits the operation that removes the guest. */
   readonly remove: (uuid: string) => void
 }
 
 /**
  * Removes deleted guests whose deletion can no longer be undone. A deletion is stored with its guest, so a restart of
- * the agent loses none. While the clock may be wrong, nothing is removed. If a deleted guest runs or should run, an
- * older agent, which ignores deletions, may have started it. The deletion of such a guest is undone.
+ * the agent loses none. While the clock may be wrong, nothing is removed. If a deleted guest runs or should run, its
+ * deletion is undone: an older agent, which ignores deletions, may have started it.
  */
 export class DueDeletions {
   #timer: NodeJS.Timeout | undefined

@@ -7,7 +7,7 @@ import type { GuestUpdate } from '../record/rows.js'
 
 type Deletable = Pick<GuestRecord, 'deletion' | 'suspension' | 'wanted' | 'policy' | 'traffic'>
 
-/** Plans a deletion that can be undone. If a suspension of the guest ends meanwhile, the guest does not start. */
+/** Plans a deletion that can be undone. If the guest is suspended, the end of the suspension does not start it. */
 export function planDelete({ suspension, wanted }: Deletable, nowMs: number, retainMs: number): GuestUpdate {
   const resumes = wanted === 'running' || (suspension?.resumes ?? false)
   return {
@@ -16,7 +16,7 @@ export function planDelete({ suspension, wanted }: Deletable, nowMs: number, ret
   }
 }
 
-/** Plans to undo a deletion. A guest that ran before runs again now, or once the suspension that stopped it ends. */
+/** Plans to undo a deletion. A guest that ran before runs again now, or when the suspension that stopped it ends. */
 export function planUndelete(record: Deletable): GuestUpdate {
   const { deletion, suspension } = record
   if (!deletion?.resumes) return { deletion: null }

@@ -17,7 +17,7 @@ export interface ConnectionFacts {
    * the guest's internal address (`hostInside`) or to `outside.address` (`hostOutside`).
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
-  /** Results of connection attempts; undefined: no attempt was made, because it would prove nothing. */
+  /** Results of connection attempts. Undefined: there was no attempt, because it would prove nothing. */
   readonly inside?: ConnectOutcome | undefined
   readonly through?: ConnectOutcome | undefined
 }
@@ -49,7 +49,7 @@ export function triesInside(facts: ConnectionFacts): boolean {
   )
 }
 
-/** True if a connection through the mapping should be tried: no known fact makes it fail. */
+/** True if a connection through the mapping should be tried: no fact known so far makes it fail. */
 export function triesThrough(facts: ConnectionFacts): boolean {
   const { outside, drops, inside } = facts
   return facts.running && outside?.isThere === true && !drops.hostOutside && (drops.hostInside || inside === 'open')

@@ -10,8 +10,8 @@ import { refuseDeleted } from '../deletion/plan-deletion.js'
 import { guestSubject, refuseBroken } from './guest-order.js'
 
 /**
- * Creates a backup, which has the operation's id. It is sent from a snapshot while the guest keeps running, and becomes
- * valid once it has been verified.
+ * Creates a backup, which has the operation's id. Its data is sent from a snapshot while the guest keeps running. The
+ * backup becomes valid when it has been verified.
  */
 export function backupCreateKind(context: BackupContext): OperationKind<'backupCreate', BackupInput> {
   const { store, now } = context

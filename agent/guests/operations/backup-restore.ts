@@ -21,7 +21,7 @@ import type { TargetVault } from '../../backups/vault.js'
 interface RestoreInput extends TargetInput {
   backupId: string
   sourceUuid: string
-  /** The guest is always stopped without a shutdown, because its last writes are discarded anyway. */
+  /** The guest is killed instead of shut down, because its last writes are discarded anyway. */
   force: true
 }
 
@@ -62,7 +62,7 @@ export function backupRestoreKind(
   }
 }
 
-/** Checks the order and encrypts its backup target. @throws {BerthError} `invalid_field`, `missing_field` */
+/** Checks the request and encrypts its backup target. @throws {BerthError} `invalid_field`, `missing_field` */
 function parseRestore(targets: TargetVault, order: OrderOf<'backupRestore'>): RestoreInput {
   return {
     ...parseBackupTarget(targets, parseUuid('uuid', order.uuid), order.target),

@@ -16,7 +16,7 @@ import { scheduleUser } from './snapshot-scheduled.js'
 const action = 'backup-scheduled'
 
 interface ScheduledInput extends BackupInput {
-  /** Ids of backups that are deleted once the new one has been verified. */
+  /** Ids of backups that are deleted when the new one has been verified. */
   readonly dropped: readonly string[]
   readonly retention: number
 }
@@ -50,7 +50,7 @@ export function scheduledBackups(context: Pick<GuestContext, 'store' | 'now'>): 
   }
 }
 
-/** Returns the order for the scheduled backup. If the guest's quota is used up, the task of the order fails. */
+/** Returns the request for the scheduled backup. If the guest's quota is used up, the task of the order fails. */
 function scheduledBackupOrder(
   context: Pick<GuestContext, 'store' | 'now'>,
   record: GuestRecord,
@@ -90,7 +90,7 @@ function scheduledBackupOrder(
   }
 }
 
-/** Plans which backups to delete: only backups at the schedule's target, although the limit counts all backups. */
+/** Plans which backups at the schedule's target to delete. The limit counts backups at other targets, too. */
 function planDropped({ backups, backupSchedule: { targetId, retention } }: GuestRecord) {
   const kept = backups.filter((backup) => backup.targetId === targetId)
   const elsewhere = backups.length - kept.length

@@ -57,7 +57,7 @@ export function changeBootKind(
 }
 
 /**
- * Accepts an order.
+ * Checks and accepts a request to change the boot source.
  * @throws {BerthError} `invalid_field`, `unsupported`; the returned `reserve` also throws `not_found`, `invalid_state`,
  * `image_disabled`, …
  */

@@ -60,7 +60,7 @@ export function createKind(
 }
 
 /**
- * Accepts an order.
+ * Checks and accepts a request to create a guest.
  * @throws {BerthError} `invalid_field`, `resource_exhausted`; the returned `reserve` throws `image_disabled`,
  * `name_conflict`, `port_conflict`, `address_in_use`, `resource_exhausted`, `invalid_field`, `unsupported`
  */
@@ -79,7 +79,7 @@ async function acceptCreate(
     subject: { ...guestSubject(uuid), name, number: id },
     input: { start },
     hashOf: { ...order, operationId, requestedBy: '', login: hashableLogin(context.logins, order.login) },
-    // Only a new order is checked. A repeated order must be answered even if the host has become full.
+    // Only a new request is checked. A repeated request must be answered even if the host has become full.
     reserve: () => {
       context.images.checkUsable(templateId, virtualization)
       checkRoom(disk, limits.diskGb * gib)

@@ -12,12 +12,12 @@ import { broken, mark, settled } from './outcomes.js'
 import type { GuestStore } from '../record/guest-store.js'
 
 interface DeleteInput extends StopInput {
-  /** Time in ms for which the deletion can be undone. The guest is only stopped. Absent or 0: the guest is removed. */
+  /** Time in ms in which a deletion can be undone; the guest is only stopped. 0 or undefined: it is removed at once. */
   retainMs?: number
 }
 
 /**
- * Removes the guest, or stops it and marks it as deleted. `DueDeletions` orders the removal of a marked guest later
+ * Removes the guest, or stops it and marks it as deleted. `DueDeletions` later submits the removal of a marked guest
  * (docs/design/deletion.md).
  */
 export function deleteKind(context: GuestContext): OperationKind<'delete', DeleteInput> {
@@ -56,7 +56,7 @@ function acceptDelete({ store, now }: GuestContext, { uuid, retainMs = 0 }: Orde
   const input = { force: false, ...(retainMs > 0 && { retainMs }) }
   return {
     ...acceptForGuest(store, asked, { uuid, input, allowsFenced: true, allowsDeleted: true, check }),
-    // The hash leaves out `retainMs`: a repeated order may have another value, if the fleet's setting has changed.
+    // The hash leaves out `retainMs`: a repeated request has another value if the fleet's setting has changed.
     hashOf: { force: false },
   }
 }

@@ -3,7 +3,7 @@ import { Semaphore } from '../../../shared/async/semaphore.js'
 import type { StepContext } from '../../operations/types.js'
 
 /**
- * Maximum number of times that a start waits for guests that are being created. Without a limit, a continuous series of
+ * Maximum number of times that a start waits for guests that are being created. Otherwise a continuous series of
  * creations could delay the start forever.
  */
 const mostLooks = 20
@@ -29,7 +29,7 @@ export class DisksFirst {
     }
   }
 
-  /** Starts a guest once no creation is running. Until then, the start does not count as a running operation. */
+  /** Starts a guest as soon as no creation is running. Until then, the start does not count as a running operation. */
   async start(
     { signal, yieldWhile }: Pick<StepContext<unknown>, 'signal' | 'yieldWhile'>,
     boot: () => Promise<void>,

@@ -12,10 +12,9 @@ export function guestSubject(uuid: string): SubjectRef {
 }
 
 /**
- * Accepts an order for a guest that exists and is not being deleted.
- * @param order `check` runs in the transaction, and may throw to reject the order. With `allowsFenced`, the guest may
- * be an old copy of a guest that belongs to another host now.
- * With `allowsDeleted`, it may be marked as deleted.
+ * Checks and accepts a request for an operation on a guest. The guest must exist and must not be being deleted.
+ * @param order `check` runs in the transaction, and throws to refuse the request. With `allowsFenced`, the guest may be
+ * an old copy of a guest that belongs to another host now. With `allowsDeleted`, it may be marked as deleted.
  * @throws {BerthError} `invalid_field`; the returned `reserve` throws `not_found`, `invalid_state`
  */
 export function acceptForGuest<Input>(
@@ -34,7 +33,7 @@ export function acceptForGuest<Input>(
   return {
     subject: { ...subject, name: known?.name ?? '', number: known?.id ?? 0 },
     input: order.input,
-    // Only a new order needs the guest. A repeated order is answered even after the guest's deletion.
+    // Only a new request needs the guest. A repeated request is answered even after the guest's deletion.
     reserve: () => {
       const record = store.get(subject.id)
       if (record.status === 'deleting' || asked.leaving(subject))

@@ -27,7 +27,7 @@ export function planFetchedBytes(size: BackupSize): number {
   return Math.ceil(writtenBytes * overhead) + metadataBytes + smallestBytes
 }
 
-/** Returns the bytes that a restore needs temporarily to make files share data again. An estimate for older backups. */
+/** Returns the bytes (for older backups, an estimate) that a restore needs temporarily to make files share data. */
 function planMovedBytes({ sizeBytes, usedBytes = 0, savedBytes = 0, movedBytes }: BackupSize): number {
   const originalBytes = Math.min(sizeBytes, usedBytes) // `usedBytes` may also count snapshots
   return movedBytes ?? (savedBytes === 0 ? 0 : originalBytes)
@@ -44,8 +44,8 @@ export interface RestoredUse {
 
 /**
  * Returns the bytes by which the guest's disk limit stays raised after a restore. Restored data may count more than
- * before, for example if this host lacks the image that shared the data. The raise gives the guest as much free space
- * as the backed-up guest had. The raised limit is at most twice the disk size.
+ * before, for example if this host lacks an image that contains the same data. With the raised limit, the guest has as
+ * much free space as the backed-up guest had. This limit is at most twice the disk size.
  * @returns undefined if the backup does not fit
  */
 export function planExtraBytes({ limitBytes, usedBytes, originalBytes }: RestoredUse): number | undefined {

@@ -63,7 +63,7 @@ interface Parts {
 }
 
 /**
- * Accepts an order.
+ * Checks and accepts a request for a reinstallation.
  * @throws {BerthError} `invalid_field`; the returned `reserve` also throws `resource_exhausted`, `not_found`,
  * `invalid_state`, `image_disabled`
  */

@@ -66,7 +66,7 @@ async function setPassword(context: GuestContext, record: GuestRecord, password:
   }
 }
 
-/** Accepts an order. @throws {BerthError} `invalid_field`; the returned `reserve` throws as in `acceptForGuest` */
+/** Checks a request. @throws {BerthError} `invalid_field`; the returned `reserve` throws as in `acceptForGuest` */
 function acceptReset(
   context: Pick<GuestContext, 'store' | 'logins'>,
   { uuid, password }: OrderOf<'resetPassword'>,

@@ -9,8 +9,8 @@ interface DeleteInput {
 }
 
 /**
- * Deletes a snapshot. As soon as the order is submitted, the snapshot is hidden. From then on, only a restore that was
- * submitted earlier can use it.
+ * Deletes a snapshot. The snapshot is hidden as soon as the deletion is submitted. From then on, only a restore that
+ * was submitted earlier can use it.
  */
 export function snapshotDeleteKind(context: DiskContext): OperationKind<'snapshotDelete', DeleteInput> {
   const { store } = context

@@ -12,12 +12,12 @@ import { settleRestore } from './settle-restore.js'
 
 interface RestoreInput {
   snapshotId: string
-  /** The guest is always stopped without a shutdown, because its last writes are discarded anyway. */
+  /** The guest is killed instead of shut down, because its last writes are discarded anyway. */
   force: true
 }
 
 /**
- * Restores a snapshot. Steps that do not affect the guest if they fail run before the guest is stopped. The old disk is
+ * Restores a snapshot. Steps whose failure does not affect the guest run before the guest is stopped. The old disk is
  * retained until the restored one works (docs/design/snapshots.md).
  */
 export function snapshotRestoreKind(context: GuestContext): OperationKind<'snapshotRestore', RestoreInput> {

@@ -20,7 +20,7 @@ const action = 'snapshot-scheduled'
 const gib = 1024 ** 3
 
 interface ScheduledInput {
-  /** Ids of snapshots that are deleted once the new one exists. */
+  /** Ids of snapshots that are deleted when the new one exists. */
   readonly dropped: readonly string[]
 }
 
@@ -56,8 +56,8 @@ export function scheduledSnapshots(context: Pick<GuestContext, 'store' | 'now'>)
 }
 
 /**
- * Returns the order for a guest's scheduled snapshot. If the guest's quota is used up, the task of the order fails.
- * @param run `nextRunMs`, the time of the following run, is stored together with the order
+ * Returns the request for a guest's scheduled snapshot. If the guest's quota is used up, the operation fails.
+ * @param run `nextRunMs`, the time of the following run, is stored together with the request
  */
 function scheduledSnapshotOrder(
   { store, now }: Pick<GuestContext, 'store' | 'now'>,
@@ -118,7 +118,7 @@ async function hasSpace(context: DiskContext, uuid: string): Promise<boolean> {
 
 /**
  * Deletes the oldest scheduled snapshot, because a new one would exceed the space limit. Waits until the kernel has
- * freed its space, because a repeated call could otherwise delete a second snapshot needlessly.
+ * freed its space. Otherwise a repeated call could delete a second snapshot needlessly.
  * @throws {BerthError} `snapshot_space_exceeded`
  */
 async function dropOldest(

@@ -45,7 +45,7 @@ function forgetResume(store: GuestStore, { uuid, suspension }: GuestRecord): voi
 
 type Due = Pick<DefinedOperation<PowerOffInput>, 'subject' | 'input'>
 
-/** False if the agent itself ordered the stop of a suspended guest, and the suspension has ended since then. */
+/** False if the agent itself requested the stop of a suspended guest, and the suspension has ended in the meantime. */
 function isDue(store: GuestStore, { subject, input }: Due): boolean {
   return input.system !== true || !isAllowedToRun(store.get(subject.id))
 }

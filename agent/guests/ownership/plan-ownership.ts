@@ -51,7 +51,7 @@ export function mayStart({ role }: Ownership): boolean {
   return role === 'owner'
 }
 
-/** Returns the new ownership and the effect of the event. `undefined`: the event is invalid now and changes nothing. */
+/** Returns the new ownership and the effect of the event. Undefined: the event is invalid now and changes nothing. */
 export function planOwnership(known: Ownership, event: OwnershipEvent): OwnershipChange | undefined {
   switch (event.kind) {
     case 'leave':

@@ -45,7 +45,7 @@ export function isThrottled({ policy, traffic }: PolicyFacts): boolean {
 }
 
 /**
- * Refuses actions that nobody, not even an administrator, may do with a guest that an administrator has suspended.
+ * Refuses a guest that an administrator has suspended, for actions that are then forbidden even to administrators.
  * @throws {BerthError} `policy_blocked`
  */
 export function refuseSuspended({ suspension }: Pick<GuestRecord, 'suspension'>): void {
@@ -69,7 +69,8 @@ export function checkAllowedToRun(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a suspended guest. With `mayLift`, ends a suspension that is only for abuse. Joins the caller's transaction.
+ * Refuses a suspended guest. With `mayLift`, ends the suspension if abuse is its only reason. Joins the caller's
+ * transaction.
  * @throws {BerthError} `policy_blocked`
  */
 export function allowOrLift(store: GuestStore, record: GuestRecord, mayLift: boolean): void {

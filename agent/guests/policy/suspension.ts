@@ -33,8 +33,8 @@ export function parseSuspension(
 }
 
 /**
- * Plans a suspension, or the change of a suspension. If the suspension has stopped the guest and the new mode is
- * `network`, the guest runs again.
+ * Plans a suspension, or changes one. If the suspension has stopped the guest and the new mode is `network`, the guest
+ * runs again.
  */
 export function planSuspend(
   record: Suspendable,

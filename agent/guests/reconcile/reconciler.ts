@@ -42,7 +42,7 @@ export class Reconciler {
   #lookAtMs = Infinity
   #timer: NodeJS.Timeout | undefined
   #look: NodeJS.Timeout | undefined
-  /** Settles once all started comparisons of single guests have ended. */
+  /** Settles when all started comparisons of single guests have ended. */
   #looking: Promise<unknown> = Promise.resolve()
   #unlisten: (() => void) | undefined
   readonly #passes = new Coalescer(() => this.#compareAll())

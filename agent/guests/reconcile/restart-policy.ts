@@ -1,4 +1,4 @@
-/** Time in ms to wait for the driver's report why a guest ended, before the guest is restarted. */
+/** Time in ms that the driver has to report why a guest ended, before the guest is restarted. */
 const toldWithinMs = 1500
 const firstBackoffMs = 5000
 const maxBackoffMs = 300_000

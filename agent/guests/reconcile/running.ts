@@ -11,9 +11,9 @@ interface Look {
 }
 
 /**
- * Repairs limits and IPv6 addresses of running guests. They are wrong if an agent was killed before it had applied a
- * setting, or if the host refused to roll a setting back. A guest is checked after each start and each change of its
- * record. At other times, nothing is read from the host.
+ * Repairs limits and IPv6 addresses of running guests. These can be wrong after an agent was killed before it had
+ * applied a setting, or after the host refused to roll a setting back. A guest is checked after each start and each
+ * change of its record. At other times, nothing is read from the host.
  */
 export class RunningGuests {
   readonly #looks = new Map<string, Look>()
@@ -64,7 +64,7 @@ export class RunningGuests {
     const look = lookOf(observed, record)
     const seen = this.#looks.get(uuid)
     const resized = await this.#try('limits', uuid, () => resize(driver, machine))
-    // Sets the same addresses only once per run of the guest: its root user may have refused or removed them.
+    // Sets the same addresses only once per run of the guest, because its root user may have refused or removed them.
     const assigned =
       seen?.addresses !== look.addresses &&
       (await this.#try('IPv6 addresses', uuid, () => this.#assign(driver, machine)))

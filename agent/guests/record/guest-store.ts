@@ -72,8 +72,8 @@ export class GuestStore {
   }
 
   /**
-   * Returns the current record of the guest. The record is cached until the guest changes, because reading a guest with
-   * a thousand mappings takes milliseconds. Must not be called in a transaction that has changed the guest.
+   * Returns the current record of the guest. Until the guest changes, this is the cached record, because reading a
+   * guest with a thousand mappings takes milliseconds. Must not be called in a transaction that has changed the guest.
    * @throws {BerthError} `not_found`
    */
   renew(record: GuestRecord): GuestRecord {

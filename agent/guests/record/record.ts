@@ -35,7 +35,7 @@ export interface GuestLimits {
   ioWriteIops?: number | undefined
 }
 
-/** The configuration of a guest as it was ordered, which is stored as JSON. */
+/** The configuration of a guest, as the request contained it. It is stored as JSON. */
 export interface GuestSpec {
   virtualization: DriverKind
   templateId: string

@@ -71,7 +71,7 @@ export function documentOf(part: Partial<GuestDocument>): Partial<GuestDocument>
   return Object.fromEntries(documentKeys.flatMap((key) => (part[key] === undefined ? [] : [[key, part[key]]])))
 }
 
-/** Returns the columns that an update writes. Fields of `spec` stay in order, so that equal specs have equal JSON. */
+/** Returns the columns that an update writes. Fields of `spec` keep their order: equal specs have equal JSON. */
 export function columnsOf(update: GuestUpdate, row: StoredGuestRow): Partial<MutableColumns> {
   const { name, status, statusReason, wanted, login, limits, templateId } = update
   const document = {

@@ -30,7 +30,7 @@ export function checkCapacity(
 }
 
 /**
- * Checks only the limits that change, because the host may have become too small for the others.
+ * Checks only the limits that change, because the host may have become too small for the unchanged ones.
  * @throws {BerthError} `resource_exhausted`
  */
 export function checkCapacityChange(

@@ -28,7 +28,8 @@ export interface HostPortsParts {
 export class HostPorts {
   /**
    * Ports that a change in progress has taken from a guest in the journal. They stay reserved until the change is
-   * applied on the host: the change may be rolled back, and packets to these ports may still reach the old guest.
+   * applied on the host, because the change may be rolled back, and packets to these ports may still reach the old
+   * guest.
    */
   readonly #held = new Set<PortSpan>()
 

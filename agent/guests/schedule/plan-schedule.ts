@@ -12,7 +12,7 @@ export interface ScheduleChange {
   readonly createdBy: string
 }
 
-/** Delay in ms after which a run counts as missed: the host or its agent was off, or its clock was wrong. */
+/** Delay in ms after which a run counts as missed, for example because the host or its agent was off. */
 export const missedAfterMs = 15 * 60_000
 /** Maximum delay in ms of a run that makes up for a missed run. Delays differ between guests, to spread the runs. */
 export const catchUpWithinMs = 30 * 60_000

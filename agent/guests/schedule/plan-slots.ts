@@ -5,7 +5,8 @@ import type { SnapshotSchedule } from '../record/snapshots-and-backups.js'
  * Decides when a schedule is due. The first run is at `time` of the first day. The time between two runs is a multiple
  * of the interval, in the host's local time. Therefore a daily run keeps its time of day when the clocks change, and a
  * run every six hours keeps its four times. If the clocks skip the time of a run, the run is later by the length of the
- * jump. If the clocks show the time twice, the run is at the first one. Only an hourly schedule runs at both.
+ * jump. If the clocks show the time of a run twice, the run is at the first of these times. Only an hourly schedule
+ * runs at both.
  */
 
 type Grid = Pick<SnapshotSchedule, 'intervalHours' | 'time' | 'firstDay'>
@@ -34,7 +35,7 @@ function wallMs(ms: number, time: TimeFormat): number {
   return Date.parse(`${time.format(ms).replace(' ', 'T')}Z`)
 }
 
-/** Returns the times at which the clocks show `wall`. @param twice also returns the second time, if there are two */
+/** Returns the times at which the clocks show `wall`. @param twice true: also returns the second time, if any */
 function instantsOf(wall: number, twice: boolean, time: TimeFormat): number[] {
   const first = time.parse(new Date(wall).toISOString().slice(0, 19)) ?? Infinity
   return twice && wallMs(first + hourMs, time) === wall ? [first, first + hourMs] : [first]

@@ -21,7 +21,7 @@ export interface ScheduledKind {
   readonly move: (record: GuestRecord, nextRunMs: number) => void
   /** Subjects that the run needs, such as the guest. The run waits until none of them has an unfinished operation. */
   readonly subjectsOf: (record: GuestRecord) => readonly SubjectRef[]
-  /** Creates the order of a run. @param run `nextRunMs`: time of the following run, which is stored with the order */
+  /** Creates the request for a run. @param run `nextRunMs`: time of the following run, stored with the request */
   readonly orderOf: (record: GuestRecord, run: { readonly id: string; readonly nextRunMs: number }) => Submission
 }
 
@@ -133,7 +133,7 @@ export class ScheduledRuns {
   }
 }
 
-/** True if runs are skipped. Snapshots of a suspended (stopped) guest would be alike and replace earlier ones. */
+/** True if runs are skipped. Snapshots of a suspended (stopped) guest would be alike, but replace older states. */
 function isHeld(record: GuestRecord): boolean {
   return (
     ['error', 'deleting', 'creating'].includes(record.status) ||

@@ -54,7 +54,7 @@ export function changeGuest(context: ChangeContext, target: Target, change: Sett
   })
 }
 
-/** Handles a repeated request. Applies the change again, because the agent may have ended before it had applied it. */
+/** Handles a repeated request. Applies the change again, because the agent may have ended before the first attempt. */
 async function repeat({ store }: ChangeContext, { uuid }: Target, { apply }: SettingChange): Promise<GuestRecord> {
   const record = store.get(uuid)
   await apply?.(record)
@@ -115,7 +115,7 @@ interface Undo {
 }
 
 /**
- * Rolls a failed setting back. Errors of the rollback are only logged, because the reconciler repairs the remains.
+ * Rolls a failed setting back. Errors of the rollback are only logged, because the reconciler repairs such a guest.
  * @returns true if the state before the change is in force
  */
 async function restore({ store, log }: ChangeContext, uuid: string, { takeBack, apply }: Undo): Promise<boolean> {

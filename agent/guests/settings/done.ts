@@ -1,8 +1,8 @@
 import type { Database } from '../../state/database.js'
 
 /*
- * Ids of applied changes of settings. Each id is stored in the same transaction as its change. If a client got no
- * answer, it may therefore repeat its request without adding something twice.
+ * Ids of applied changes of settings. Each id is stored in the same transaction as its change. Therefore a client that
+ * got no answer may repeat its request without adding something twice.
  */
 
 /** True if the change with this id was applied. @param operationId empty if the change has no id */
@@ -23,7 +23,7 @@ export function forgetDone(db: Database, operationId: string): void {
 }
 
 /**
- * Removes the ids of changes before `beforeMs`. If more than `keep` ids are left, also removes the oldest of these.
+ * Removes the ids of changes before `beforeMs`. If more than `keep` ids are left, removes the oldest ones, too.
  * @returns number of removed ids
  */
 export function pruneDone(db: Database, beforeMs: number, keep = Infinity): number {

@@ -6,7 +6,7 @@ import { parseSuspension, planSuspend, planUnsuspend, type SuspensionOrder } fro
 import { parseTime, parseTrafficLimit, type TrafficChange } from '../parse-settings.js'
 
 /**
- * Changes a guest's quota, expiry and suspension, which decide whether the guest may run. Each call returns once the
+ * Changes a guest's quota, expiry and suspension, which decide whether the guest may run. Each call returns when the
  * change has taken effect.
  */
 export class PolicySettings {
@@ -28,8 +28,8 @@ export class PolicySettings {
   }
 
   /**
-   * Restarts the count of traffic at 0. Counters that cannot be read now are only logged, because the suspension for a
-   * used-up quota must end anyway. The new count then includes the traffic since the last reading.
+   * Restarts the count of traffic at 0. If the counters cannot be read, this is only logged, because the suspension for
+   * a used-up quota must end anyway. In this case, the new count includes the traffic since the last reading.
    * @throws {BerthError} those of `changeGuest`
    */
   resetTraffic(target: Target): Promise<GuestRecord> {

@@ -4,7 +4,8 @@ import { refuseRemoved, type RemovalCheck } from '../deletion/plan-deletion.js'
 import { changeGuest, type ChangeContext, type Target } from './change.js'
 
 /**
- * Undoes the deletion of a guest. If the guest ran before, the reconciler starts it. Changes nothing for other guests.
+ * Undoes the deletion of a guest. If the guest ran before, the reconciler starts it. Does nothing for a guest that is
+ * not marked as deleted.
  * @throws {BerthError} `invalid_state` if the guest is being removed, and those of `changeGuest`
  */
 export function undelete(context: ChangeContext & RemovalCheck, target: Target): Promise<GuestRecord> {

@@ -7,7 +7,7 @@ export async function thawGuests(context: Pick<GuestContext, 'store' | 'machines
   for (const record of live) await thawGuest(context, record)
 }
 
-/** Thaws a guest. A failure is only logged: the work during the freeze is done, and the driver tries again. */
+/** Thaws a guest. A failure is only logged, because the work during the freeze is done and the driver tries again. */
 export async function thawGuest(context: Pick<GuestContext, 'machines' | 'log'>, record: GuestRecord): Promise<void> {
   try {
     await context.machines.driverOf(record).thaw(context.machines.of(record))

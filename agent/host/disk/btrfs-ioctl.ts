@@ -2,8 +2,8 @@ import { basename, dirname } from 'node:path'
 import { runPerl } from '../process/process.js'
 
 /*
- * ioctl requests of linux/btrfs.h. For them, btrfs-progs in Debian 12 has no command, or a command that is ten times
- * slower.
+ * ioctl requests of linux/btrfs.h for which btrfs-progs in Debian 12 has no command, or only a command that is ten
+ * times slower.
  */
 
 async function request(name: string, ...args: (string | bigint | number)[]): Promise<string> {
@@ -43,7 +43,7 @@ export interface BoundedGroup {
 }
 
 /**
- * Creates the quota group and takes a snapshot that is a member from the beginning. Returns once both are on disk.
+ * Creates the quota group and takes a snapshot that is a member from the beginning. Returns when both are on the disk.
  * @throws {CommandError} also if the name already exists in `directory`
  */
 export async function snapshotSubvolume(
@@ -84,7 +84,7 @@ export async function readSubvolumeId(path: string): Promise<number> {
   return Number(await request('id', path))
 }
 
-/** Removes the quota groups, except groups that have members. @param path any directory of the filesystem */
+/** Removes those of the quota groups that have no members. @param path any directory of the filesystem */
 export async function removeEmptyGroups(path: string, ids: readonly bigint[]): Promise<void> {
   await request('ungroup', path, ...ids)
 }
@@ -94,7 +94,7 @@ export type ExchangeResult = 'exchanged' | 'done' | 'nothing'
 
 /**
  * Exchanges the names of two subvolumes of one directory atomically, if `next` is the newer one. If `current` does not
- * exist, renames `next`. Returns once the change is on the disk.
+ * exist, renames `next`. Returns when the change is on the disk.
  */
 export async function exchangeSubvolumes(
   directory: string,

@@ -20,7 +20,7 @@ export interface ReceiveProcess {
   kill(): void
 }
 
-/** Reads a read-only subvolume as a stream. @param parent only the difference to this subvolume is read */
+/** Reads a read-only subvolume as a stream. @param parent if set, reads only the difference to this subvolume */
 export function sendSubvolume(path: string, parent?: string): SendProcess {
   const from = parent === undefined ? [] : ['-p', parent]
   const { child, ended } = run(['--quiet', 'send', ...from, path])
@@ -29,7 +29,7 @@ export function sendSubvolume(path: string, parent?: string): SendProcess {
 }
 
 /**
- * Creates a subvolume in `directory` from a stream. Its name is part of the stream, which may come from a hostile host.
+ * Creates a subvolume in `directory` from a stream. The stream contains the name, and may come from a hostile host.
  * Paths in the stream cannot leave `directory` (chroot). However, the stream names the parent and the sources of clones
  * by UUID, and btrfs-receive(8) finds these anywhere on the filesystem. An attacker would have to know the UUIDs.
  */

@@ -81,7 +81,7 @@ export async function listDeletedSubvolumes(path: string): Promise<number[]> {
   return [...stdout.matchAll(/^ID (\d+) /gm)].map(([, id]) => Number(id))
 }
 
-/** Removes qgroups of deleted subvolumes. Linux before 6.11 leaves all of them, later versions leave some. */
+/** Removes qgroups of deleted subvolumes. Linux before 6.11 leaves all such qgroups, later versions leave some. */
 export async function clearStaleQgroups(path: string): Promise<StaleQgroups> {
   const deleted = await listDeletedSubvolumes(path)
   const clear = ['--quiet', 'qgroup', 'clear-stale', path]
@@ -143,8 +143,8 @@ export class BtrfsView {
   }
 
   /**
-   * Makes the kernel update the quotas for every deleted subtree. By default, the kernel skips this for large subtrees
-   * and does not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
+   * Makes the kernel update the quotas for every deleted subtree. By default, the kernel skips this for large subtrees,
+   * and then does not enforce quotas until a rescan (Linux 6.2, BTRFS_QGROUP_RUNTIME_FLAG_NO_ACCOUNTING).
    */
   async accountEverySubtree(): Promise<void> {
     const file = `${sysfs}/${this.fsid}/qgroups/drop_subtree_threshold`

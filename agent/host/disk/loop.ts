@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { CommandError, run } from '../process/process.js'
 
-/** Finds the loop devices of a file by its inode, including those that other programs created. */
+/** Finds the loop devices of a file by its inode. Finds loop devices that other programs created, too. */
 export async function findLoops(file: string): Promise<string[]> {
   const { stdout } = await run('losetup', ['--noheadings', '--output', 'NAME', '--associated', file])
   return stdout.split('\n').filter((line) => line.startsWith('/dev/loop'))

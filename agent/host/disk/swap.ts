@@ -77,7 +77,7 @@ export async function swapOn(path: string): Promise<void> {
   await run('swapon', ['--', path])
 }
 
-/** Deactivates a swap file. Returns once its whole content is in memory. If swapoff is killed, it stays in use. */
+/** Deactivates a swap file. Returns when its content is in memory. If swapoff is killed, the file stays in use. */
 export async function swapOff(path: string, signal?: AbortSignal): Promise<void> {
   await run('swapoff', ['--', path], { timeoutMs: patienceMs, ...(signal && { signal }) })
 }

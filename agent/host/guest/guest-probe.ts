@@ -17,7 +17,7 @@ export interface GuestProbe {
 
 export const hostProbe: GuestProbe = { listListeners, connect: tryConnection }
 
-/** Maximum number of bytes to read of a guest's list of sockets, which can have any length. */
+/** Maximum number of bytes that are read from a guest's list of sockets, because the list can have any length. */
 const maxBytes = 1024 * 1024
 const connectMs = 2000
 

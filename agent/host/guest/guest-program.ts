@@ -4,7 +4,7 @@ import { Socket, type ConnectOpts, type SocketConstructorOpts } from 'node:net'
 import { headBytes, outputRecord, writeHead, type OutputNumber } from '../../../shared/program-output.js'
 import type { Terminal, TerminalCommand, TerminalListener } from '../process/pty.js'
 
-/** Time in ms in which neither output has new bytes. Two of them pass before the outputs of an ended program are closed. */
+/** Interval in ms. The outputs of an ended program are closed after two intervals in which neither has new bytes. */
 const quietMs = 200
 const readBytes = 64 * 1024
 
@@ -56,7 +56,6 @@ class GuestProgram implements Terminal {
   }
 
   resize(): void {
-    // A program without a terminal has no size.
   }
 
   pause(): void {
@@ -97,7 +96,7 @@ class GuestProgram implements Terminal {
     return openSync(`/proc/${this.child.pid}/fd/${file}`, access | constants.O_NONBLOCK)
   }
 
-  /** Reads an output into one buffer again and again, because the listener copies what it gets. */
+  /** Reads an output, always into the same buffer. This is safe, because the listener copies what it gets. */
   #openOutput(file: string, number: OutputNumber): Socket {
     const record = Buffer.alloc(headBytes + readBytes)
     const onread = {

@@ -23,7 +23,7 @@ export type RootChange =
   | { readonly kind: 'key'; readonly content: string }
 
 /**
- * Applies the changes in order, and returns once they are on the disk. Ignores mounts, so it must not be used in a
+ * Applies the changes in order, and returns when they are on the disk. Ignores mounts, so it must not be used in a
  * guest's mount namespace.
  * @param root directory of a guest's root filesystem
  * @throws {CommandError} at the first change that the guest's files prevent

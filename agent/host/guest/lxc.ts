@@ -77,8 +77,8 @@ function removeEmpty(directory: string): boolean {
 
 /**
  * Runs a program inside the container's namespaces, groups and confinement, without a terminal. The program also gets
- * the system call filter of the container. Without it, root in the container could take over the program to avoid the
- * filter.
+ * the system call filter of the container. Without this filter, root in the container could take over the program to
+ * avoid the filter.
  * @throws {CommandError} also if lxc cannot attach
  */
 export function lxcAttach(

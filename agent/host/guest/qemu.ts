@@ -18,7 +18,7 @@ export interface OpenedFile {
   readonly access: 'direct' | 'write' | 'read'
 }
 
-/** Parameters of a start of QEMU. The launcher opens the files and passes their descriptors to QEMU. */
+/** Parameters for starting QEMU. The launcher opens the files and passes their descriptors to QEMU. */
 export interface QemuLaunchOrder {
   readonly lock: string
   /** cgroups of QEMU. If the first one contains a process, QEMU is already running and is not started again. */
@@ -93,7 +93,7 @@ const probe = {
   exitCode: 33,
 } as const
 
-/** Time in ms within which a probe must end after its timeout. A probe that hangs in the kernel never ends. */
+/** Time in ms in which a probe must end after its timeout. Otherwise it counts as stuck in the kernel. */
 const graceMs = 2000
 /**
  * Reason why the present probe hangs. Until this probe ends, all other probes fail with this reason, because they would
@@ -102,7 +102,7 @@ const graceMs = 2000
 let stuck: string | undefined
 
 /**
- * Starts a probe with an accelerator, because an accelerator that can be opened may still hang.
+ * Tests an accelerator by a probe, because an accelerator that can be opened may still hang.
  * @returns undefined if the probe succeeded in time, otherwise the reason for the failure
  */
 export async function probeAccelerator(kind: 'kvm' | 'tcg', timeoutMs: number): Promise<string | undefined> {

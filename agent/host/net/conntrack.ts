@@ -23,7 +23,7 @@ export interface FlowFilter {
   readonly address: string
   readonly is: FlowPlace
   readonly protocol?: 'tcp' | 'udp'
-  /** Address to which the opener sent its packets, before a mapping changed it. */
+  /** Address to which the opener sent its packets, before a mapping translated this address. */
   readonly asked?: string
   /** First and last port to which the flow was opened. */
   readonly ports?: readonly [first: number, last: number]

@@ -30,7 +30,7 @@ function readUplinkBytes(): Pick<HostCounters, 'rxBytes' | 'txBytes'> {
   if (text === undefined) return { rxBytes: undefined, txBytes: undefined }
   let [rxBytes, txBytes] = [0, 0]
   for (const [name, bytes] of parseNetDev(text)) {
-    // bonds are skipped, because their bytes are counted at their interfaces
+    // bonds are skipped, because the bytes of a bond are already counted at its interfaces
     if (!existsSync(`/sys/class/net/${name}/device`) || isVirtual(name)) continue
     rxBytes += bytes.rxBytes
     txBytes += bytes.txBytes

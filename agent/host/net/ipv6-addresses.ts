@@ -7,7 +7,7 @@ export interface InterfaceIpv6 {
   readonly address: string
   readonly prefixLength: number
   readonly scope: 'global' | 'link' | 'host' | 'other'
-  /** A privacy address, which changes over time (RFC 8981). */
+  /** True for a privacy address, which changes over time (RFC 8981). */
   readonly temporary: boolean
   readonly deprecated: boolean
   /** True if duplicate address detection is still running or has failed. */

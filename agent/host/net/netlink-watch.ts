@@ -20,7 +20,7 @@ export interface NetlinkNames {
 }
 
 /**
- * Reports changes of the network by other programs than this agent's tools. Reports all topics when the watch starts or
+ * Reports changes of the network, except changes by this agent's tools. Reports all topics when the watch starts or
  * restarts, and when notifications were lost.
  */
 export class NetlinkWatch {

@@ -25,7 +25,7 @@ export const netlink = { error: 2, done: 3, ack: 4, interrupted: 0x10, dump: 0x3
 
 /**
  * Sends requests and waits for all answers.
- * @param containing byte sequences; if set, only those messages of dumps are returned that contain one of them
+ * @param containing if not empty, only those messages of dumps are returned that contain one of these byte sequences
  * @returns all answers, including errors and ends of dumps
  * @throws {CommandError}
  */

@@ -5,7 +5,7 @@ import { start } from '../process/process.js'
 /** Pause in ms before the listening process is started again. Each failure to listen doubles the pause. */
 const restartMs = { first: 1000, longest: 60_000 }
 
-/** Packets of one guest since the last report that are equal in all logged fields. `count` is their number. */
+/** Packets of one guest with equal logged fields, collected since the last report. `count` is their number. */
 export type PacketSample =
   | {
       readonly kind: 'opened' | 'refused'
@@ -16,7 +16,7 @@ export type PacketSample =
       readonly port: number
       readonly count: number
     }
-  /** Equal packets of one guest since the last report. All logged fields are equal. `count` is their number. */
+  /** Packets of one guest with equal logged fields, collected since the last report. `count` is their number. */
   | {
       readonly kind: 'stratum' | 'pool'
       readonly guest: string
@@ -60,7 +60,7 @@ export class PacketLog {
   #closed = false
   #samples: PacketSample[] = []
   #ready: () => void = () => undefined
-  /** Resolves once the logging process listens, or once the first attempt to start it has failed. */
+  /** Resolves when the logging process listens, or when the first attempt to start it has failed. */
   readonly ready = new Promise<void>((done) => (this.#ready = done))
 
   constructor(private readonly options: PacketLogOptions) {

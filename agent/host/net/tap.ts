@@ -8,8 +8,8 @@ export interface Tap {
 }
 
 /**
- * Recreates the tap of a running QEMU after it was deleted. QEMU's open descriptor gets the new tap, so that QEMU and
- * its guest notice nothing.
+ * Creates the tap of a running QEMU again, after it was deleted. QEMU's open descriptor gets the new tap, so that QEMU
+ * and its guest notice nothing.
  * @param procs path of `cgroup.procs` in the guest's cgroup
  * @throws {CommandError} for example if the process has ended
  */

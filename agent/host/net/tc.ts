@@ -27,7 +27,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // The marker ends an answer. As marker, `qdisc show` would list all devices (iproute2 6.1: the last one queried).
+    // The marker ends an answer. `qdisc show` is no marker: it lists all devices (iproute2 6.1: the last queried one).
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

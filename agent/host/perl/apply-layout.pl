@@ -78,7 +78,7 @@ sub copy {
   }
 }
 
-# Iterates over the holes and compressed ranges of the layout, and over the file's own data between all ranges.
+# Iterates over the holes and compressed ranges of the layout, and over the file's own data in the gaps between ranges.
 sub own_ranges {
   my ($size, $ranges) = @_;
   my ($at, $end, $next) = (0, 0);
@@ -211,7 +211,7 @@ sub take_from_image {
   });
 }
 
-# @returns packed ranges of zeros that are at least a block long
+# @returns packed ranges of zeros; each of them is at least a block long
 sub find_zeros {
   my ($path) = @_;
   my $file = open_plain($path) or return '';

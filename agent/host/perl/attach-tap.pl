@@ -35,7 +35,7 @@ die "the TAP interface of process $pid is $name, not $device\n" unless $name eq 
 my $size = pack('i', $header_bytes);
 ioctl($tap, $tunsetvnethdrsz, $size) or die "header size of $name: $!\n";
 run_ip('link', 'set', 'dev', $name, 'address', $mac);
-# One request to the kernel sets all of this, so that an interface with the final name is always complete.
+# One request sets all of these, so that an interface with the final name is always complete.
 run_ip('link', 'set', 'dev', $name, 'name', $device, 'master', $bridge, 'up');
 print "attached\n";
 

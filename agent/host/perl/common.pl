@@ -73,7 +73,7 @@ sub end_with_parent {
 }
 
 # Limits the memory of this process to 512 MiB (RLIMIT_DATA). For programs that read guests' trees, because a tree could
-# make them use any amount of memory. They have lower limits of their own; this one applies in addition.
+# make them use any amount of memory. These programs also have lower limits of their own.
 sub bound_memory {
   my $most = 512 << 20;
   ask('memory limit', 'prlimit64', 0, 2, pack('Q2', $most, $most), 0);
@@ -98,9 +98,9 @@ sub open_top {
   return $top;
 }
 
-# Opens a path in a guest's tree, which the guest may change at any time. openat2(2) guarantees that no link, mount or `..`
-# leads out of the tree. This function refuses all links (RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS,
-# RESOLVE_BENEATH).
+# Opens a path in a guest's tree, which the guest may change at any time. openat2(2) guarantees that no link, mount or
+# `..` leads out of the tree. This function also refuses all links inside the tree (RESOLVE_NO_XDEV,
+# RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH).
 # @returns undef on failure, with the reason in $!
 sub open_beneath {
   my ($top, $path, $flags) = @_;

@@ -36,9 +36,9 @@ sub close_others {
   POSIX::close($_) for grep { $_ > 3 } readdir $files;
 }
 
-# Sets the terminal's size and closes it, in a separate process: both wait for processes in the container, which may be
-# hostile, and the starter must not wait, because it serves all guests' terminals. Sizes arrive on descriptor 0 as rows
-# and columns of 16 bits. When descriptor 0 is closed, the terminal is closed.
+# Sets the terminal's size and closes it, in a separate process. Both actions can wait for processes of a hostile
+# container, but the starter must not wait, because it serves all guests' terminals. Sizes arrive on descriptor 0 as
+# rows and columns of 16 bits. When descriptor 0 is closed, the terminal is closed.
 sub keep_open {
   my $pid = fork // die "fork: $!\n";
   if ($pid) {

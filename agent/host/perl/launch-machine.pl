@@ -185,7 +185,7 @@ sub separate {
 
 sub become {
   separate();
-  # The directory keeps its path, because QEMU creates a socket and writes screenshots in it.
+  # QEMU's working directory keeps its path, because QEMU creates a socket and writes screenshots there.
   enter_empty_root(['write', $one{cwd}], $one{groups} ? ['device', '/dev/kvm'] : ());
   chdir $one{cwd} or die "$one{cwd}: $!\n";
   keep_only(map { fileno $_ } values %fd);

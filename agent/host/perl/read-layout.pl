@@ -142,7 +142,7 @@ sub note_encoded {
   }
 }
 
-# Finds shared extents in the order of their addresses on the disk. The earlier of two extents owns a common part.
+# Finds shared extents in the order of their addresses. If two overlap, the earlier one owns the common part.
 sub note_shared {
   my ($owner, $start, $end, $at) = (undef, 0, 0, 0);
   @plain = sort @plain;

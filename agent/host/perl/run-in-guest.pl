@@ -53,8 +53,8 @@ sub run_program {
   die "$program[0]: $!\n";
 }
 
-# Waits until the starter closes descriptor 0, then hangs up. It is in the process group itself, so that the number of the
-# group cannot be used again before its processes are killed.
+# Waits until the starter closes descriptor 0, then hangs up. The watcher belongs to the process group, so that the
+# group's number cannot be used again before all processes of the group are killed.
 sub end_with_starter {
   my $group = getpgrp;
   $SIG{HUP} = 'IGNORE';

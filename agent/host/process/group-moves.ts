@@ -4,7 +4,7 @@ import { readKernelFile } from './proc.js'
 
 /**
  * Makes the kernel do a slow wait in advance. The first move of a process into a cgroup takes 5 to 20 ms, because every
- * processor must pass the scheduler. Another move soon afterwards does not wait (kernel/rcu/sync.c,
+ * processor must pass the scheduler. A move soon after another one does not wait (kernel/rcu/sync.c,
  * cgroup_attach_lock()). A caller that will start a guest can therefore let the wait run in parallel with other work.
  */
 export class GroupMoves {

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { perlProgram } from './perl-program.js'
 import { findLiveProcess } from './proc.js'
 
-/** An order to start a program, or a Perl program, with arguments. */
+/** A request to start a program, or a Perl program, with arguments. */
 interface ProcessOrder {
   readonly kind: 'program' | 'perl'
   /** Name or path of the program. For a Perl program, the path of its file. */
@@ -17,7 +17,7 @@ interface ProcessOrder {
   readonly ownUmask: boolean
 }
 
-/** An order to run a Perl program in the launcher's own process, which can do nothing else at this time. */
+/** A request to run a Perl program in the launcher's own process, which can do nothing else at this time. */
 interface BriefOrder {
   readonly kind: 'brief'
   readonly program: string
@@ -28,7 +28,7 @@ export type LaunchOrder = ProcessOrder | BriefOrder
 export interface LaunchListener {
   readonly onStart: (pid: number) => void
   readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => void
-  /** Called once the process has ended and its outputs are closed. After a kill, the outputs may still be open. */
+  /** Called when the process has ended and its outputs are closed. After a kill, does not wait for the outputs. */
   readonly onEnd: (end: LaunchEnd) => void
 }
 
@@ -98,8 +98,8 @@ export class Launcher {
   }
 
   /**
-   * Handles the end of the launcher. The kernel then kills the processes that the launcher started, so that their
-   * outcome is unknown. Processes with `survives` continue. This function awaits their ends.
+   * Handles the end of the launcher. The kernel then kills the processes that the launcher started, so their outcome is
+   * unknown. Processes with `survives` continue, and this function awaits their ends.
    */
   #lost(): void {
     this.#process = undefined

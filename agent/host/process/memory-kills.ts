@@ -20,7 +20,7 @@ export function parseMemoryKill(text: string): number | undefined {
 
 /**
  * Finds out if the kernel killed a process because the memory of a cgroup or the host ran out. Reads the kernel's log,
- * because the cgroups of a guest and their counters no longer exist once its last process has ended.
+ * because the cgroups of a guest and their counters no longer exist when its last process has ended.
  */
 export class MemoryKills {
   /** Time at which each kill was read, by pid. */

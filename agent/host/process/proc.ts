@@ -9,7 +9,7 @@ import { closeSync, openSync, readSync, readlinkSync, readdirSync, statSync } fr
 export interface ProcessStat {
   readonly pid: number
   readonly command: string
-  /** State as a letter, for example R (running), D (uninterruptible) and Z (zombie) (proc_pid_stat(5)). */
+  /** State as a letter (proc_pid_stat(5)), for example R (running), D (uninterruptible) and Z (zombie). */
   readonly state: string
   readonly parentPid: number
   /** Time of the start in clock ticks after boot (field 22). It distinguishes processes with the same pid. */

@@ -21,7 +21,7 @@ export interface RunOptions {
   ownUmask?: boolean
   /** Complete environment of the command. Default: a PATH and the C locale. */
   env?: Record<string, string>
-  /** Called with the pid once the command has started. */
+  /** Called with the pid when the command has started. */
   onStart?: (pid: number) => void
   /** Called with each complete line of standard error. If set, only the beginning of standard error is stored. */
   onStderrLine?: (line: string) => void

@@ -20,7 +20,7 @@ export interface Terminal {
   /** Pauses the output. Programs that write to the terminal then block. */
   pause(): void
   resume(): void
-  /** Hangs up. Afterwards, `onExit` is called. */
+  /** Hangs up. `onExit` is called when the terminal has ended. */
   close(): void
 }
 
@@ -156,7 +156,7 @@ export class Pty implements Terminal {
     }, hangupMs).unref()
   }
 
-  /** Call this when the program has ended. Output may still be unread, and children may still use the terminal. */
+  /** Call this when the program has ended. Its output may still be unread, and its children may use the terminal. */
   ended(code: number): void {
     this.#code = code
     if (this.#output.closed) return this.#settle()

@@ -53,7 +53,7 @@ export async function installDisk(
   })
 }
 
-/** Writes which operating system and firmware a disk needs. Each guest's volume gets a copy, which each start reads. */
+/** Writes which operating system and firmware a disk needs. Each start of a guest reads the copy in its volume. */
 async function describeSystem(work: string, system: Pick<DiskOrder, 'os'> & Partial<FirmwareWish>): Promise<void> {
   await writeFile(join(work, systemName), `${JSON.stringify(system)}\n`, { mode: 0o600 })
 }
@@ -91,7 +91,7 @@ async function unpackLayer(
   return join(place.work, output)
 }
 
-/** Rejects an archive with several files, because the disk among them is not known. */
+/** Rejects an archive with several files, because it is not known which of them is the disk. */
 async function checkFiles(file: string, list: readonly string[] | undefined, place: Place): Promise<void> {
   if (list === undefined) return
   const { stdout } = await sandboxed(place, { input: file, mostBytes: 0 }, list)
@@ -110,7 +110,7 @@ async function readFormat(file: string, mostBytes: number): Promise<DiskFormat> 
   }
 }
 
-/** Converts a disk from the format that `parseHeader` found: a program that guesses it could open other files. */
+/** Converts a disk of the format that `parseHeader` found. A tool that guesses formats could open other files. */
 async function convert(
   file: string,
   format: Extract<DiskFormat, { kind: 'qcow2' | 'raw' }>,

@@ -14,7 +14,7 @@ export interface DiskParts {
 
 const sectorBytes = 512
 const mib = 1024 ** 2
-/** Size of the disk in MiB. A guest's own disk is larger, and the partition grows at its first boot. */
+/** Size of the disk in MiB. A guest's own disk is larger, and the partition grows at the guest's first boot. */
 const diskMib = 1024
 /** First sectors of the partitions: GRUB's core begins at 1 MiB, and the root file system at 2 MiB. */
 const partitions = { core: 2048, root: 4096 } as const

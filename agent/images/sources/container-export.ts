@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 /*
  * This module finds the root filesystem in an unpacked archive that contains further files of a container format. Links
- * in the tree are harmless: no program uses the tree at this time, and lstat(2) and rename(2) follow no links.
+ * in the tree are harmless, because no program uses the tree at this time, and lstat(2) and rename(2) follow no links.
  */
 
 /** Returns a random name that no archive contains. */

@@ -12,7 +12,7 @@ export interface StreamItem {
 }
 
 export interface StreamQuery {
-  /** Distribution of an image, whose full name is like `debian:bookworm:amd64:default`. */
+  /** Distribution of an image. The image's full name has the form `debian:bookworm:amd64:default`. */
   readonly distro: string
   readonly release: string
   readonly arch: string

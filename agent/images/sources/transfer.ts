@@ -131,7 +131,7 @@ export class Transfer {
     return client.follow(this.#checked(this.order.url), { signal, headers }, (url) => this.#checked(url))
   }
 
-  /** Checks a URL, and the address if it contains one. A name is checked when it is resolved. */
+  /** Checks a URL, and its host if this is an address. A host name is checked when it is resolved. */
   #checked(url: string): URL {
     return parseTargetUrl(url, this.parts.policy, this.parts.readOwn())
   }

@@ -8,7 +8,7 @@ import { isMapped } from './address-tables.js'
 
 /*
  * Chooses addresses synchronously, inside a transaction. Only the journal decides which addresses are free. In the same
- * transaction, the caller stores the chosen addresses with the guest. An address is free again once its row is deleted.
+ * transaction, the caller stores the chosen addresses with the guest. An address becomes free when its row is deleted.
  */
 
 export interface AddressRequest {

@@ -40,7 +40,7 @@ export const kernelFacts: HostFacts = {
 
 /**
  * Reads the default routes through uplinks. Uplinks are the configured interfaces; by default all interfaces that have
- * hardware. Virtual interfaces of other programs (veth, bridge, tunnel) count only if they are configured.
+ * hardware. Virtual interfaces (veth, bridge, tunnel) count only if they are configured.
  */
 export function readUplinks(
   facts: Pick<HostFacts, 'readDefaultRoutes' | 'isVirtual'>,
@@ -49,7 +49,7 @@ export function readUplinks(
   return facts.readDefaultRoutes((device) => (uplinks.length > 0 ? uplinks.includes(device) : !facts.isVirtual(device)))
 }
 
-/** Returns the reason why the host cannot reach others over IPv6, or '' if its router answers. */
+/** Returns the reason why the host cannot reach other computers over IPv6, or '' if its router answers. */
 export async function findIpv6Hindrance(facts: Pick<HostFacts, 'readDefaultRoutes' | 'probe'>): Promise<string> {
   const route = facts.readDefaultRoutes().ipv6
   if (!route) return 'the host has no IPv6 default route'

@@ -51,8 +51,8 @@ export class HostIpv4 {
   }
 
   /**
-   * Adds these addresses and leaves all others unchanged. Skips addresses of a missing interface; `ensure` adds these
-   * once the interface exists.
+   * Adds these addresses and leaves all others unchanged. Skips addresses of a missing interface; `ensure` adds them
+   * when the interface exists.
    */
   async add(want: readonly PlacedIpv4[]): Promise<void> {
     if (want.length === 0) return

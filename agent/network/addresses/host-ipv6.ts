@@ -44,8 +44,8 @@ export class HostIpv6 {
   ) {}
 
   /**
-   * Configures the host for exactly these addresses. Kernel settings are changed when the first guest needs them, and
-   * restored when no guest needs them any more.
+   * Configures the host for exactly these addresses. Changes kernel settings when the first guest needs them. Restores
+   * the settings when no guest needs them any more.
    * @returns the changes
    */
   async ensure(want: readonly GuestIpv6[]): Promise<string[]> {
@@ -136,7 +136,7 @@ function proxiedOf(want: readonly GuestIpv6[]): string[] {
 }
 
 /**
- * Lists interfaces that would ignore router advertisements once the host forwards. Omits bridge ports and guests'
+ * Lists interfaces that would ignore router advertisements if the host forwards. Omits bridge ports and guests'
  * interfaces, because they receive no router advertisements.
  */
 function listAdvertised(isGuestDevice: (name: string) => boolean): string[] {

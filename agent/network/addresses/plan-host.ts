@@ -151,7 +151,7 @@ export interface Ipv6Setting {
 
 /**
  * Plans kernel settings, in the order in which they must be written. accept_ra = 2 precedes `forwarding`, because a
- * forwarding interface without it accepts no router advertisements and loses its default routes (addrconf.c).
+ * forwarding interface with accept_ra = 1 accepts no router advertisements and loses its default routes (addrconf.c).
  * @param advertised interfaces that have accept_ra = 1
  * @param proxied interfaces on which the host answers for guests
  */

@@ -17,8 +17,8 @@ export interface Ipv6Source {
   readonly prefix: Ipv6Prefix
   readonly network: Ipv6Network
   /**
-   * True if the prefix's interface is gone, or a found prefix is no longer on it. Guests keep their addresses of the
-   * prefix, but get no new ones.
+   * True if the prefix's interface is gone, or if the prefix was found on the interface and is no longer there. Guests
+   * keep their addresses of the prefix, but get no new ones.
    */
   readonly isMissing?: boolean
   /** True if the prefix was found on an interface of the host, and not set through the API. */
@@ -28,7 +28,7 @@ export interface Ipv6Source {
 export interface Ipv6Facts {
   /** Prefixes set through the API. If there are any, prefixes on interfaces are not used. */
   readonly configured: readonly Ipv6Prefix[]
-  /** Prefixes found earlier and used by guests (held-prefixes.ts), oldest first. Preferred to prefixes found now. */
+  /** Prefixes that were found earlier and that guests use (held-prefixes.ts), oldest first. New ones rank lower. */
   readonly held: readonly Ipv6Prefix[]
   /** True if a guest has an address from the prefix. Only called for prefixes in `held` that the host no longer has. */
   readonly isUsed: (prefix: Ipv6Prefix) => boolean
@@ -159,7 +159,7 @@ export function availableSources(sources: readonly Ipv6Source[]): Ipv6Source[] {
   return sources.filter(({ isMissing }) => !isMissing)
 }
 
-/** Returns the prefix as a source of addresses: on-link prefixes are proxied at their interface, others are routed. */
+/** Returns the prefix as a source of addresses. On-link prefixes are proxied at their interface, others are routed. */
 function sourceOf(prefix: Ipv6Prefix, addresses: readonly InterfaceIpv6[]): Ipv6Source {
   const network = ipv6NetworkOf(prefix)
   const onLink = addresses.some(

@@ -20,7 +20,7 @@ export function checkPoolChange(items: readonly PoolAddress[], { assigned, mappe
   const kept = new Set(items.map(({ address }) => address))
   const lost = assigned.find((address) => !kept.has(address))
   if (lost !== undefined) throw conflict('address_in_use', `${lost} cannot be removed: it is assigned to a container`)
-  // Refuses host addresses that a mapping uses: a guest with such an address would receive the mapping's traffic.
+  // Refuses host addresses that a mapping uses, because a guest with such an address would get the mapping's traffic.
   const named = items.find(({ address }) => mapped.has(address))
   if (named)
     throw conflict(

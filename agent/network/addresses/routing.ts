@@ -119,7 +119,7 @@ export class Routing {
   }
 
   /**
-   * Replaces the lists in `change`. Returns once the new lists have taken effect. On failure, restores the old lists.
+   * Replaces the lists in `change`. Returns when the new lists have taken effect. On failure, restores the old lists.
    * @throws {BerthError} `invalid_field`, `address_in_use` if a guest would lose an address, `port_conflict`
    */
   setRouting(change: RoutingChange): Promise<RoutingState> {
@@ -204,8 +204,8 @@ export class Routing {
   }
 
   /**
-   * Restores the earlier lists of addresses and ports, each in its own transaction. A list is not restored if a guest
-   * has meanwhile got an address or port of the new list, because the guest would lose it.
+   * Restores the earlier lists of addresses and ports, each in its own transaction. If a guest has got an address or
+   * port of a new list in the meantime, this list stays, because the guest would lose the address or port.
    */
   #takeBack({ ipv4Pool, ipv6Prefixes, heldPrefixes, nat4Ports }: Replacement): void {
     const { changes, log } = this.options

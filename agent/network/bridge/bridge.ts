@@ -17,7 +17,7 @@ export interface BridgeOptions {
   readonly devices: () => readonly string[]
   /** Reports changes of interfaces. Undefined: each `ensure` reads everything. */
   readonly watch: NetlinkWatch | undefined
-  /** Called if the bridge is missing or down, or a running guest is off it. The callback should call `ensure` soon. */
+  /** Called if the bridge is missing or down, or lacks a running guest. The callback should call `ensure` soon. */
   readonly onBroken: () => void
 }
 
@@ -35,7 +35,7 @@ export class Bridge {
   }
 
   /**
-   * Converges the bridge. Checks the kernel settings before guests' interfaces are put on the bridge.
+   * Repairs the bridge if necessary. Checks the kernel settings before guests' interfaces are put on the bridge.
    * @returns the repairs
    */
   async ensure(): Promise<string[]> {

@@ -19,8 +19,8 @@ export async function ensureBridge(ip: Ip, bridge: string, subnet: Subnet): Prom
 }
 
 /**
- * Puts guests' interfaces that left the bridge back on it. If an interface cannot be moved back (for example from Open
- * vSwitch), it stays disconnected and the others are not affected.
+ * Puts guests' interfaces that left the bridge back on it. An interface that cannot be moved back (for example from
+ * Open vSwitch) stays disconnected, without an effect on the others.
  * @returns the repairs, and the interfaces that could not be moved
  */
 export async function ensurePorts(ip: Ip, bridge: string, devices: readonly string[]): Promise<string[]> {
@@ -39,9 +39,7 @@ export async function ensurePorts(ip: Ip, bridge: string, devices: readonly stri
   return repairs
 }
 
-/**
- * True if the bridge is down or a guest is off it. Reads only files in /sys, which takes a few ms with 1,000 guests.
- */
+/** True if the bridge is down or lacks a guest. Reads only files in /sys, which takes a few ms with 1,000 guests. */
 export function isBroken(bridge: string, devices: readonly string[]): boolean {
   return !isUp(readFlags(bridge) ?? '0') || findStrays(bridge, devices).length > 0
 }

@@ -10,8 +10,8 @@ export interface ObservedBridge {
 
 /*
  * The bridge has no spanning tree and no forwarding delay. Multicast snooping is off, because the bridge forwards
- * nothing between ports. The bridge does not learn from frames to the bridge group addresses, which skip part of the
- * filter.
+ * nothing between ports. The bridge does not learn from frames to the bridge group addresses, because these frames skip
+ * part of the filter.
  */
 const options = { forward_delay: 0, stp_state: 0, mcast_snooping: 0, no_linklocal_learn: 1 }
 

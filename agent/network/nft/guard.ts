@@ -1,7 +1,7 @@
 import { Nft } from '../../host/net/nft.js'
 import { guardTable, planGuardTables, type GuardPlan } from './ruleset/plan-guard-tables.js'
 
-/** Owns nft tables that block guests while the agent's rules are missing. They disappear with the guard's process. */
+/** Owns nft tables that block guests while the agent's rules are missing. The tables end with the guard's process. */
 export class Guard {
   readonly #owner: Nft
 

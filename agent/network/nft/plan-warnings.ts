@@ -72,7 +72,7 @@ function judge(chains: Chains, chain: string, packet: GuestPacket): Verdict {
 
 interface Rule {
   readonly conditions: string
-  /** Chain to which the rule jumps or goes. Empty: the rule does neither. */
+  /** Chain to which the rule jumps or goes (`goto`). Empty: the rule does neither. */
   readonly target: string
   readonly verdict: Verdict
   /** True if a matching packet skips the further rules of the chain. */
@@ -131,7 +131,7 @@ export function describeLegacy(program: 'iptables' | 'ip6tables', tables: string
 
 /**
  * Describes the effect of bridge-nf-call-iptables: bridged packets pass the IP hooks. A guest's packet to its own
- * mapped port then stays on the bridge, and would have to leave by the port on which it arrived. Bridges never do this.
+ * mapped port then stays on the bridge, where it would have to leave by the port of its arrival. Bridges never do this.
  */
 export function describeBridgeFilter(setting: string): string {
   return `${setting} is 1: a guest cannot reach its own mapped ports at the address of the host, but others can`

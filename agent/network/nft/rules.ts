@@ -36,7 +36,7 @@ const nothingDone = {
 export interface RulesOptions {
   /** True if traffic between guests of this host is counted too. */
   readonly countInternal?: boolean
-  /** Reports changes by other programs. Without it, each `ensure` reads everything. */
+  /** Reports changes by other programs. Undefined: each `ensure` reads everything. */
   readonly watch?: NetlinkWatch
   /** Name servers of guests. Their port 53 stays open even if `closed_destinations` contains them. */
   readonly resolvers?: readonly string[]
@@ -60,14 +60,14 @@ class HostRules implements Rules {
   readonly #drift: Drift
   /** True if other programs' filters have changed, or were not read yet. */
   #othersChanged = true
-  /** List that `ensure` got last. A call with the same object plans nothing. Other changes set this to undefined. */
+  /** List from the last call of `ensure`. A call with the same list object plans nothing. Undefined after changes. */
   #converged: readonly GuestNetwork[] | undefined
   #flowsChecked = false
   #onForeignChange: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onForeignChange?.(), { intervalMs: settleMs })
   #warnings: readonly string[] = []
   /**
-   * Deletes outdated connections from the kernel's table in the background, so that changes do not wait for it. An
+   * Deletes outdated connections from the kernel's table in the background, so that changes need not wait for this. An
    * attach waits only if such a connection could lead to the wrong guest.
    */
   readonly #purging = new Throttle(() => void this.#purge().catch(() => undefined), { intervalMs: lullMs })
@@ -197,7 +197,7 @@ class HostRules implements Rules {
     return stale
   }
 
-  /** Converges the tables. Must run before the bridge is converged: no guest may be on the bridge without rules. */
+  /** Repairs the tables. Must run before the bridge is repaired: no guest may be on the bridge without rules. */
   async #converge(journaled: readonly GuestNetwork[]): ReturnType<Tables['ensure']> {
     this.#converged = undefined
     const guests = this.#known.replace(journaled)
@@ -265,8 +265,8 @@ class HostRules implements Rules {
 
 /**
  * True if stale flows could reach the wrong guest. They must then be purged before the change returns. Other stale
- * flows can wait: flows of a removed mapping reach its former guest for a moment, and UDP flows that are older than a
- * mapping of their port reach no guest.
+ * flows do little harm and can be purged later: after a mapping is removed, its flows still reach its former guest. UDP
+ * flows that began before their port was mapped reach no guest.
  */
 function isUrgent({ addresses, publicAddresses }: StaleFlows): boolean {
   return addresses.length + publicAddresses.length > 0

@@ -49,7 +49,7 @@ class TcShaper implements HostShaper {
   readonly #devices: RegExp
   /** Knows whether the rates on the host may have changed, so that all of them must be compared again. */
   readonly #drift: Drift
-  /** List that `ensure` got when it last found all rates correct. Undefined after interfaces were added or removed. */
+  /** The list from the last call of `ensure` that found all rates correct. Undefined after changes of interfaces. */
   #settled: readonly GuestRates[] | undefined
   #onLinks: (() => void) | undefined
   readonly #settling = new Throttle(() => this.#onLinks?.(), { intervalMs: settleMs })
@@ -140,7 +140,7 @@ class TcShaper implements HostShaper {
     return present.filter((guest) => (thorough && isLimited(guest)) || differs(guest))
   }
 
-  /** Converges all guests, even if the shaping of one of them fails. */
+  /** Repairs the rates of all guests, even if the repair of one guest fails. */
   async #convergeAll(guests: readonly GuestRates[]): Promise<string[]> {
     const repairs: string[] = []
     const failures: unknown[] = []
@@ -155,7 +155,7 @@ class TcShaper implements HostShaper {
     return repairs
   }
 
-  /** Converges one guest. @returns true if anything was changed */
+  /** Repairs one guest's rates. @returns true if anything was changed */
   async #converge(guest: GuestRates): Promise<boolean> {
     this.#check(guest)
     try {

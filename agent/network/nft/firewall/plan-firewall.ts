@@ -4,17 +4,17 @@ import type { Firewall, FirewallRule } from '../../../../shared/firewall-rules.j
 /** Firewall rules of a guest's two chains, in the syntax for nft's input. nft prints the same rules differently. */
 export interface FirewallChains {
   readonly device: string
-  /** Rules for flows that others open to the guest. */
+  /** Rules for flows that other computers open to the guest. */
   readonly in: readonly string[]
-  /** Rules for flows that the guest opens to others. */
+  /** Rules for flows that the guest opens to other computers. */
   readonly out: readonly string[]
 }
 
 /*
- * Fields that a firewall rule compares, by the direction in which the flow was opened. They belong to the tracked flow.
- * Therefore all its packets, and ICMP errors about it, match like its first packet. `address` is the remote
- * address, before any mapping. `port` is the guest's port after the mapping (in), or the port to which the guest has
- * connected (out).
+ * Fields that a firewall rule compares, by the direction in which the flow was opened. The fields are those of the
+ * tracked flow. Therefore all packets of the flow, and ICMP errors about it, match like its first packet. `address` is
+ * the remote address, before any mapping. `port` is the guest's port after the mapping (in), or the port to which the
+ * guest has connected (out).
  */
 const sides = {
   in: { address: 'saddr', port: 'ct reply proto-src' },

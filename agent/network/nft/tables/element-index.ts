@@ -23,8 +23,8 @@ export interface HeldGuests {
 const nothingHeld: HeldGuests = { elements: new Map(), firewalls: new Map() }
 
 /**
- * Index of guests' elements and firewalls in nft by device and address. A change of one guest therefore reads no other
- * guest's data. Callers call `applied` after nft has accepted a change.
+ * Index of guests' elements and firewalls in nft, by device and address. It makes a change of one guest independent of
+ * other guests' data. Callers call `applied` after nft has accepted a change.
  */
 export class ElementIndex {
   readonly #elements = new Map<ElementId, string>()
@@ -72,8 +72,8 @@ export class ElementIndex {
   }
 
   /**
-   * Plans the change that gives a guest exactly its elements. If nft already has all of them, the plan adds them again:
-   * this changes nothing, but fails if another program has removed the tables.
+   * Plans the change that gives a guest exactly its elements. If nft already has all of them, the plan adds them again.
+   * This changes nothing, but fails if another program has removed the tables.
    */
   planAttach(guest: GuestNetwork): TableChange {
     const { want, mine } = this.#compare(guest)

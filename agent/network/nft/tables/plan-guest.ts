@@ -46,7 +46,7 @@ function planIpv4({ device, mac, ipv4, publicIpv4s, sendsMail, cut = false }: Gu
   ]
 }
 
-/** Plans the nft elements of one IPv6 address of a guest. `first` is the address to which its port mappings lead. */
+/** Plans the nft elements of one of a guest's IPv6 addresses. The guest's port mappings lead to the address `first`. */
 function planIpv6(
   { device, mac, ipv4, ipv6Addresses: [first = ''], cut = false }: GuestNetwork,
   ipv6: string,

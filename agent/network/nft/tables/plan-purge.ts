@@ -7,7 +7,7 @@ import { keyOf, setOf, type TableChange } from './plan-change.js'
 import type { ElementId } from './plan-guest.js'
 import { parseIpv4, type Subnet } from '../../subnet.js'
 
-/** Flows in the connection tracking table that a change of nft elements has made outdated. They must be purged. */
+/** Outdated flows in the connection tracking table, because of a change of nft elements. They must be purged. */
 export interface StaleFlows {
   /** Addresses that no longer belong to the guest that had them. */
   readonly addresses: readonly string[]
@@ -15,7 +15,7 @@ export interface StaleFlows {
   readonly publicAddresses: readonly string[]
   /** Removed or changed mappings with their former targets. */
   readonly mappings: readonly MappedFlows[]
-  /** New UDP mappings. A client's datagrams belong to one flow. A flow older than the mapping would bypass it. */
+  /** New UDP mappings. If a client's flow is older than the mapping, the client's datagrams would bypass it. */
   readonly newDatagrams: readonly MappedFlows[]
 }
 
@@ -99,7 +99,7 @@ const isMapping = (id: ElementId): boolean => /^(?:ports|host_ports|port_ranges)
 
 /**
  * True if clients of a new mapping could reach another guest, because conntrack may have stale flows on its host port.
- * Stale flows to an address that lost its guest may have any port, because its former mappings are not known.
+ * Stale flows to an address that lost its guest may have any port, because former mappings are not known.
  */
 export function leadAstray(
   { addresses, mappings }: Pick<StaleFlows, 'addresses' | 'mappings'>,

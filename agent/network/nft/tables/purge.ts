@@ -3,7 +3,7 @@ import { forgetFlows, type FlowFilter } from '../../../host/net/conntrack.js'
 import type { MappedFlows } from './mapped-flows.js'
 import { leadAstray, mergeStaleFlows, type StaleFlows } from './plan-purge.js'
 
-/** Matches flows to this address that the host answers itself: they began before their port was mapped to a guest. */
+/** Matches flows to this address that the host answers itself, because they began before their port was mapped. */
 function toHost(address: string): Pick<FlowFilter, 'address' | 'is' | 'asked'> {
   return { address, is: 'answerer', asked: address }
 }
@@ -53,7 +53,7 @@ function listAsked({ hostIp, target }: MappedFlows, hostAddresses: readonly stri
 
 /**
  * A queue of outdated entries of the connection tracking table (stale flows). After a failed purge, they stay queued.
- * Purges run one at a time. Each purges all flows that were added before it began.
+ * Purges run one at a time. Each purge includes all flows that were added before it began.
  */
 export class StaleFlowQueue {
   readonly #waiting = new Set<StaleFlows>()
