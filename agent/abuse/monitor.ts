@@ -22,8 +22,8 @@ const unrepliedEveryMs = 60_000
 /** Default time in seconds until the kernel forgets an unanswered flow. A flow's age follows from the time left. */
 const unansweredSeconds: Readonly<Record<string, number>> = { tcp: 120, udp: 30, icmp: 30 }
 /**
- * Maximum time in ms from a sampled packet to its report. Older samples are ignored: the packet's address may have
- * belonged to another guest when the packet was sent.
+ * Maximum time in ms from a sampled packet to its report. Older samples are ignored, because the packet's address may
+ * have belonged to another guest when the packet was sent.
  */
 const sampledMs = 6000
 

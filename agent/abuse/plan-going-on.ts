@@ -21,8 +21,8 @@ export function lastSeenMs({ rows, counts }: Evidence, finding: Finding): number
 }
 
 /**
- * True if a finding must be reported. If the guest was stopped for this type of abuse, or a stop is planned, only
- * recent packets count, because earlier packets may be from before the stop.
+ * True if a finding must be reported. After a stop for this type of abuse, or if a stop is planned, only recent packets
+ * count. Earlier packets may be from before the stop.
  */
 export function isNews(
   own: readonly Pick<AlertState, 'type' | 'action'>[],

@@ -8,7 +8,7 @@ import { noCounts, type ServiceTraffic, type PacketCounts } from './plan-counts.
 type AmplifierCounter = (typeof amplifierCounters)[number]
 type WatchedCounter = WatchCounter | AmplifierCounter
 
-/** Names of the nft sets with counters: sets of the watch table (for IPv6, the names end in 6) and of guests' rules. */
+/** Names of nft sets with counters, in the watch table (6 at the end: for IPv6) and in the tables of guests' rules. */
 export type CountedName = WatchedCounter | `${WatchedCounter}6` | 'sent' | 'received' | 'limited' | 'forged'
 
 type GuestCounter = CountedElement<CountedName>

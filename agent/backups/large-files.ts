@@ -100,7 +100,7 @@ function decodeName(bytes: string): string | undefined {
 
 /**
  * Plans arguments of `restic restore` that exclude everything outside the tree, and the given files in the tree. restic
- * does not accept `--include` together with `--exclude`. In Debian 12, it cannot read excludes from a file.
+ * does not accept `--include` together with `--exclude`. In Debian 12, restic cannot read excludes from a file.
  * @param tree name of the tree in the snapshot
  */
 export function planExcludes(tree: string, files: readonly Pick<LargeFile, 'path'>[]): string[] {

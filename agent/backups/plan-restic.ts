@@ -7,7 +7,7 @@ export type RunFiles = Readonly<Record<string, string>>
 /** Parameters that give restic access to a repository. Secrets are never arguments. */
 export interface ResticPlan {
   readonly args: readonly string[]
-  /** Environment of the process, which contains secrets. Only root can read it. */
+  /** Environment of the process. It contains secrets, but only root can read it. */
   readonly env: Readonly<Record<string, string>>
   readonly files: RunFiles
 }

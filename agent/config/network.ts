@@ -6,7 +6,7 @@ const ipv4Cidr = '^\\d{1,3}(\\.\\d{1,3}){3}/\\d{1,2}$'
 export const networkSchema = Type.Object(
   {
     bridge: Type.String({ default: 'berth0', pattern: '^[a-z][a-z0-9-]{0,14}$' }),
-    /** Name of Berth's nft table, which exists once for each address family. */
+    /** Name of Berth's nft tables. One table with this name exists for each address family. */
     table: Type.String({ default: 'berth', pattern: '^[a-z][a-z0-9_]{0,30}$' }),
     /** Prefix of the names of guests' host-side interfaces. The guest's id follows the prefix. */
     interface_prefix: Type.String({ default: 'bt', pattern: '^[a-z]{1,4}$' }),

@@ -9,8 +9,8 @@ const windowBytes = 512 * 1024
 /** Bytes of output that are replayed to a client that reconnects with an empty screen. */
 const replayBytes = 256 * 1024
 /**
- * Maximum output of a terminal that is already paused: one read, and the head of its record. Unacknowledged output may
- * exceed `windowBytes` by this much.
+ * Maximum output that still arrives from a paused terminal: one read, and the head of its record. Unacknowledged output
+ * may exceed `windowBytes` by this much.
  */
 const chunkBytes = 65 * 1024
 const messageBytes = 32 * 1024
@@ -50,7 +50,7 @@ export class HeldConsole {
   /** `#sent`: offset up to which output was sent to the user. `#received`: offset that the user acknowledged. */
   #sent = 0
   #received = 0
-  /** Bytes of output that were overwritten before they were sent. They do not count in offsets that users get. */
+  /** Bytes of output that were overwritten before they were sent. Offsets that users get do not include them. */
   #lost = 0
   #paused = false
   /** `#owed`: bytes of input that wait for the terminal. `#owedBefore`: the part that earlier users have typed. */

@@ -9,9 +9,9 @@ import { serveConsoles } from './serve.js'
 import { SocketTerminals } from './socket-terminal.js'
 
 /*
- * berth-console holds the terminals of guests' consoles. It is separate from the agent, so that the agent can restart
- * while consoles are in use. The agent starts it to open a console. It ends by itself some time after the last console
- * has ended.
+ * berth-console holds the terminals of guests' consoles. It is a separate process, so that the agent can restart while
+ * consoles are in use. The agent starts berth-console to open a console. Some time after its last console has ended,
+ * berth-console ends by itself.
  */
 
 const { values } = parseArgs({ options: { socket: { type: 'string' }, 'idle-ms': { type: 'string' } } })

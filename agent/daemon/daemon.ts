@@ -76,8 +76,8 @@ export interface Daemon {
 }
 
 /**
- * Starts the agent: prepares the host (pool and network), resumes unfinished operations, starts all guests that should
- * be running, and then the gRPC server.
+ * Starts the agent: prepares the host (pool and network), resumes unfinished operations, and starts all guests that
+ * should be running. Then starts the gRPC server.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkInterfacePrefix(options.config.network)

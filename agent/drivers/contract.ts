@@ -37,7 +37,7 @@ export type LiveResize = 'vcpu' | 'memory_up' | 'memory_down' | 'disk' | 'io'
 
 /** Abilities of a driver on this host, which are part of the host's description. */
 export interface DriverCapabilities {
-  /** Consoles that `findConsole` supports. `text`: modes `shell` and `serial`; `vnc`: mode `vnc`. */
+  /** Consoles that `findConsole` supports. `text`: the modes `shell` and `serial`. `vnc`: the mode `vnc`. */
   readonly consoles: readonly ('text' | 'vnc')[]
   /** Limits that can change at run time. Other limits change at the next start. */
   readonly liveResize: readonly LiveResize[]
@@ -60,7 +60,7 @@ export interface DriverDescription {
 
 /**
  * Result of setting limits. `at_next_start`: the guest is stopped, or some limits cannot change while it runs.
- * `refused`: one limit is below the guest's current use (`memory_in_use`), and the others are in force.
+ * `refused`: one limit is below the guest's current use (`memory_in_use`), and all other limits are in force.
  */
 export type ResizeResult =
   | {
@@ -84,10 +84,10 @@ export type AssignResult = 'unchanged' | 'applied' | 'at_next_start'
 export type ConsoleMode = 'shell' | 'serial' | 'vnc' | 'run'
 
 /**
- * The way to reach a console, for a process that outlives the agent: a program to run on a terminal of the host or the
- * guest, a program without a terminal, or a Unix socket. The program must close inherited file descriptors. A socket of
- * mode `vnc` speaks RFB without a password and accepts any number of connections. Sockets of other modes are opened once
- * and shared by all users.
+ * The way to reach a console, for a process that outlives the agent. It is a program to run on a terminal of the host
+ * or the guest, a program without a terminal, or a Unix socket. The program must close inherited file descriptors. A
+ * socket of mode `vnc` speaks RFB without a password and accepts any number of connections. All users share one
+ * connection to a socket of another mode.
  */
 export type ConsolePlace =
   | ({ readonly kind: 'program' } & TerminalCommand)
@@ -133,8 +133,8 @@ export interface Driver {
    */
   initialize(machine: Machine, login: Login, volume: string): Promise<void>
   /**
-   * Gives a copied volume a new identity and this guest's host name and login, so that both guests can run at the same
-   * time.
+   * Gives a copied volume a new identity, and this guest's host name and login. The copied guest and this guest can
+   * then run at the same time.
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
   /**

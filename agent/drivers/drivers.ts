@@ -113,8 +113,8 @@ export class Drivers {
 }
 
 /**
- * Opens both drivers and runs `work` on each. A failure of one does not affect the other. The acceleration is not
- * checked, because no guest is started.
+ * Opens both drivers and runs `work` on each. A failure of one driver does not affect the other. The acceleration is
+ * not checked, because no guest is started.
  */
 async function withEach(
   config: AgentConfig,

@@ -2,7 +2,7 @@ import 'reflect-metadata'
 import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509'
 import { createPrivateKey, createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
 
-/* This module needs libraries of 5 MB. It is loaded only to request a certificate, once in several weeks. */
+/* This module needs libraries of 5 MB. It is loaded only to request a certificate, which happens every few weeks. */
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 

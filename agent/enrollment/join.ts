@@ -11,8 +11,8 @@ export async function readJoinToken(argument: string, input: Readable): Promise<
 }
 
 /**
- * Joins a gateway (`berth-agent join -`): creates a key, gets a certificate for it, and stores both together. An
- * existing identity is replaced only after the gateway has answered.
+ * Joins a gateway (`berth-agent join -`): creates a key, gets a certificate for it, and stores the key and the
+ * certificate together. An existing identity is replaced only after the gateway has answered.
  * @param port port on which the agent listens; the gateway uses it if it knows no address of this host
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, or the gateway's refusal
  */

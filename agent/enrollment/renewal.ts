@@ -10,9 +10,9 @@ import { getIdentity, identityPaths, writeIdentity, type AgentIdentity } from '.
  * key of an unfinished renewal stays on disk, so that each step can be repeated after a crash.
  */
 
-/** Creates a request for the next certificate. Uses the same key until a certificate for this key is installed. */
+/** Creates a request for the next certificate. Uses one key until a certificate for this key is installed. */
 export async function createSigningRequest(identityDir: string): Promise<string> {
-  // Loaded only here, because the module takes several MB of memory and is needed once in several weeks.
+  // Loaded only here, because the module takes several MB of memory and is needed only every few weeks.
   const { createCsrPem, createPrivateKeyPem } = await import('./csr.js')
   const path = identityPaths(identityDir).pendingKey
   const pending = await findPendingKey(path)
@@ -24,7 +24,7 @@ export async function createSigningRequest(identityDir: string): Promise<string>
 
 /**
  * Installs the certificate that the gateway sent for the last renewal request.
- * @throws {BerthError} `bad_certificate` if it is for another key or host, or from another CA
+ * @throws {BerthError} `bad_certificate` if the certificate is for another key or host, or from another CA
  */
 export async function installCertificate(identityDir: string, certificatePem: string): Promise<AgentIdentity> {
   const current = getIdentity(identityDir)

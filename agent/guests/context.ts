@@ -67,7 +67,7 @@ export type GuestVolumes = Pick<Volumes, 'pathOf' | 'clone' | 'resize' | 'remove
 /** The methods of `DiskTransfers` that moves of guests need; see agent/storage/disk-transfers.ts. */
 export type GuestTransfers = Pick<DiskTransfers, 'send' | 'receive' | 'confirm' | 'listComplete'>
 
-/** Dependencies of the code in agent/guests; created once in agent/daemon/domain.ts. */
+/** Dependencies of the code in agent/guests. They are created in agent/daemon/domain.ts. */
 export interface GuestContext {
   readonly config: AgentConfig
   readonly store: GuestStore

@@ -168,8 +168,8 @@ export function planHistory(series: Buffer, range: Range, nowMs: number): Histor
 }
 
 /**
- * Adds to a copy of the series file the hours and days that have ended but are not written yet, and the present hour
- * and day. Each replaces the oldest entry of its ring, which no longer belongs to the range.
+ * Completes a copy of the series file. Adds the hours and days that have ended but are not written yet, and the present
+ * hour and day. Each of them replaces the oldest entry of its ring, which no longer belongs to the range.
  */
 export function completeSeries(series: Buffer, nowMs: number): void {
   for (const range of coarse) {

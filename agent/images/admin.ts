@@ -65,7 +65,7 @@ export class ImageAdmin {
   }
 
   /**
-   * Removes a custom template and its image. Guests that were created from it are not affected.
+   * Removes a custom template and its image. Guests that were created from the image are not affected.
    * @throws {BerthError} `not_found`, `invalid_state`, `task_running`, `image_in_use`
    */
   async removeCustom(id: string): Promise<void> {

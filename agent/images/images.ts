@@ -56,7 +56,7 @@ export class Images {
   }
 
   /**
-   * Returns the id of the virtual machine template with the same system if `virtualization` is `kvm`, otherwise `id`.
+   * Returns the template's id. For `kvm`, a container's template is replaced by its counterpart for virtual machines.
    */
   idFor(id: string, virtualization: ImageType): string {
     const isOther = virtualization === 'kvm' && this.find(id)?.virtualization === 'lxc'

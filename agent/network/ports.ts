@@ -154,7 +154,7 @@ export class PortChoice {
   }
 }
 
-/** Counts the mapped ports of the range. A port in several mappings (tcp and udp, or two addresses) counts once. */
+/** Counts the mapped ports of the range. A port in several mappings (tcp and udp, or two addresses) counts as one. */
 export function countPorts(db: Database, { start, end }: PortRange): number {
   return db.prepare<[PortRange], number>(countCovered).pluck().get({ start, end }) ?? 0
 }

@@ -56,9 +56,9 @@ export class OperationEngine {
   }
 
   /**
-   * Writes an operation to the journal and queues it. When this returns, the operation survives a power loss. A
-   * repeated id with the same request returns the recorded operation, whatever its outcome. This includes removed
-   * operations, until `forgetRemoved` forgets them.
+   * Writes an operation to the journal and queues it. When this method returns, the operation survives a power loss. A
+   * repeated id with the same request returns the recorded operation, whatever its outcome. The same applies to a
+   * removed operation, until `forgetRemoved` forgets it.
    * @throws {BerthError} `operation_conflict` if the id belongs to another request; `host_offline` before `recover` and
    * after `close`; the errors of `reserve`
    */
@@ -107,8 +107,8 @@ export class OperationEngine {
   }
 
   /**
-   * Removes operations that ended more than `keepDays` days ago. If more than `keep` ended operations are left, also
-   * removes the surplus. Works in batches, so that other work can run between them.
+   * Removes operations that ended more than `keepDays` days ago. If more than `keep` ended operations are left, removes
+   * the surplus, too. Works in batches, so that other work can run between them.
    * @returns number of removed operations
    */
   async prune(keepDays: number, keep = Infinity): Promise<number> {

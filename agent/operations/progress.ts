@@ -22,8 +22,8 @@ interface ProgressReport {
 }
 
 /**
- * Writes a step's progress to the journal, at most once per `intervalMs`: each write is a synced commit and an event to
- * every watcher. The latest report is always written, unless the step ends first.
+ * Writes a step's progress to the journal, at most once per `intervalMs`, because each write is a synced commit and an
+ * event to every watcher. The latest report is always written, unless the step ends first.
  */
 export class ProgressReporter {
   readonly #writes: Throttle

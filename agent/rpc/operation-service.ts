@@ -42,7 +42,7 @@ export function createOperationService({
   }
 }
 
-/** @throws {BerthError} `invalid_field`, or `unsupported` if the request has no order that this agent knows */
+/** @throws {BerthError} `invalid_field`, or `unsupported` if this agent does not know the requested operation */
 export function parseOrder({ operationId, requestedBy, order }: SubmitOperationRequest): Order {
   const ordered = {
     operationId: parseUuid('operation_id', operationId),

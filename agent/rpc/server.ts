@@ -161,8 +161,8 @@ function serveConsole(socket: TLSSocket, tls: AgentTls, consoles: ConsoleService
 }
 
 /**
- * Ends the server. After the grace period it does not wait for gRPC, because grpc-js (1.14.7) sometimes waits forever for
- * the connection of a client that was killed.
+ * Ends the server. After the grace period, it does not wait for gRPC any more, because grpc-js (1.14.7) sometimes waits
+ * forever for a client that was killed.
  */
 function end(server: Server, bound: BoundServer): Promise<void> {
   return new Promise((done) => {

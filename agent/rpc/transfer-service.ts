@@ -11,9 +11,7 @@ export interface TransferService {
 }
 
 export function createTransferService(parts: ReceiverParts): TransferService {
-  /**
-   * Connections by the id of their move. A newer connection replaces an older one of the move, which must have failed.
-   */
+  /** Connections by the id of their move. A newer connection of a move replaces an older one, which must be broken. */
   const open = new Map<string, TLSSocket>()
   return {
     serve: (socket, tls) => {

@@ -24,7 +24,7 @@ export interface ChangesOptions {
 
 /**
  * Numbers every visible change and notifies listeners after the commit. All writes to tables that watchers see must use
- * `transaction`, call `record` once per changed row, and store the returned revision in the row.
+ * `transaction`. They must call `record` for each changed row, and store the returned revision in the row.
  */
 export class Changes {
   /** Identifies this journal. Revisions (change numbers) from journals with different epochs cannot be compared. */

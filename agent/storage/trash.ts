@@ -120,7 +120,7 @@ export class Trash {
     try {
       await deleteSubvolume(path)
     } catch (error) {
-      // Root in a guest can create nested subvolumes. btrfs does not delete a subvolume that contains others.
+      // Root in a guest can create nested subvolumes. btrfs does not delete a subvolume that contains other subvolumes.
       if (!(error instanceof CommandError) || !error.stderr.includes('Directory not empty')) throw error
       await this.#hoistNested(path)
       await deleteSubvolume(path)

@@ -53,7 +53,7 @@ function planCounters(have: TrafficCount | undefined, { epoch, counters }: Count
 
 export const noBytes: ByteCounters = { rxBytes: 0, txBytes: 0 }
 
-/** Returns the increase since `last`. A lower value means that the counter was reset. */
+/** Returns the increase since the reading `last`. A lower value means that the counter was reset to 0. */
 function since(now: number, last: number): number {
   return now >= last ? now - last : now
 }

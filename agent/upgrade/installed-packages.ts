@@ -69,7 +69,7 @@ async function refuseRunning(): Promise<void> {
     throw conflict('upgrade_running', 'another version of the agent is being installed on this host')
 }
 
-/** The order is in files instead of arguments, because other users can read arguments, and the token is secret. */
+/** The request is in files instead of arguments, because other users can read arguments, and the token is secret. */
 async function writeOrder(directory: string, order: UpgradeOrder, authorityPem: string): Promise<void> {
   const content = { address: order.address, token: order.token, version: order.version, authority: authorityPem }
   for (const [name, text] of Object.entries(content)) await writeFileAtomic(join(directory, name), `${text.trim()}\n`)

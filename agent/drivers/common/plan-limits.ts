@@ -68,7 +68,7 @@ const socketLimit = 'memory.kmem.tcp.limit_in_bytes'
 
 /**
  * Returns the limit for socket memory in bytes: an eighth of the memory. This is enough for thousands of connections,
- * or for tens of fast ones with a long round trip.
+ * or for tens of fast connections with a long round trip.
  */
 function socketBytes(memoryBytes: number): number {
   const pageBytes = 4096
@@ -93,8 +93,8 @@ function planV2(limits: GroupLimits, facts: LimitFacts): GroupValue[] {
 const unlimitedRates = ['0', 'rbps=max', 'wbps=max', 'riops=max', 'wiops=max']
 
 /**
- * True if the cgroup's file contains the value. A file of rates has a line for each limited device, such as `8:0
- * 1000000` (v1) or `8:0 rbps=1000000 wbps=max riops=max wiops=max` (v2).
+ * True if the cgroup's file contains the value. A file of rates has a line for each limited device. Examples: `8:0
+ * 1000000` (v1), `8:0 rbps=1000000 wbps=max riops=max wiops=max` (v2).
  * @param text content of the file; undefined if the file does not exist
  */
 export function isWritten({ controller, value }: GroupValue, text: string | undefined): boolean {

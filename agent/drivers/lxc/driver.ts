@@ -145,7 +145,7 @@ export class LxcDriver implements Driver {
     return describeOutdated(this.#outdated)
   }
 
-  /** True if lxcfs runs, which shows guests their own memory, processors and load. */
+  /** True if lxcfs runs. It shows guests their own memory, processors and load. */
   hasLxcfs(): boolean {
     return hasLxcfs(this.#context.place.lxcfsDir)
   }

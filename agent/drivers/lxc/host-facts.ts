@@ -10,7 +10,7 @@ import { readGroupFacts, type GroupFacts } from '../common/group-facts.js'
 export interface LxcHostFacts extends GroupFacts {
   readonly apparmor: boolean
   readonly openFilesMax: number
-  /** False for lxc 6 and newer, which does not apply `idmap` with a user namespace that it did not create. */
+  /** False for lxc 6 and newer: it does not apply `idmap` with a user namespace that it did not create. */
   readonly mountsIdmapped: boolean
 }
 
@@ -24,8 +24,8 @@ export async function readHostFacts(): Promise<LxcHostFacts> {
 }
 
 /**
- * True if guests can have AppArmor profiles. This requires apparmor_parser in addition to the kernel's support: LXC
- * loads the profiles with this program, and without it no guest would start.
+ * True if guests can have AppArmor profiles. This requires apparmor_parser in addition to the kernel's support, because
+ * LXC loads the profiles with this program. Without it, no guest would start.
  */
 function hasAppArmor(): boolean {
   const enabled = readKernelFile('/sys/module/apparmor/parameters/enabled')?.startsWith('Y') ?? false
@@ -101,7 +101,7 @@ export function hasLxcfs(lxcfsDir: string): boolean {
   return lxcfsEntries.some((entry) => existsSync(`${lxcfsDir}/${entry}`))
 }
 
-/** Returns the guests' limit of open files: systemd's usual limit, or the agent's own if the agent cannot raise it. */
+/** Returns the limit of open files for guests: systemd's usual one, or the agent's own if that cannot be raised. */
 function readOpenFilesMax(): number {
   const wanted = 524_288
   const capabilities = /^CapEff:\s*([0-9a-f]+)$/m.exec(readKernelFile('/proc/self/status') ?? '')?.[1]

@@ -46,7 +46,7 @@ export function planGuestAddresses(
   added: readonly string[] = ipv6Addresses,
 ): string[] {
   if (added.length === 0) return []
-  // Deprecates all addresses but the first: the kernel then uses the first as source (RFC 6724, 5, rule 3).
+  // Deprecates all addresses but the first, so that the kernel uses the first as source (RFC 6724, 5, rule 3).
   const lifetime = (address: string): string => (address === ipv6Addresses[0] ? '' : ' preferred_lft 0')
   return [
     // nodad turns off duplicate address detection, because only the host answers for the address.

@@ -41,7 +41,7 @@ const droppedCapabilities = 'mac_admin mac_override sys_time sys_module sys_rawi
 
 /**
  * Device numbers of null, zero, full, random, urandom, tty, console, ptmx and pts. Guests may use no other device, even
- * if an uploaded image contains its node.
+ * if an uploaded image contains a node for it.
  */
 const allowedDevices = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:1', '5:2', '136:*']
 

@@ -6,7 +6,8 @@ const openFamilies = [1, 2, 10, 17]
 
 /**
  * AF_NETLINK and its allowed protocols: routes, sockets (ss), IPsec, audit (PAM), netfilter, device events, generic
- * (WireGuard, ethtool). Guests need no others. Receive queues of netlink take memory that counts towards no limit.
+ * (WireGuard, ethtool). Guests need no other protocols. Receive queues of netlink take memory that counts towards no
+ * limit.
  */
 const netlinkFamily = 16
 const openProtocols = [0, 4, 6, 9, 12, 15, 16]

@@ -39,8 +39,8 @@ export async function stopGuest(
 
 /**
  * Returns a function that reports if the guest has ended. The function also sends a halt signal to the first process
- * when a signal is due. The signal is repeated, because the kernel drops signals that an init does not handle yet, and
- * because the guest may have rebooted.
+ * when a signal is due. The signal is repeated for two reasons: the kernel drops signals that an init does not handle
+ * yet, and the guest may have rebooted.
  */
 function askToHalt(runtime: LxcRuntimeReader, name: string): () => 'asked' | 'ended' {
   let asked = { startTime: -1, atMs: -Infinity }
@@ -67,7 +67,7 @@ function findHaltSignal(initPid: number): number | undefined {
   return [systemdHalt, sigPwr].find((signal) => (handled >> BigInt(signal - 1)) & 1n)
 }
 
-/** Kills the guest's first process, which ends its other processes, and waits until the monitor has cleaned up. */
+/** Kills the guest's first process, so that its other processes end. Waits until the monitor has cleaned up. */
 export async function killGuest(context: LxcStopContext, target: StopTarget): Promise<void> {
   const { runtime } = context
   const { name } = target

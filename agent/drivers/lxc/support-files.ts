@@ -129,7 +129,7 @@ export async function ensureSupportFiles(paths: LxcPaths, allowed: readonly Open
   await chmod(dirname(paths.lxcPath), 0o711)
   await chmod(paths.lxcPath, 0o711)
   // A guest's root user bind-mounts `cmdline` from this directory, which must therefore be traversable. The modes of
-  // the other files protect them.
+  // the other files in this directory protect these files.
   await mkdir(paths.support, { recursive: true, mode: 0o711 })
   await chmod(paths.support, 0o711)
   await mkdir(paths.mountPoint, { recursive: true, mode: 0o711 })

@@ -13,8 +13,8 @@ export interface ConnectionFacts {
   /** Address for clients: the guest's public address, or a mapping's. `isThere`: the host has this address. */
   readonly outside: { readonly address: string; readonly isThere: boolean } | undefined
   /**
-   * True if the guest's firewall drops packets from the client (`caller`), or from the host itself when it connects to
-   * the guest's internal address (`hostInside`) or to `outside.address` (`hostOutside`).
+   * True if the guest's firewall drops packets from the client (`caller`). `hostInside` and `hostOutside`: packets from
+   * the host itself, if it connects to the guest's internal address or to `outside.address`.
    */
   readonly drops: { readonly caller: boolean; readonly hostInside: boolean; readonly hostOutside: boolean }
   /** Results of connection attempts. Undefined: there was no attempt, because it would prove nothing. */
@@ -39,8 +39,8 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * True if a connection to the guest's own address should be tried: the guest runs, its firewall admits the host, and a
- * program may be listening on the port.
+ * True if a connection to the guest's own address should be tried. For this, the guest must run, its firewall must
+ * admit the host, and a program may be listening on the port.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false

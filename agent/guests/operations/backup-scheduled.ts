@@ -133,7 +133,7 @@ function rotateStep(context: Pick<BackupContext, 'store' | 'backups' | 'targets'
 
 /**
  * Returns the scheduled backups that exceed the retention.
- * @param kept backups at the backup target, oldest first; the agent's own list lacks those that it failed to delete
+ * @param kept backups at the backup target, oldest first; the agent's own list lacks backups that it failed to delete
  */
 export function planExcess(kept: readonly StoredBackup[], retention: number): readonly StoredBackup[] {
   const scheduled = kept.filter((backup) => backup.scheduled)

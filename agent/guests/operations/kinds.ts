@@ -22,7 +22,7 @@ import { stopKind } from './stop.js'
 
 export type GuestKinds = Omit<OperationKinds<GuestRecord>, 'changeSwap' | 'imageDownload'>
 
-/** Returns the kinds of operations on guests, by the name of their order in the protocol. */
+/** Returns the kinds of operations on guests, by their name in the protocol (`SubmitOperationRequest.order`). */
 export function guestKinds(
   context: BackupContext,
   capacity: HostCapacity,

@@ -165,6 +165,6 @@ function settleReinstall(store: GuestStore, id: string, outcome: OperationOutcom
   if (!record || outcome.status === 'canceled') return // canceled: no step ran, or all of them were undone
   if (outcome.status === 'failed' && !outcome.undone) return broken(store, id, outcome.message)
   const statusReason = outcome.status === 'failed' ? outcome.message : ''
-  // If the guest did not start again, it gets the desired status anyway, because the reconciler starts it later.
+  // Even if the guest did not start again, it gets the desired status, because the reconciler starts it later.
   store.update(id, { status: record.wanted, statusReason })
 }

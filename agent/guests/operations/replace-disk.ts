@@ -20,7 +20,7 @@ export function keptId(operationId: string): string {
 }
 
 /**
- * Returns all steps. The caller defines two of them: `prepare` creates the new volume while the guest still runs, and
+ * Returns all steps. Two of them come from the caller: `prepare` creates the new volume while the guest still runs.
  * `commit` deletes the hidden snapshot of the old disk at the end.
  */
 export function replaceDiskSteps<Input extends StopInput>(

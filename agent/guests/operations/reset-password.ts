@@ -29,8 +29,8 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
     steps: [
       unlessSuspended(context, {
         name: 'password',
-        // The same step updates the journal, too. If a separate step did this and failed, the journal would
-        // keep the old login, which no longer works.
+        // This step also updates the journal. If a separate step did this and failed, the journal would keep the old
+        // login, which no longer works.
         run: withGuest<ResetInput>(context.store, async (record, { input }) => {
           const { uuid } = record
           const password = passwordOf(uuid, input)
@@ -47,7 +47,7 @@ export function resetPasswordKind(context: GuestContext): OperationKind<'resetPa
 
 /**
  * Sets the password. If chpasswd fails because of a full disk or a stale lock file, the agent freezes the guest and
- * writes to its disk itself.
+ * writes to the guest's disk itself.
  * @throws {BerthError} `unsupported`, `guest_refused`
  */
 async function setPassword(context: GuestContext, record: GuestRecord, password: string): Promise<PasswordResult> {

@@ -72,8 +72,8 @@ const workBytes = 16 * 1024 ** 2
 
 /**
  * Runs work that writes to the guest's disk. The disk may be full, so its limit is raised during the work. A running
- * guest must be frozen before: it could use the additional space itself. After a crash, the reconciler restores the
- * limit.
+ * guest must be frozen before, because it could use the additional space itself. After a crash, the reconciler restores
+ * the limit.
  */
 export async function withRoom<T>(context: DiskContext, uuid: string, work: () => Promise<T>): Promise<T> {
   const { fetchedBytes } = context.store.get(uuid)

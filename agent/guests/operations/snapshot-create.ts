@@ -48,7 +48,7 @@ export function snapshotCreateKind(
   }
 }
 
-/** Takes the snapshot that was reserved with the order. The snapshot has the id of the operation. */
+/** Takes the snapshot that was reserved when the operation was submitted. The snapshot has the operation's id. */
 export function takeStep(context: GuestContext): Step<unknown> {
   const { store, volumes, now } = context
   return {

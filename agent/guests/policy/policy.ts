@@ -69,7 +69,7 @@ export function checkAllowedToRun(judged: PolicyFacts): void {
 }
 
 /**
- * Refuses a suspended guest. With `mayLift`, ends the suspension if abuse is its only reason. Joins the caller's
+ * Refuses a suspended guest. With `mayLift`, ends a suspension for which abuse is the only reason. Joins the caller's
  * transaction.
  * @throws {BerthError} `policy_blocked`
  */
@@ -85,7 +85,7 @@ export function liftAbuse(store: GuestStore, { uuid, policy: { abuse, ...policy 
   if (abuse !== undefined) store.update(uuid, { policy })
 }
 
-/** Returns the guest's network rates, which are lower while it is throttled. `cut`: true if the guest is suspended. */
+/** Returns the guest's network rates. They are lower for a throttled guest. `cut`: true if the guest is suspended. */
 export function ratesOf(record: GuestRecord, config: AgentConfig): GuestRates {
   const { networkDownMbps, networkUpMbps } = record.spec.limits
   const throttle = isThrottled(record) ? record.traffic.throttleMbps || config.traffic.throttle_mbps : 0

@@ -17,7 +17,7 @@ export interface SuspensionOrder {
 
 type Suspendable = Pick<GuestRecord, 'suspension' | 'wanted' | 'policy' | 'traffic'>
 
-/** Checks an order to suspend a guest. @throws {BerthError} `invalid_field` */
+/** Checks a request to suspend a guest. @throws {BerthError} `invalid_field` */
 export function parseSuspension(
   { reason, message, mode, untilMs }: SuspensionOrder,
   nowMs: number,

@@ -42,7 +42,7 @@ export interface GuestSpec {
   limits: GuestLimits
 }
 
-/** Maps a port or a range, which has the same length on host and guest. A single port is a range of one. */
+/** Maps a port, or a range that has one length on host and guest. A single port is a range of one. */
 export interface PortMapping {
   protocol: 'tcp' | 'udp'
   /** Host address of the mapping; empty means every local address. */
@@ -104,7 +104,7 @@ export interface GuestDeletion {
   sinceMs: number
   /** Time when the guest is removed. */
   untilMs: number
-  /** True if the guest ran before, so that it runs again if the deletion is undone. */
+  /** True if the guest ran before its deletion. It then runs again if the deletion is undone. */
   resumes: boolean
 }
 

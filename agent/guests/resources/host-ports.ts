@@ -28,8 +28,7 @@ export interface HostPortsParts {
 export class HostPorts {
   /**
    * Ports that a change in progress has taken from a guest in the journal. They stay reserved until the change is
-   * applied on the host, because the change may be rolled back, and packets to these ports may still reach the old
-   * guest.
+   * applied on the host: it may be rolled back, and until then, packets to these ports may still reach the old guest.
    */
   readonly #held = new Set<PortSpan>()
 

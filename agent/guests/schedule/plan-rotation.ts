@@ -22,7 +22,7 @@ export interface RotationState {
 }
 
 /**
- * Chooses scheduled copies to delete before the schedule creates another copy. These are the oldest ones, as many as
+ * Chooses scheduled copies to delete before the schedule creates another copy. It chooses the oldest ones, as many as
  * exceed the guest's quota or the schedule's retention. Manual copies are never deleted. If manual copies fill the
  * quota, nothing is deleted.
  */

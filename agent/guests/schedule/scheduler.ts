@@ -142,7 +142,7 @@ function isHeld(record: GuestRecord): boolean {
   )
 }
 
-/** Returns a guest's constant delay in ms for runs that make up for missed runs. It differs between guests. */
+/** Returns a guest's constant delay in ms for runs that make up for missed runs. Delays differ between guests. */
 function offsetOf(uuid: string): number {
   return createHash('sha256').update(uuid).digest().readUInt32BE(0) % catchUpWithinMs
 }

@@ -10,7 +10,7 @@ export interface Target {
   readonly uuid: string
   /** The change is refused if the guest has another revision; 0 means any revision. */
   readonly ifRevision: number
-  /** Id of the change. Calls with the same id take effect only once. Undefined or empty: each call takes effect. */
+  /** Id of the change. Only the first of several calls with one id takes effect. Undefined or empty: each call does. */
   readonly operationId?: string
   /** Maximum number of ports in all the guest's mappings after a mapping is added; undefined means the host's limit. */
   readonly portLimit?: number | undefined
@@ -78,7 +78,7 @@ async function carryOut(context: ChangeContext, target: Target, change: SettingC
   return store.renew(changed)
 }
 
-/** Stores the change and its id in one transaction. @returns a function that rolls both back */
+/** Stores the change and its id in one transaction. @returns a function that rolls the change and the id back */
 function journal(
   { store: { changes }, now }: ChangeContext,
   { uuid, operationId = '' }: Target,

@@ -7,7 +7,7 @@ import { noteForStart } from '../steps.js'
 import { changeGuest, type Target } from './change.js'
 
 /**
- * Allows the guest exactly these devices. Takes effect at its next start or reboot.
+ * Allows the guest exactly these devices. Takes effect at the guest's next start or reboot.
  * @throws {BerthError} `invalid_field`, `unsupported`, and those of `changeGuest`
  */
 export function setDevices(context: GuestContext, target: Target, { names }: DevicesChange): Promise<GuestRecord> {

@@ -77,7 +77,7 @@ export class PolicySettings {
     return () => this.context.store.update(uuid, { suspension, wanted })
   }
 
-  /** Changes the guest, and then calls `judge`. Both lock the guest's mutex, so `judge` begins after the change. */
+  /** Changes the guest, and then calls `judge`. The change and `judge` lock the guest's mutex one after the other. */
   async #change(target: Target, change: SettingChange): Promise<GuestRecord> {
     await changeGuest(this.context, target, change)
     await this.keeper.judge(target.uuid)

@@ -38,8 +38,8 @@ export class PortMappings {
 
   /**
    * Adds a mapping at the end of the guest's list.
-   * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, `quota_exceeded` if it exceeds the
-   * target's `portLimit`, and those of `changeGuest`
+   * @throws {BerthError} `invalid_field`, `port_conflict`, `resource_exhausted`, `quota_exceeded` if the guest's ports
+   * would exceed the target's `portLimit`, and those of `changeGuest`
    */
   async add(target: Target, wanted: WantedMapping): Promise<GuestRecord> {
     const checked = checkPortMapping(wanted)
@@ -124,7 +124,7 @@ export class PortMappings {
 
   #put({ record, replaced, position, listening }: Place, wanted: CheckedMapping): void {
     const { store } = this.context
-    // An unchanged host port is not checked: it stays even if the host's addresses or permitted ports have changed.
+    // An unchanged host port is not checked. It stays even if the host's addresses or permitted ports have changed.
     if (replaced && isAtSameHostPorts(replaced, wanted))
       return store.putMapping(record.uuid, position, mappingAt(wanted, replaced.hostPort))
     const hasIpv6 = record.ipv6Addresses.length > 0

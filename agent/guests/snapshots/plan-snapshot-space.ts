@@ -56,7 +56,7 @@ export function planRaised(record: GuestRecord, { measured, diskBytes }: { measu
 export interface SpaceMeasurement {
   /** Existing snapshots of the guest on the host. */
   readonly present: readonly SnapshotRecord[]
-  /** Bytes that count towards the guest's disk limit now, which include all bytes that its snapshots retain. */
+  /** Bytes that count towards the guest's disk limit now. They include all bytes that the guest's snapshots retain. */
   readonly usageBytes: number
   /** True if the host's quotas count the data of snapshots towards the guest's disk limit. */
   readonly snapshotsCount: boolean

@@ -135,7 +135,7 @@ function hasNothing(record: GuestRecord): boolean {
 }
 
 /**
- * True if the guest's record already contains these measured numbers. If the space of the guest's snapshots was never
+ * True if the guest's record already contains the measured numbers. If the space of the guest's snapshots was never
  * measured, the record contains only estimates.
  */
 function isSettled(record: GuestRecord, { retainedBytes, allowanceBytes }: SnapshotSpace): boolean {

@@ -38,7 +38,7 @@ export async function enableSimpleQuotas(path: string): Promise<void> {
 export interface BoundedGroup {
   /** Number of the group. The upper 16 bits contain its level. */
   readonly id: bigint
-  /** Limit of the group. 0: unlimited; undefined: unchanged. */
+  /** Limit of the group. 0: unlimited. Undefined: unchanged. */
   readonly limitBytes?: number
 }
 

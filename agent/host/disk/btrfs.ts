@@ -4,8 +4,8 @@ import { exists } from './mount.js'
 import { run } from '../process/process.js'
 
 /*
- * This module runs btrfs(8), and reads figures from sysfs, which needs no process (kernel documentation:
- * ABI/testing/sysfs-fs-btrfs; sysfs contains qgroups since Linux 5.9).
+ * This module runs btrfs(8), and reads figures from sysfs, which needs no process. sysfs contains qgroups since Linux
+ * 5.9 (kernel documentation: ABI/testing/sysfs-fs-btrfs).
  */
 
 const sysfs = '/sys/fs/btrfs'
@@ -32,7 +32,7 @@ export async function setReadOnly(path: string, readOnly: boolean): Promise<void
   await run('btrfs', ['property', 'set', '-f', '-t', 'subvol', path, 'ro', String(readOnly)])
 }
 
-/** True if the subvolume has the property `ro`. btrfs-receive(8) sets it at its end, even after a broken stream. */
+/** True if the subvolume has the property `ro`. btrfs-receive(8) sets `ro` at its end, even after a broken stream. */
 export async function isReadOnly(path: string): Promise<boolean> {
   const { stdout } = await run('btrfs', ['property', 'get', '-t', 'subvol', path, 'ro'])
   return stdout.trim() === 'ro=true'
@@ -46,7 +46,7 @@ export async function disableCopyOnWrite(directory: string): Promise<void> {
   await run('chattr', ['+C', directory])
 }
 
-/** Returns once all earlier writes are on the disk. */
+/** Returns when all earlier writes are on the disk. */
 export async function syncFilesystem(path: string): Promise<void> {
   await run('btrfs', ['filesystem', 'sync', path], { timeoutMs: 600_000 })
 }
@@ -67,7 +67,7 @@ export function parseSubvolumes(text: string): Subvolume[] {
 }
 
 export interface StaleQgroups {
-  /** True if the kernel is still cleaning up deleted subvolumes. Until this ends, their qgroups cannot be removed. */
+  /** True while the kernel is cleaning up deleted subvolumes. Before the end, their qgroups cannot be removed. */
   readonly unfinished: boolean
   /** Messages about qgroups that could not be removed. Empty: all were removed. */
   readonly errors: string

@@ -1,7 +1,7 @@
 import { run } from '../process/process.js'
 
 /**
- * Replaces a file's blocks of zeros by holes, which does not change its content. Takes as long as reading the file.
+ * Replaces blocks of zeros in a file by holes. The content does not change. Takes as long as reading the file.
  * @throws {CommandError}
  */
 export async function digHoles(path: string, timeoutMs: number): Promise<void> {

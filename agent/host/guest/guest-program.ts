@@ -55,8 +55,7 @@ class GuestProgram implements Terminal {
     this.#input?.end()
   }
 
-  resize(): void {
-  }
+  resize(): void {}
 
   pause(): void {
     this.#isPaused = true

@@ -22,7 +22,7 @@ const startEnvironment = { ...hostEnvironment, PATH: '/usr/sbin:/sbin' }
 const target = ({ lxcPath, name }: LxcContainer): string[] => ['-P', lxcPath, '-n', name]
 
 /**
- * Starts a container. Returns once its first process runs. lxc's monitor process stays as a daemon.
+ * Starts a container. Returns when its first process runs. lxc's monitor process stays as a daemon.
  * @param namespace result of `namespaceArguments`
  * @throws {CommandError} if it fails; lxc writes the reasons to `logFile`
  */
@@ -33,7 +33,7 @@ export async function lxcStart(
   await runPerl('start-guest', [lxcPath, name, logFile, ...namespace], {
     survives: true,
     // The guest's first process inherits the umask. An init system that sets no umask, such as BusyBox or OpenRC, would
-    // start services with the agent's umask, so that nobody else could read their files.
+    // start services with the agent's umask. Nobody else could then read their files.
     ownUmask: true,
     env: startEnvironment,
   })

@@ -176,7 +176,7 @@ sub each_in_layout {
 }
 
 # Reserves memory for a name, which takes 160 bytes more than its length. A tree may have any number of names, so their
-# memory is limited. Files beyond the limit share nothing.
+# memory is limited. Files with names beyond the limit share no data.
 sub take_room {
   my ($bytes) = @_;
   return 0 if $memory < $bytes + 160;

@@ -1,6 +1,6 @@
 # Sends requests to the kernel's packet filter by netlink(7). No arguments. Standard input: a pattern and then the
-# requests, each after its length (32 bits, big-endian). A request is sent once the previous one was answered. Prints the
-# answers that match the pattern, and all errors and acknowledgements.
+# requests, each after its length (32 bits, big-endian). A request is sent when the previous one was answered. Prints
+# the answers that match the pattern, and all errors and acknowledgements.
 #
 # System calls: socket with AF_NETLINK, send, recv. Node has no netlink sockets, and nft(8) takes three times as long to
 # list counters.

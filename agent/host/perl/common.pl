@@ -122,7 +122,7 @@ sub open_resolving {
   return $handle;
 }
 
-# Opens the file of a handle with O_PATH for reading. Callers check its type first: opening a device has side effects.
+# Opens the file of an O_PATH handle for reading. Callers check its type first: opening a device has side effects.
 sub reopen {
   my ($handle) = @_;
   open(my $plain, '<:raw', '/proc/self/fd/' . fileno $handle) or return undef;

@@ -1,4 +1,4 @@
-# Starts a virtual machine, and ends once its process runs QEMU. Prints the pid. Opens files as root that QEMU itself may
+# Starts a virtual machine, and ends when its process runs QEMU. Prints the pid. Opens files as root that QEMU itself may
 # not open, and passes their descriptors. The process then enters an empty root (isolate.pl) and gives up all rights of
 # root.
 # Arguments, each as `key=value`, up to `--`. The command line of QEMU follows, in which %{NAME} stands for a descriptor.
@@ -115,8 +115,8 @@ sub start_tpm {
   my ($name, $directory) = split /:/, $_[0], 2;
   local $^F = 2;
   socketpair(my $ours, my $its, $af_unix, $stream, 0) or die "socketpair: $!\n";
-  # An additional process is forked, because a process can create only one process namespace for its children, and the
-  # main process creates the namespace of QEMU.
+  # An additional process is forked, because a process can create only one process namespace for its children. The main
+  # process creates the namespace of QEMU.
   my $between = fork // die "fork: $!\n";
   if (!$between) {
     eval {

@@ -15,7 +15,7 @@
 # ranges are left out. Large files come first.
 #
 # A guest may have any number of files and extents. So the memory for them, the extents of a file and the bytes to write
-# are limited. A file beyond a limit is left out, and takes more space once it is restored. Files with large holes have a
+# are limited. A file beyond a limit is left out, and takes more space when it is restored. Files with large holes have a
 # separate limit, because they would take the most space. Beyond it, such a file is written without its ranges, and is
 # restored with holes instead of zeros.
 use strict;
@@ -246,7 +246,7 @@ sub print_out {
   print $out $text or die "$output: $!\n";
 }
 
-# Writes a large file. @returns false if restic must restore the file together with the others
+# Writes a large file. @returns false if restic must restore the file together with all other files
 sub write_large {
   my ($out, $index, $holes, $shared, $others) = @_;
   return 0 unless can_be_argument(path_of($index));

@@ -1,7 +1,7 @@
 import { hostEnvironment, runPerl } from './process.js'
 
 /**
- * Starts a program that outlives the agent. Returns once it is running.
+ * Starts a program that outlives the agent. Returns when it is running.
  * @param errorFile file that receives the standard error; each start replaces it
  * @param env environment, in addition to a PATH and the locale
  */

@@ -52,8 +52,8 @@ const ownUmask = 2
 
 /**
  * A small process that starts the agent's commands (perl/launcher.pl). A fork of the agent itself would copy the page
- * tables of all its memory, which blocks it for about 5 ms. The launcher is started at its first use and ends with the
- * agent.
+ * tables of all its memory, and block the agent for about 5 ms. The launcher is started at its first use and ends with
+ * the agent.
  */
 export class Launcher {
   #process: ChildProcess | undefined

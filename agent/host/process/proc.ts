@@ -188,8 +188,8 @@ export function listDirectory(path: string): string[] {
 }
 
 /**
- * True if this process sees the same process ids that messages of the kernel contain. In a container, they differ, so
- * that an agent cannot recognize its own changes of the network there. Source: PROC_PID_INIT_INO in linux/proc_ns.h
+ * True if this process sees the same process ids that messages of the kernel contain. In a container, the ids differ,
+ * so an agent there cannot recognize its own changes of the network. Source: PROC_PID_INIT_INO in linux/proc_ns.h
  */
 export function hasKernelPids(): boolean {
   return readlinkSync('/proc/self/ns/pid') === 'pid:[4026531836]'

@@ -102,7 +102,6 @@ export interface StartedPty {
   letGo?(): void
 }
 
-/** A terminal with a program on it. */
 export class Pty implements Terminal {
   readonly #output: ReadStream
   readonly #input: PtyInput

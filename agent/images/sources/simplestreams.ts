@@ -40,8 +40,8 @@ type Products = Static<typeof ProductsSchema>
 let compiled: ValidateFunction<Products> | undefined
 
 /**
- * The check is compiled at its first use and its schema is not validated, because compilation and validation would
- * delay each start of an agent.
+ * Compilation and validation would delay each start of an agent. Therefore the check is compiled at its first use, and
+ * its schema is not validated.
  */
 function isProducts(value: unknown): value is Products {
   compiled ??= new Ajv2020({ validateSchema: false }).compile<Products>(ProductsSchema)

@@ -88,8 +88,8 @@ function parseExplicit(text: string, { sources, reserved }: Ipv6Request): string
 }
 
 /**
- * Number of random tries. They find a free address unless the prefix is nearly full. If all fail and the prefix has at
- * most `largestListed` addresses, the address is chosen from a list of all free ones.
+ * Number of random tries. They find a free address unless the prefix is nearly full. If all tries fail and the prefix
+ * has at most `largestListed` addresses, the address is chosen from a list of all free ones.
  */
 const tries = 32
 const largestListed = 1n << 16n

@@ -120,7 +120,7 @@ export class HostIpv4 {
   }
 }
 
-/** Lists addresses that the agent may have added. Omits the loopback's addresses: ip.ts cannot read them. */
+/** Lists addresses that the agent may have added. Omits the loopback's addresses, because ip.ts cannot read them. */
 function listCandidates(): PlacedIpv4[] {
   return listIpv4Addresses().filter((have) => have.prefixLength === 32 && have.interface !== 'lo')
 }

@@ -58,7 +58,7 @@ export async function ensureSysctls(bridge: string): Promise<string[]> {
   return repairs
 }
 
-/** Settings that the kernel refused to change, for example because /proc/sys is read-only. Each is reported once. */
+/** Settings that the kernel refused to change, for example because /proc/sys is read-only. Reported only one time. */
 const refused = new Set<string>()
 
 function isRefused(cause: unknown): boolean {

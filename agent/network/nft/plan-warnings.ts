@@ -36,7 +36,7 @@ function parseChains(text: string): Chains {
   )
 }
 
-/** Direction of a packet, as the nft match of the bridge's name: `iifname` from guests, `oifname` to guests. */
+/** Direction of a packet, as the nft keyword before the bridge's name: `iifname` from guests, `oifname` to guests. */
 type Way = 'iifname' | 'oifname'
 /** Fate of a packet in a chain. `none`: the chain neither accepts nor drops it. */
 type Verdict = 'accept' | 'drop' | 'none'
@@ -75,7 +75,7 @@ interface Rule {
   /** Chain to which the rule jumps or goes (`goto`). Empty: the rule does neither. */
   readonly target: string
   readonly verdict: Verdict
-  /** True if a matching packet skips the further rules of the chain. */
+  /** True if a packet to which the rule applies skips all further rules of the chain. */
   readonly ends: boolean
 }
 
@@ -88,7 +88,7 @@ function parseRule(line: string): Rule | undefined {
 
 const verdicts: Readonly<Record<string, Verdict>> = { accept: 'accept', return: 'none' }
 
-/** Matches a rule that has a verdict, and no matches except those of interface names. */
+/** Matches a rule that has a verdict, and that compares nothing except interface names. */
 const rulePattern =
   /^((?:[io]ifname (?:!= )?(?:"[^"]*"|\{[^}]*\}) )*)(accept|drop|reject\b.*|xt target "REJECT"|return|(?:jump|goto) (\S+))$/
 

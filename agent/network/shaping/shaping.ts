@@ -226,7 +226,7 @@ function isLimited({ downMbps, upMbps, cut = false }: GuestRates): boolean {
   return downMbps > 0 || upMbps > 0 || cut
 }
 
-/** Plans commands that set a guest's interface up or down. [] if its state is correct or it does not exist. */
+/** Plans commands that set a guest's interface up or down. [] if its state is correct, or if it does not exist. */
 function planLinkOf(guest: GuestRates): string[] {
   const flags = readFlags(guest.device)
   return flags === undefined ? [] : planLink(guest, isUp(flags))

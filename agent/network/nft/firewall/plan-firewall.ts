@@ -1,7 +1,7 @@
 import { BerthError } from '../../../../shared/errors.js'
 import type { Firewall, FirewallRule } from '../../../../shared/firewall-rules.js'
 
-/** Firewall rules of a guest's two chains, in the syntax for nft's input. nft prints the same rules differently. */
+/** Firewall rules of a guest's two chains, as input for nft. The output of nft shows them in another form. */
 export interface FirewallChains {
   readonly device: string
   /** Rules for flows that other computers open to the guest. */
@@ -40,8 +40,8 @@ export function planFirewall(device: string, firewall: Firewall | undefined): Fi
 }
 
 /**
- * Translates one rule. A rule with ports for both families becomes two nft rules, because nft 1.0.6 accepts a match of
- * ports only after a match of the family.
+ * Translates one rule. A rule with ports for IPv4 and IPv6 becomes two nft rules, because nft 1.0.6 compares ports only
+ * after it has compared the family.
  */
 function planRule(rule: FirewallRule): string[] {
   const { network, sourceIp, port } = rule

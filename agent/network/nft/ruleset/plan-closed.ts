@@ -4,7 +4,7 @@ import { invalidField } from '../../../../shared/errors.js'
 import { chain, rule, set, type Item } from './plan-items.js'
 
 export interface ClosedPlan {
-  /** Canonical addresses and CIDRs, of both families. */
+  /** Canonical IPv4 and IPv6 addresses and CIDRs. */
   readonly closed: readonly string[]
   /** Name servers of guests. Their port 53 stays open even at a closed address. */
   readonly resolvers: readonly string[]
@@ -30,9 +30,9 @@ const sides = [
 ] as const
 
 /**
- * Plans rules that stop guests from connecting to `closed` destinations. The most important one is a cloud's metadata
- * service: guests use the host's address, so the service would give them the host's user data and credentials. Port 53
- * of guests' name servers stays open. Guests may reply to a flow that such a destination has opened.
+ * Plans rules that stop guests from connecting to `closed` destinations. The most important destination is a cloud's
+ * metadata service. Guests use the host's address, so the service would give them the host's user data and credentials.
+ * Port 53 of guests' name servers stays open. Guests may reply to a flow that such a destination has opened.
  */
 export function planClosed({ closed, resolvers }: ClosedPlan): Item[] {
   const reaching = 'ct direction original'

@@ -77,7 +77,8 @@ export function planOffBridge(interfacePrefix: string): Item[] {
  * Drops packets from outside that have a guest's source address, because answers to them would pass that guest's
  * firewall. IPv6 has no reverse path filter, and on many hosts the filter of IPv4 (rp_filter) is off. The host routes
  * guests' IPv6 addresses to the bridge, so only the bridge may deliver packets from them. Guests' public IPv4 addresses
- * need no rule: the host has these addresses, and the kernel accepts its own addresses as a source from nobody.
+ * need no rule: the host has these addresses, and the kernel accepts no packets from outside with its own addresses as
+ * source.
  */
 function planForged({ bridge, subnet, subnet6 }: FilterTablePlan): Item[] {
   const outside = `iifname != { "${bridge}", "lo" }`
@@ -170,7 +171,7 @@ function planHost({ bridge, gateway }: FilterTablePlan): Item[] {
     // The kernel sends redirects for packets that leave by the interface on which they arrived, as between guests.
     rule('output', `oifname "${bridge}" icmp type redirect drop`),
     rule('output', `oifname "${bridge}" icmpv6 type nd-redirect drop`),
-    // Matches addresses instead of devices: after a mapping redirects a packet, this hook still sees the former device.
+    // Compares addresses instead of devices, because this hook still sees a packet's device from before the mapping.
     rule('output', 'jump firewall_to'),
   ]
 }
@@ -212,8 +213,8 @@ function planToGuest({ subnet6 }: FilterTablePlan): Item[] {
 }
 
 /**
- * The priority field of a packet, used as a variable: rules store the number of the receiving guest in it, because nft
- * can count by a field, but not by a value from a map. No queue on the packet's way uses the priority.
+ * The priority field of a packet, used as a variable for the number of the receiving guest. nft can count by a field,
+ * but not by a value from a map. No queue on the packet's way uses the priority.
  */
 const owner = 'meta priority'
 

@@ -8,7 +8,7 @@ export interface NatTablesPlan {
 }
 
 /*
- * Outside clients, the host and guests can use a mapping on every address of the host except loopback: without
+ * Outside clients, the host and guests can use a mapping on every address of the host except loopback. Without
  * route_localnet, packets from 127.0.0.0/8 cannot be forwarded to the bridge. A public address belongs entirely to its
  * guest and takes precedence over mappings. Guests see the client's address, even if the client is another guest,
  * because answers return through the host (proxy_arp_pvlan). A guest that connects to itself sees the bridge's address,

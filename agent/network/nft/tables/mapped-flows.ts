@@ -10,7 +10,7 @@ export interface MappedFlows {
   readonly target: string
 }
 
-/** Joins flows of adjacent ports with the same target: a mapping of a range may have one element for each port. */
+/** Joins flows of adjacent ports with one target, because a mapping of a range may have one element for each port. */
 export function joinNeighbours(all: readonly MappedFlows[]): MappedFlows[] {
   const alike = new Map<string, MappedFlows[]>()
   for (const flows of all) {

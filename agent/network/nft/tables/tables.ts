@@ -46,7 +46,7 @@ export class Tables {
 
   /**
    * Call this when another program has changed the tables. If the change was within `doubtMs` after the tables were
-   * created, their stored fingerprint may already include it. The tables are then created again.
+   * created, the stored fingerprint of the tables may already include the change. The tables are then created again.
    */
   disturbed(): void {
     if (performance.now() - this.#madeAtMs < doubtMs) this.#doubted = true
@@ -81,8 +81,9 @@ export class Tables {
   }
 
   /**
-   * Creates the note chains of the firewalls that `change` has set. Their names contain hashes (see observed.ts). This
-   * takes as long as `change`, so it is a separate method. Without note chains, the firewalls count as changed.
+   * Creates the note chains of the firewalls that `change` has set. The names of these chains contain hashes (see
+   * observed.ts). Their creation takes as long as `change`, so it is a separate method. Without note chains, the
+   * firewalls count as changed.
    * @throws {CommandError}
    */
   async noteFirewalls(): Promise<void> {
