@@ -1,6 +1,6 @@
 import { GuestEvidence } from './guest-evidence.js'
 
-/** Maximum number of recorded flows of all guests. Above it, guests with more than their share lose all of theirs. */
+/** Maximum number of recorded flows of all guests. Beyond it, guests with more than their share lose all flows. */
 const mostRows = 300_000
 
 export class EvidenceStore {

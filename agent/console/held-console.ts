@@ -20,7 +20,7 @@ const messageBytes = 32 * 1024
  */
 const gatherMs = 2
 const littleBytes = 64
-/** Maximum bytes of input that may wait for a terminal. Further input is dropped, as a tty does it, too. */
+/** Maximum bytes of input that may wait for a terminal. Further input is dropped, like input to a full tty. */
 const mostOwedBytes = 512 * 1024
 /** Bytes of input after which the user gets an acknowledgement. */
 const noteTakenBytes = 16 * 1024
@@ -149,7 +149,7 @@ export class HeldConsole {
     this.options.onGone()
   }
 
-  /** Returns the offset from which a user gets output: for an empty screen (null), the start of a line. */
+  /** Returns the offset from which a user gets output. For an empty screen (null), a line starts at this offset. */
   #startFor(received: number | null): number {
     const { start, end } = this.#output
     const offset = received === null ? Infinity : received + this.#lost

@@ -54,9 +54,9 @@ export interface WantedNetwork extends GuestNetwork, GuestRates {}
 export type NetworkPart = 'rules' | 'addresses' | 'rates'
 
 /**
- * The host's network for guests. Callers pass the desired state. The network decides in which order: it adds rules
- * before it adds anything that delivers packets, and removes rules last. Every call is idempotent. By default, a call
- * concerns all parts (`NetworkPart`).
+ * The host's network for guests. Callers pass the desired state. The network decides on the order of the steps: it adds
+ * rules before it adds anything that delivers packets, and removes rules last. Every call is idempotent. By default, a
+ * call concerns all parts (`NetworkPart`).
  */
 export interface Network {
   /**

@@ -51,7 +51,7 @@ const findOverlap = `
 
 /**
  * Chooses host ports for one request inside the caller's transaction. A port is free if it is not mapped in the
- * journal, no program of the host listens on it, and this object has not chosen it yet.
+ * journal, no program of the host listens on it, and it was not chosen before.
  */
 export class PortChoice {
   readonly #chosen: PortSpan[] = []

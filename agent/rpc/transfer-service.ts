@@ -11,7 +11,7 @@ export interface TransferService {
 }
 
 export function createTransferService(parts: ReceiverParts): TransferService {
-  /** Connections by the id of their move. A newer connection of a move replaces an older one, which must be broken. */
+  /** Connections by the id of their move. A newer connection of a move replaces the older one, which has failed. */
   const open = new Map<string, TLSSocket>()
   return {
     serve: (socket, tls) => {

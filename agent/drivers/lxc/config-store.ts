@@ -37,7 +37,7 @@ export class LxcConfigStore {
     return true
   }
 
-  /** Removes the configuration, which other methods then ignore at once. A later `write` waits for the removal. */
+  /** Removes the configuration. Other methods ignore it from now on. A later `write` waits for the removal. */
   remove(name: string): Promise<void> {
     return this.#removals.run(name, () => {
       this.#uuids.delete(name)

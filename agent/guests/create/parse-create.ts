@@ -21,7 +21,7 @@ import { parseAddresses, parseTime, parseTrafficLimit } from '../parse-settings.
 import { checkLimits } from '../resources/limits.js'
 import type { GuestLimits, TrafficLimit } from '../record/record.js'
 
-/** A creation request that passed every check. A host port of 0 means that the agent has not chosen the port yet. */
+/** A creation request that passed every check. A host port of 0 means that the agent still has to choose a port. */
 export interface CreateRequest {
   id: number
   uuid: string

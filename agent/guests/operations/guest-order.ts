@@ -12,7 +12,7 @@ export function guestSubject(uuid: string): SubjectRef {
 }
 
 /**
- * Checks and accepts a request for an operation on a guest. The guest must exist and must not be being deleted.
+ * Checks and accepts a request for an operation on a guest. Refuses it if the guest does not exist or is being deleted.
  * @param order `check` runs in the transaction, and throws to refuse the request. With `allowsFenced`, the guest may be
  * an old copy of a guest that belongs to another host now. With `allowsDeleted`, it may be marked as deleted.
  * @throws {BerthError} `invalid_field`; the returned `reserve` throws `not_found`, `invalid_state`

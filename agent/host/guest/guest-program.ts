@@ -55,7 +55,9 @@ class GuestProgram implements Terminal {
     this.#input?.end()
   }
 
-  resize(): void {}
+  resize(): void {
+    // A program without a terminal has no size.
+  }
 
   pause(): void {
     this.#isPaused = true

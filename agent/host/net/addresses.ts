@@ -46,7 +46,7 @@ export function listIpv4Addresses(): InterfaceIpv4[] {
   )
 }
 
-/** Lists the canonical addresses of all interfaces except the loopback. Of the IPv6 addresses, only global ones. */
+/** Lists the canonical addresses of all interfaces except the loopback. Omits IPv6 addresses that are not global. */
 export function listHostAddresses(family: 'ipv4' | 'ipv6'): string[] {
   if (family === 'ipv6') {
     const global = (findIpv6Addresses() ?? []).filter(({ scope }) => scope === 'global')

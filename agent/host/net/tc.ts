@@ -27,7 +27,7 @@ export class Tc {
   readonly #pipe = new ToolPipe({
     program: 'tc',
     args: ['-json', '-force', '-batch', '-'],
-    // The marker ends an answer. `qdisc show` is no marker: it lists all devices (iproute2 6.1: the last queried one).
+    // The marker ends an answer. `qdisc show` is not suitable: it lists all devices (iproute2 6.1: the last queried).
     marker: 'chain help',
     markerOn: 'stderr',
     beforeMarker: (stderr) => {

@@ -136,7 +136,7 @@ function proxiedOf(want: readonly GuestIpv6[]): string[] {
 }
 
 /**
- * Lists interfaces that would ignore router advertisements if the host forwards. Omits bridge ports and guests'
+ * Lists interfaces that ignore router advertisements as soon as the host forwards. Omits bridge ports and guests'
  * interfaces, because they receive no router advertisements.
  */
 function listAdvertised(isGuestDevice: (name: string) => boolean): string[] {
