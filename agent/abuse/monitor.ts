@@ -15,7 +15,7 @@ import { noCounts } from './plan-counts.js'
 import type { AbuseShutdown } from './shutdown.js'
 import type { AlertRecord, AlertStore } from './alert-store.js'
 
-/** Maximum number of guests whose flows one evaluation reads: each read walks the whole connection tracking table. */
+/** Maximum number of guests whose flows one evaluation reads. Each read walks the whole connection tracking table. */
 const suspectsAtOnce = 8
 /** Interval in ms between two reads of all unanswered flows. */
 const unrepliedEveryMs = 60_000

@@ -28,7 +28,7 @@ export async function joinGateway(token: string, identityDir: string, port?: num
   const { host_id: hostId, certificate, authorities } = fields
   if (typeof certificate !== 'string' || hostId !== content.hostId)
     throw new BerthError('internal', 'gateway_untrusted', 'the gateway returned the identity of another host')
-  // The CA whose fingerprint was checked is stored. The CA in the answer is not used.
+  // Stores the CA whose fingerprint was checked, not the CA in the answer.
   const parts = { privateKeyPem, certificatePem: certificate, caPem }
   return writeIdentity(identityDir, { ...parts, otherAuthorities: otherAuthorities(authorities, caPem) })
 }

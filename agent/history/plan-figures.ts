@@ -15,8 +15,8 @@ export interface Reading {
 }
 
 /**
- * Minimum and maximum time in ms between two readings. With other times, the figures would not represent a minute,
- * because counters advance in steps.
+ * Minimum and maximum time in ms between two readings. With a shorter or longer time, the figures would not represent a
+ * minute, because counters advance in steps.
  */
 const [shortestMs, longestMs] = [1000, 120_000]
 

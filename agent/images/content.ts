@@ -149,7 +149,7 @@ function planUnits(): ContentStep[] {
   ]
 }
 
-/** Turns off logind's sandbox. AppArmor denies guests the mounts for it, so each caller would wait 25 s for logind. */
+/** Turns off logind's sandbox, because AppArmor denies guests its mounts. Each caller would wait 25 s for logind. */
 const logindConfig = `[Service]
 PrivateTmp=no
 ProtectSystem=no

@@ -140,7 +140,7 @@ export interface AddressBook {
 export interface Shaper {
   /** Repairs the rates of existing interfaces, and removes rates that belong to no guest. @returns the repairs */
   ensure(guests: readonly GuestRates[]): Promise<string[]>
-  /** Sets one guest's rates. Does nothing if the guest is stopped, because it then has no device. */
+  /** Sets one guest's rates. Does nothing if the guest is stopped, because a stopped guest has no device. */
   apply(rates: GuestRates): Promise<void>
   remove(device: string): Promise<void>
   /** Registers a listener that is called when interfaces were added or removed. */

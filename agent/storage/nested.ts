@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { lstat, readdir, rename } from 'node:fs/promises'
 
-/** Inode number of each subvolume's root directory. No other directory has it (BTRFS_FIRST_FREE_OBJECTID). */
+/** Inode number of each subvolume's root directory. No other directory has this number (BTRFS_FIRST_FREE_OBJECTID). */
 const subvolumeInode = 256
 /** Longest path of a directory that is searched. It leaves room for one more name below PATH_MAX. */
 const maxPathBytes = 3000

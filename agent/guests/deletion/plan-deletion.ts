@@ -34,7 +34,7 @@ export function refuseRemoved({ isBeingRemoved }: RemovalCheck, uuid: string): v
   if (isBeingRemoved(uuid)) throw conflict('invalid_state', 'the container is being deleted')
 }
 
-/** Refuses everything except undoing the deletion, removing the guest and moving it. @throws {BerthError} `invalid_state` */
+/** Refuses a deleted guest. Only undeletion, removal and moves are allowed. @throws {BerthError} `invalid_state` */
 export function refuseDeleted({ deletion }: Pick<GuestRecord, 'deletion'>): void {
   if (deletion)
     throw conflict('invalid_state', 'the container is deleted already: undelete it first, or delete it with now=true')

@@ -6,8 +6,8 @@ const smallestBytes = 64 * 1024 ** 2
 const bytesPerFile = 8 * 1024
 
 /**
- * Returns the used disk space in bytes that is recorded with a backup. `countedBytes` includes snapshots and may exceed
- * the disk size. The result is at most the disk size, because the data of a backup always fits on the disk.
+ * Returns the used disk space in bytes that is recorded with a backup. `countedBytes` includes snapshots, so it may
+ * exceed the disk size. The result is at most the disk size, because the data of a backup always fits on the disk.
  */
 export function planUsedBytes(countedBytes: number, record: { limitBytes: number; extraBytes: number }): number {
   const usedBytes = Math.max(0, countedBytes - record.extraBytes)

@@ -234,7 +234,7 @@ export interface GuestRecord extends GuestDocument {
   /** Encrypted `Login`; null if the guest has no login. */
   login: string | null
   portMappings: PortMapping[]
-  /** Public addresses, each mapped one-to-one to the guest. The first is the source of connections that it opens. */
+  /** Public addresses, each mapped one-to-one to the guest. The guest's own connections use the first as source. */
   publicIpv4s: string[]
   /** IPv6 addresses in canonical form (RFC 5952). */
   ipv6Addresses: string[]

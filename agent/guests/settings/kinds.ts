@@ -25,7 +25,7 @@ type ValueOf<Name extends ChangeName> = Extract<WireChange, { $case: Name }>['va
 /** Stores a change and applies it on the host. Resolves when it is in force. @returns the guest after the change */
 export type SettingKind<Name extends ChangeName> = (target: Target, value: ValueOf<Name>) => Promise<GuestRecord>
 
-/** For each change in `ChangeSettingRequest.change`: the function that makes it. */
+/** For each change in `ChangeSettingRequest.change`: the function that makes this change. */
 export type SettingKinds = { readonly [Name in ChangeName]: SettingKind<Name> }
 
 export interface SettingParts extends RemovalCheck {

@@ -50,7 +50,7 @@ export function takeHidden(context: DiskContext, uuid: string, id: string): Prom
   return takeRaised(context, context.store.get(uuid), id)
 }
 
-/** Takes a snapshot. Raises the disk limit, because data that the guest overwrites stays in the snapshot and counts. */
+/** Takes a snapshot. Raises the disk limit, because the data that the guest overwrites later still counts. */
 async function takeRaised(context: DiskContext, record: GuestRecord, id: string): Promise<SnapshotTaken> {
   const { volumes, store, machines } = context
   const { uuid } = record
@@ -65,7 +65,7 @@ async function takeRaised(context: DiskContext, record: GuestRecord, id: string)
   return taken
 }
 
-/** Deletes a snapshot. The guest's retained bytes decrease by the bytes that only this snapshot used, if known. */
+/** Deletes a snapshot. The bytes that only this snapshot used, if known, no longer count as retained bytes. */
 export function deleteCounted(context: DiskContext, uuid: string, id: string): Promise<void> {
   return context.store.mutex.run(uuid, () => deleteInTurn(context, uuid, id))
 }

@@ -14,8 +14,8 @@ export interface NetworkCommands {
 }
 
 /**
- * Runs the host's ip(8) in the network namespace of a process. All other namespaces, and thus all files, are the
- * host's.
+ * Runs the host's ip(8) in the network namespace of a process. All other namespaces, and therefore all files, are those
+ * of the host.
  * @returns the output of ip
  * @throws {CommandError} with ip's message
  */

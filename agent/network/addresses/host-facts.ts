@@ -17,7 +17,7 @@ export interface HostFacts {
   listIpv4(): readonly InterfaceIpv4[]
   /** Lists IPv6 addresses of all interfaces. Undefined: the kernel has no IPv6. */
   listIpv6(): readonly InterfaceIpv6[] | undefined
-  /** Canonical addresses of all interfaces except the loopback; for IPv6 only global ones. */
+  /** Canonical addresses of all interfaces except the loopback. Omits IPv6 addresses that are not global. */
   listAddresses(family: 'ipv4' | 'ipv6'): readonly string[]
   /** @param isMeant true for interfaces whose routes count; default: all interfaces */
   readDefaultRoutes(isMeant?: (device: string) => boolean): DefaultRoutes

@@ -33,8 +33,8 @@ interface ShownNeighbour {
 /** Maintains the routes, neighbours and proxy entries for guests' IPv6 addresses. */
 export class HostIpv6 {
   /**
-   * State in which `#release` last removed unneeded IPv6 settings: `none` if no guest had an address, otherwise `some`
-   * and the proxied interfaces. Undefined: `#release` must search for unneeded settings again.
+   * Use of IPv6 when `#release` last removed unneeded settings: `none` if no guest had an address, otherwise `some` and
+   * the proxied interfaces. Undefined: `#release` must search for unneeded settings again.
    */
   #released: string | undefined
 

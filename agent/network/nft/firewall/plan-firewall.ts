@@ -40,8 +40,8 @@ export function planFirewall(device: string, firewall: Firewall | undefined): Fi
 }
 
 /**
- * Translates one rule. A rule with ports for IPv4 and IPv6 becomes two nft rules, because nft 1.0.6 compares ports only
- * after it has compared the family.
+ * Translates one rule. A rule with ports for IPv4 and IPv6 becomes two nft rules, because nft 1.0.6 accepts ports in a
+ * rule only after the family.
  */
 function planRule(rule: FirewallRule): string[] {
   const { network, sourceIp, port } = rule
