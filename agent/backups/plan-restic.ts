@@ -1,7 +1,7 @@
 import type { BackupTarget, S3Place, SftpPlace } from '../../proto/gen/berth/agent/v1/backup.js'
 import type { BackupNote, StoredBackup } from './contract.js'
 
-/** Files that a run of restic needs in its working directory: content by name. */
+/** Files that a run of restic needs in its working directory. The keys are names, the values are contents. */
 export type RunFiles = Readonly<Record<string, string>>
 
 /** Parameters that give restic access to a repository. Secrets are never arguments. */

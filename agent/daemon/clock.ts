@@ -20,7 +20,7 @@ export interface ClockOptions {
 export function openClock(db: Database, { now, monotonic = now }: ClockOptions): SteadyClock {
   const clock = now && monotonic ? new SteadyClock({ wall: now, monotonic }) : steadyClock
   const known = findSetting(db, setting)
-  // If no state is stored, this is the first start, so no guest exists, or the previous agent had an older version.
+  // No stored state means a first start without any guest, or that the previous agent had an older version.
   if (known === undefined) clock.trust()
   else clock.resume(JSON.parse(known) as ClockMark, readBootId())
   return clock

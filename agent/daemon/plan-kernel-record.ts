@@ -38,7 +38,7 @@ export function planSettingChange(
   }
 }
 
-/** After a reboot, removes all but the list of agents: settings are reset, and namespaces have new numbers. */
+/** After a reboot, keeps only the list of agents, because settings are reset and namespaces have new numbers. */
 export function planBoot(record: KernelRecord, boot: string): KernelRecord {
   if (record.boot === boot) return record
   return {

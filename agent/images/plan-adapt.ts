@@ -27,7 +27,7 @@ export const askedAbout = {
 /** Lines that must precede those of the distribution, because sshd uses the first value it finds (sshd_config(5)). */
 const sshdConfig = 'PermitRootLogin yes\nPasswordAuthentication yes\n'
 
-/** Makes network services ignore eth0, which the host configures. A DHCP client would remove its address. */
+/** Makes network services ignore eth0, which the host configures. A DHCP client would remove the address of eth0. */
 const unmanaged = {
   networkd: '[Match]\nName=eth0\n\n[Link]\nUnmanaged=yes\n',
   networkManager: '[keyfile]\nunmanaged-devices=interface-name:eth0\n',

@@ -7,7 +7,7 @@ import { installAuthorities } from '../enrollment/authorities.js'
 import { createSigningRequest, installCertificate } from '../enrollment/renewal.js'
 import type { AgentTls } from './tls.js'
 
-/** Serves the renewal of the agent's certificate and CAs, one call at a time. New connections use the new ones. */
+/** Renews the agent's certificate and CAs, one call at a time. New connections use the new certificates. */
 export function certificateService(identityDir: string, tls: AgentTls): CertificateServiceServer {
   const mutex = new Mutex()
   const inTurn = <T>(work: () => Promise<T>, callback: sendUnaryData<T>): void => {

@@ -98,7 +98,7 @@ export class Trash {
     if (errors !== '') this.#log.info({ errors: errors.slice(0, 1000) }, 'could not remove quota groups')
   }
 
-  /** Deletes one subvolume in the trash, then takes it out of `#inWork`. */
+  /** Deletes one subvolume in the trash, then removes its name from `#inWork`. */
   async #empty(name: string): Promise<void> {
     try {
       await this.#deleteTree(join(this.#pool.trash, name))

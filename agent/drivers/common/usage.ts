@@ -63,7 +63,7 @@ export class UsageReader {
     return Math.floor((readGroupNumber(this.#group('cpuacct', name), 'cpuacct.usage') ?? 0) / 1000)
   }
 
-  /** Reads the memory in use like free(1) in the guest, without page cache that can be reclaimed. */
+  /** Reads the memory in use, as free(1) in the guest shows it: without page cache that can be reclaimed. */
   #readMemory(name: string): number {
     const group = this.#group('memory', name)
     const v1 = this.cgroups.version === 1

@@ -39,8 +39,8 @@ const skipped = (code: string): Verdict => ['skipped', code]
 const notReached = skipped('earlier_step_failed')
 
 /**
- * True if a connection to the guest's own address should be tried. For this, the guest must run, its firewall must
- * admit the host, and a program may be listening on the port.
+ * True if a connection to the guest's own address should be tried. This makes sense if the guest runs, its firewall
+ * admits the host, and a program is or may be listening on the port.
  */
 export function triesInside(facts: ConnectionFacts): boolean {
   if (!facts.running || facts.drops.hostInside) return false

@@ -88,7 +88,7 @@ function checkPortCount({ wanted, others = [], replaced }: MappingOrder, limit: 
 }
 
 /**
- * Checks that the mappings together with a new one have no more ports than the caller may map.
+ * Checks that the mappings, together with one more, have at most as many ports as the caller may map.
  * @throws {BerthError} `quota_exceeded`
  */
 export function refuseMorePorts(

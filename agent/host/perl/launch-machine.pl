@@ -1,4 +1,4 @@
-# Starts a virtual machine, and ends when its process runs QEMU. Prints the pid. Opens files as root that QEMU itself may
+# Starts a virtual machine, and ends when its process runs QEMU. Prints the pid. Opens files as root that QEMU may
 # not open, and passes their descriptors. The process then enters an empty root (isolate.pl) and gives up all rights of
 # root.
 # Arguments, each as `key=value`, up to `--`. The command line of QEMU follows, in which %{NAME} stands for a descriptor.

@@ -15,7 +15,7 @@
 # ranges are left out. Large files come first.
 #
 # A guest may have any number of files and extents. So the memory for them, the extents of a file and the bytes to write
-# are limited. A file beyond a limit is left out, and takes more space when it is restored. Files with large holes have a
+# are limited. A file beyond a limit is left out, and takes more space after a restore. Files with large holes have a
 # separate limit, because they would take the most space. Beyond it, such a file is written without its ranges, and is
 # restored with holes instead of zeros.
 use strict;
@@ -28,7 +28,7 @@ bound_memory();
 my ($tree, $output, $memory, $most_bytes, $most_large, $most_path_bytes) = @ARGV;
 my ($fiemap, $sync, $block, $smallest, $small_holes) = (0xC020660B, 0x1, 4096, 4096, 65536);
 my ($is_last, $is_unclear, $is_encoded, $is_inline) = (0x1, 0x6, 0x8, 0x380);
-# Data is moved in parts of 256 MiB, and the kernel frees old extents, of up to 128 MiB, only as a whole.
+# Data is moved in parts of 256 MiB. The kernel frees an old extent, of up to 128 MiB, only as a whole.
 my ($at_once, $least_saved, $most_moved) = (512, 128 << 20, 384 << 20);
 # Memory in bytes, and the measured amounts that a file, an extent and a name take.
 my ($most_extents, %room) = (1 << 20, usual => $memory, sparse => $memory / 4);
@@ -187,7 +187,7 @@ sub read_attributes {
   } split /\0/, substr($names, 0, $length > 0 ? $length : 0);
 }
 
-# @returns the bytes of a file that are holes, the bytes that it shares, and the number of its ranges except holes
+# @returns the bytes of a file that are holes, the bytes that the file shares, and the number of its ranges except holes
 sub sum_up {
   my ($index) = @_;
   my ($holes, $shared, $others) = ($saved_without{$index} // 0, 0, 0);
@@ -229,7 +229,7 @@ sub write_fields {
   return $text;
 }
 
-# True if the path can be an argument of restic: their number and length are limited, and they must be UTF-8.
+# True if the path can be an argument of restic. Arguments must be UTF-8, and their number and length are limited.
 sub can_be_argument {
   my ($path) = @_;
   return 0 if $most_large <= 0 || length_of_pattern($path) > $most_path_bytes;
@@ -262,7 +262,7 @@ sub write_large {
   $most_path_bytes -= length_of_pattern(path_of($index));
   my $own = size_of($index) - $holes - $shared;
   $saved += $holes + $shared;
-  # An extent stays allocated until the restore has shared all its shared parts. An unshared extent is freed in parts.
+  # An extent stays allocated until all its shared parts are shared again. Without shared parts, it is freed in parts.
   $moved_apart = larger($moved_apart, $shared ? $own + $shared : $others ? smaller($own, $most_moved) : 0);
   return 1;
 }

@@ -13,7 +13,7 @@
 # guest cannot change the limit. In the host's namespace, resources are unlimited, because all guests share one count.
 #
 # Only a process in the outer namespace may write the map of the inner one, so there are two processes. The first one
-# enters the outer namespace, and ends when the second one has the map of the inner namespace. The second one waits until
+# enters the outer namespace, and ends when the second one has the inner map. The second one waits until
 # lxc-start, which has opened the namespace, ends. If a process dies, a pipe closes and the start fails.
 use strict;
 use Fcntl;

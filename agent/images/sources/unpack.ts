@@ -40,7 +40,7 @@ export async function unpackArchive(order: UnpackOrder, signal: AbortSignal): Pr
   await unwrapExport(order.target)
 }
 
-/** Unpacks an archive that is the only file in a zip archive, as build artifacts usually are. */
+/** Unpacks an archive that is the only file in a zip archive. Build artifacts usually have this form. */
 async function unpackInner(order: UnpackOrder, signal: AbortSignal): Promise<void> {
   if (await unpackOnce(order, signal)) throw invalidArchive('it is a zip archive inside a zip archive')
   await rm(order.archive, { force: true })

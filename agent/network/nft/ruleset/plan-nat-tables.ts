@@ -58,7 +58,7 @@ function planMappings(ip: 'ip' | 'ip6', bridge: string): Item[] {
     hook('prerouting', 'nat', -100),
     hook('output', 'nat', -100),
     hook('postrouting', 'nat', 100),
-    // The priority -90 is later than that of the mappings (-100), so this chain sees mapped packets.
+    // This chain runs later (priority -90) than the mappings (-100), so that it sees mapped packets.
     hook('prerouting', 'filter', -90, 'hairpin'),
     rule('hairpin', `iifname "${bridge}" ct status dnat ${setMark('hairpin')}`),
     chain('mapped'),
