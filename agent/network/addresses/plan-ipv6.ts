@@ -36,7 +36,7 @@ export interface Ipv6Facts {
   readonly addresses: readonly InterfaceIpv6[] | undefined
   readonly interfaces: readonly string[]
   readonly defaultRoute: DefaultRoute | undefined
-  /** The default route through an uplink (see `readUplinks`). Prefixes are only found on its interface. */
+  /** The default route through an uplink (see `readUplinks`). Prefixes are searched only on its interface. */
   readonly uplink: DefaultRoute | undefined
   /** Private network of guests for NAT66. */
   readonly subnet6: Ipv6Network
