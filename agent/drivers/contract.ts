@@ -138,7 +138,7 @@ export interface Driver {
    */
   adopt(machine: Machine, login: Login, copy: VolumeCopy): Promise<void>
   /**
-   * Writes the machine's host name to the files of the guest, which reads them at its next start. The method is missing
+   * Writes the machine's host name to the guest's files. The guest reads these at its next start. The method is missing
    * if guests of this kind get their host name from the configuration of each start.
    */
   setHostname?(machine: Machine): Promise<void>

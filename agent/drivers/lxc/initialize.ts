@@ -19,7 +19,7 @@ export async function initializeGuest(root: string, machine: Machine, login: Log
   await change(root, planFirstBoot(machine, await hashLogin(login)))
 }
 
-/** Sets the host name in the root filesystem of a guest, which may run. @throws {BerthError} `guest_initialize_failed` */
+/** Sets the host name in the files of a running or stopped guest. @throws {BerthError} `guest_initialize_failed` */
 export async function setHostname(machine: Machine): Promise<void> {
   await change(machine.volume, planHostname(machine))
 }

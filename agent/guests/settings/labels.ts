@@ -45,8 +45,8 @@ export function setLabels(
 }
 
 /**
- * Writes the host name that the guest gets at its next start. The guest may have changed its files so that this fails.
- * The name in Berth is changed nevertheless.
+ * Writes the host name that the guest gets at its next start. This may fail, because the guest can change its files. A
+ * failure is only logged: the name in Berth changes anyway.
  */
 async function setHostname(
   { machines, log }: Pick<GuestContext, 'machines' | 'log'>,
