@@ -39,7 +39,7 @@ export const noLimits: LimitOptions = {
 }
 
 export interface AccessOptions {
-  /** The store. Start it only after the access control was created, because the cache would miss changes. */
+  /** The store. Start it only after the access control was created. Otherwise, the cache would miss changes. */
   store: Store
   /** 32 secret bytes from `readOrCreateKey`, the same in all gateways on one store. */
   secret: Buffer
@@ -77,7 +77,7 @@ export function createAccess(options: AccessOptions): Access {
   const importKey = () =>
     importAdminKey(store, stateDir).catch((err: unknown) => log.error({ err }, 'could not import the admin key'))
   keys.onRemoved(importKey)
-  // This event also occurs when the store is emptied. The administrator's key is then imported again.
+  // The event also occurs when the store was emptied. In this case, `importKey` imports the administrator's key again.
   store.onInvalidate(store.key('admin-key', ''), () => void importKey())
   const failures = new FailureLog(log)
   const audit = new AuditStore(store, auditKeep, log)

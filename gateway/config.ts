@@ -8,7 +8,7 @@ const optionalHostPort = (value: string) => Type.String({ default: value, patter
 const optionalPath = Type.String({ default: '', pattern: '^(/[^\\n]*)?$' })
 const hostPort = (value: string) => Type.String({ default: value, pattern: '^.+:\\d{1,5}$' })
 
-/** Schema of gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents each. */
+/** Schema of gateway.yaml. Every key has a default; `systemd/gateway.example.yaml` documents all keys. */
 export const GatewayConfigSchema = Type.Object(
   {
     /** Directory for the CA, certificates, the gateway's secret, and the data of the private Redis. */
@@ -52,7 +52,7 @@ export const GatewayConfigSchema = Type.Object(
         ca_file: optionalPath,
         certificate_file: optionalPath,
         key_file: optionalPath,
-        /** Number of replicas that must confirm each write. At least one with Sentinels. */
+        /** Number of replicas that must confirm each write. With Sentinels, at least one replica must confirm. */
         confirming_replicas: Type.Integer({ minimum: 0, maximum: 16, default: 0 }),
         /** Prefix of all keys in Redis, so that several installations can share a server. */
         prefix: Type.String({ default: 'berth:', pattern: '^[a-z0-9:_-]{0,32}$' }),
@@ -70,7 +70,7 @@ export const GatewayConfigSchema = Type.Object(
           (['loopback_or_key', 'loopback', 'key'] as const).map((word) => Type.Literal(word)),
           { default: 'loopback_or_key' },
         ),
-        /** Seconds after the signal to stop in which connections are still accepted, while `/readyz` answers 503. */
+        /** Seconds after the stop signal in which connections are still accepted, although `/readyz` answers 503. */
         drain_seconds: Type.Integer({ minimum: 0, maximum: 60, default: 0 }),
       },
       object,
@@ -102,7 +102,7 @@ export const GatewayConfigSchema = Type.Object(
         silence_ms: Type.Integer({ minimum: 500, maximum: 600000, default: 15000 }),
         /**
          * Time in ms from the loss of the connection until the host is offline. Calls to the host wait during this
-         * time. After the start of the gateway, calls wait equally long for the first connection.
+         * time. After the start of the gateway, calls wait for the first connection for the same time.
          */
         reconnect_ms: Type.Integer({ minimum: 0, maximum: 600000, default: 1000 }),
       },

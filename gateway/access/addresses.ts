@@ -37,14 +37,14 @@ function unmap(entry: string): string {
   return prefix === undefined ? text : `${text}/${Number(prefix) - 96}`
 }
 
-/** True if every address of `inner` is in `outer`. Both are lists as `parseAddressList` returns them. */
+/** True if every address of `inner` is in `outer`. Both lists must be results of `parseAddressList`. */
 export function containsAddresses(outer: readonly string[], inner: readonly string[]): boolean {
   return containsCidr(mergeCidr([...outer]), [...inner])
 }
 
 /**
- * A list of addresses for fast look-ups. IPv4 and IPv6 have separate block lists, because in a common list, `::/0`
- * would also match each IPv4 address.
+ * A list of addresses for fast look-ups. IPv4 and IPv6 have separate block lists. In a common list, `::/0` would match
+ * IPv4 addresses, too.
  */
 export class AddressSet {
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
@@ -58,7 +58,7 @@ export class AddressSet {
     }
   }
 
-  /** @param text address; IPv4-mapped IPv6 counts as IPv4: sockets for both families report IPv4 in this form */
+  /** @param text address; IPv4-mapped IPv6 counts as IPv4, because sockets for both families report this form */
   has(text: string): boolean {
     const address = parseAddress(text)
     if (!address) return false

@@ -78,8 +78,8 @@ export class ApiKeys {
    */
   async create(callerId: number, fields: KeyFields & { name: string }, operationId?: string): Promise<CreatedKey> {
     return this.options.store.transact('create an API key', async (client) => {
-      // The transaction runs again if any key changes before it ends: the creator may have lost rights or may have been
-      // deleted, or another attempt may have created the same key.
+      // If any key changes before the transaction ends, the transaction runs again. The creator may have lost rights,
+      // or another attempt may have created the key.
       await client.watch(this.#names.version)
       const made = operationId === undefined ? undefined : await this.#made.find(client, operationId)
       if (made) return this.#readMade(client, made)
@@ -111,7 +111,7 @@ export class ApiKeys {
     return effectiveRights(maker)
   }
 
-  /** Returns the key that an earlier attempt created. Fails if it was deleted: a stolen key must not come back. */
+  /** Returns the key that an earlier attempt created. Fails if it was deleted, because it may have been stolen. */
   async #readMade(client: StoreClient, { id, key }: { id: number; key: string }): Promise<CreatedKey> {
     await client.unwatch()
     const text = await client.get(this.#names.record(id))

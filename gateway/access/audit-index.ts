@@ -8,9 +8,9 @@ export type AuditFields = Record<string, string>
 export interface StoredEntry {
   readonly id: string
   readonly start: AuditFields
-  /** Outcome of the action. Absent while the action runs, or if the gateway died before it was written. */
+  /** Outcome of the action. Absent while the action runs, or if the gateway died before it wrote the outcome. */
   readonly outcome: AuditFields | undefined
-  /** Number of later failures that share this entry. `repeatedAtMs`: time of the last of them in ms since 1970. */
+  /** Number of later failures that share this entry. `repeatedAtMs`: time of the latest one in ms since 1970. */
   readonly repeats: number
   readonly repeatedAtMs: number
 }
@@ -18,7 +18,7 @@ export interface StoredEntry {
 /** Entries to search: all entries, the entries of one caller (`Principal.ref`), or the entries about some guests. */
 export type Scope = 'all' | { readonly by: string } | { readonly guests: Iterable<string> }
 
-/** Period of time in ms since 1970, including both ends. An absent end is open. */
+/** Period in ms since 1970. Both ends belong to it. Without a start or an end, the period is open on that side. */
 export interface Span {
   readonly fromMs?: number | undefined
   readonly toMs?: number | undefined
@@ -39,12 +39,15 @@ export interface AuditTransaction {
 
 /**
  * Audit entries with their indexes.
- *
  * | key | holds |
  * |---|---|
- * | `audit-entries`, `audit-outcomes` | hash: id → beginning, outcome, as JSON |
- * | `audit-repeats`, `audit-repeated` | hash: id → number of failures that share the entry, time of the latest |
- * | `audit-ids`, `audit-by:REF`, `audit-guest:UUID` | sorted set: ids by time: all, of a caller, about a guest |
+ * | `audit-entries` | hash: id → start of the action as JSON |
+ * | `audit-outcomes` | hash: id → outcome as JSON |
+ * | `audit-repeats` | hash: id → number of later failures that share the entry |
+ * | `audit-repeated` | hash: id → time of the latest failure that shares the entry |
+ * | `audit-ids` | sorted set: ids of all entries by time |
+ * | `audit-by:REF` | sorted set: ids of a caller's entries by time |
+ * | `audit-guest:UUID` | sorted set: ids of the entries about a guest by time |
  * | `audit-callers` | set: callers that have entries, each with its `Principal.root` |
  */
 export class AuditIndex {
@@ -78,7 +81,7 @@ export class AuditIndex {
   }
 
   /**
-   * Removes an entry whose action has failed, and counts the failure in the earlier entry `into`.
+   * Removes the entry of a failed action, and counts the failure in the earlier entry `into`.
    * @returns false if the earlier entry no longer exists
    */
   async merge(id: string, by: string, into: string): Promise<boolean> {
@@ -120,7 +123,7 @@ export class AuditIndex {
     }
   }
 
-  /** Reads the entries that still exist, in the order of the ids. */
+  /** Reads the entries that still exist, in the same order as `ids`. */
   async read(ids: readonly string[]): Promise<StoredEntry[]> {
     if (ids.length === 0) return []
     const names = [this.#entries, this.#outcomes, this.#repeats, this.#repeated]

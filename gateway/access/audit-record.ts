@@ -47,7 +47,7 @@ function callerOf(start: AuditFields) {
   return { action, user, by, keyId: keyIdOf(by), address, requestId }
 }
 
-/** Id of the API key in a `Principal.ref`. 0: the caller did not use a key. */
+/** Returns the id of the API key that a `Principal.ref` names. 0: the caller did not use a key. */
 function keyIdOf(by: string): number {
   return Number(/^key:(\d+)$/.exec(by)?.[1] ?? 0)
 }

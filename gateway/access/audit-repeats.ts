@@ -27,7 +27,7 @@ export interface Counting {
 export class AuditRepeats {
   constructor(private readonly store: Store) {}
 
-  /** Finds the entry that counts a failure. @returns an earlier entry for similar failures, or else the entry `id` */
+  /** @returns an earlier entry for similar failures, or else the entry `id` */
   async find(id: string, failure: RepeatedFailure): Promise<Counting> {
     const exact = this.#key(exactKey(failure))
     const earlier = await this.store.run('write an audit entry', (client) => client.get(exact))
@@ -38,7 +38,7 @@ export class AuditRepeats {
     return this.#claim(mayBeOwn ? exact : this.#key(alikeKey(failure)), id)
   }
 
-  /** Lets the entry `id` count further failures under `key`, because the entry that counted them before was removed. */
+  /** Makes the entry `id` count further failures of `key`, because the entry that counted them was removed. */
   async restart(key: string, id: string): Promise<void> {
     const options = { expiration: { type: 'PX', value: repeatMs } } as const
     await this.store.run('write an audit entry', (client) => client.set(key, id, options))
@@ -58,7 +58,7 @@ export class AuditRepeats {
     })
   }
 
-  /** Redis key of a string: the id of the entry that counts failures with these properties. */
+  /** Returns the Redis key of the string with the id of the entry that counts failures with these properties. */
   #key(parts: readonly string[]): string {
     return this.store.key('audit-recent', hash('sha256', JSON.stringify(parts), 'base64url'))
   }

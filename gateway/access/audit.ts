@@ -18,7 +18,7 @@ export interface AuditFilter extends Span {
   /** `Principal.ref` of the caller whose actions are selected. */
   readonly by?: string | undefined
   readonly success?: boolean | undefined
-  /** Guests whose entries are found. Unless this is `all`, failures of other callers show only their error code. */
+  /** Guests whose entries are found. Unless it is `all`, failures of other callers show only their error code. */
   readonly guests: Guests
   /** True: `guests` excludes no entries, but only hides error texts. Used for the list of a caller's own actions. */
   readonly all?: boolean
@@ -33,7 +33,7 @@ export interface AuditPage {
   readonly total: number
 }
 
-/** Maximum number of characters of texts from requests, which limits the size of entries. */
+/** Maximum number of characters of texts from requests. It limits the size of an entry. */
 const longest = { target: 200, detail: 1000 } as const
 
 const dayMs = 86_400_000
@@ -44,15 +44,15 @@ interface LateOutcome {
 }
 
 /**
- * The audit log. Each entry is durably written before its action. Its outcome is added later. Beyond `keep` entries,
- * the callers with the most entries lose their oldest entries, so that no caller can push out entries of others.
+ * The audit log. Each entry is durably written before its action, and its outcome after the action. Beyond `keep`
+ * entries, the callers with the most entries lose their oldest ones, so that no caller can push out entries of others.
  */
 export class AuditStore implements AuditLog {
   readonly #index: AuditIndex
   readonly #repeats: AuditRepeats
   readonly #late: LateOutcomes<LateOutcome>
   #begun = 0
-  /** `now`: excess entries are being removed. `again`: entries were added since, so the removal must be repeated. */
+  /** `now`: excess entries are being removed. `again`: entries were added meanwhile, so the removal must run again. */
   readonly #shrinking = { now: false, again: false }
 
   constructor(
@@ -92,7 +92,7 @@ export class AuditStore implements AuditLog {
 
   /**
    * Counts a repeated failure in the audit entry of an earlier failure.
-   * @returns false if the action keeps its own entry. An action that may have been carried out always keeps it.
+   * @returns false if the action keeps its own entry, for example because it may have been carried out
    */
   async #isRepeat({ id, ...about }: AuditEntry, outcome: AuditOutcome): Promise<boolean> {
     if (outcome.success || outcome.detail.startsWith(outcomeUnknown)) return false
@@ -137,7 +137,7 @@ export class AuditStore implements AuditLog {
     await this.#index.shrink(this.keep)
   }
 
-  /** Creates an id. Ids sort by time, and within a millisecond by their order in this process. */
+  /** Creates an id. Ids sort by time. Ids of one millisecond sort in the order of their creation. */
   #newId(): string {
     const number = String(++this.#begun).padStart(12, '0')
     return `${steadyClock.now()}-${number}-${randomBytes(4).toString('hex')}`
@@ -175,7 +175,7 @@ function shorten(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text
 }
 
-/** Callers restricted to some guests see only the error code of a failure: its text may name other guests. */
+/** Hides the error text from callers restricted to some guests, because it may name other guests. The code is shown. */
 function shownTo(guests: Guests, record: AuditRecord): AuditRecord {
   if (guests === 'all' || record.success || record.detail.startsWith(outcomeUnknown)) return record
   return { ...record, detail: record.detail.split(':', 1)[0] ?? '' }

@@ -15,7 +15,7 @@ import { everything } from './scopes.js'
  */
 
 interface AdminKeyFile {
-  /** Id of this file. The store remembers it when the key is imported. */
+  /** Id of this file. When the gateway imports the key, it writes this id to the store. */
   readonly id: string
   readonly digest: string
   readonly prefix: string
@@ -27,8 +27,8 @@ export function adminKeyFile(stateDir: string): string {
 }
 
 /**
- * Creates an administrator's key, which the gateway imports at its next start. Each call creates an additional key, for
- * example when the previous key was lost.
+ * Creates an administrator's key. The gateway imports it at its next start. Each call creates another key, which helps
+ * if an earlier key was lost.
  * @param keyFile path of a new file with the key, mode 0600
  */
 export async function createAdminKey(stateDir: string, keyFile: string): Promise<void> {

@@ -3,9 +3,9 @@ import type { Principal, SessionPrincipal } from './principal.js'
 import type { RequestLimits } from './request-limits.js'
 
 /*
- * The part of access control that handles requests. It does not know routes. The steps have a fixed order: count the
- * address, authenticate, count the caller, authorize, validate, reserve the Idempotency-Key, begin the audit entry, run
- * the handler, write the outcome to the audit entry, store the answer under the Idempotency-Key, answer.
+ * The part of access control that handles requests. It does not know routes. The steps of a request have a fixed order:
+ * count it for its address, authenticate, count it for its caller, authorize, validate, reserve the Idempotency-Key,
+ * begin the audit entry, run the handler, write the outcome to the audit entry, store the answer under the key, answer.
  */
 
 /** The parts of a request that identify its caller. */
@@ -37,7 +37,7 @@ export interface SessionCallers {
 export interface Authenticator {
   /**
    * Identifies the caller of a request. `rate_limited` (429) replaces the other errors after too many failures.
-   * @param address client address behind trusted proxies; IPv4-mapped IPv6 as IPv4
+   * @param address client address behind trusted proxies; IPv4-mapped IPv6 is converted to IPv4
    * @throws {BerthError} `unauthorized`, `key_disabled`, `key_expired` (401), `ip_not_allowed`, `csrf_refused` (403),
    * `rate_limited` (429), `store_unavailable` (503)
    */
@@ -54,7 +54,7 @@ export type Authorize = (caller: Principal, scope: string) => void
 
 export interface AuditStart {
   readonly action: string
-  /** Caller of the action. If `root` is absent, it equals `ref`. */
+  /** Caller of the action. If `root` is absent, `ref` is used in its place. */
   readonly caller: Pick<Principal, 'ref' | 'user'> & Partial<Pick<Principal, 'root'>>
   readonly address: string
   readonly requestId: string

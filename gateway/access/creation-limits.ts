@@ -4,7 +4,7 @@ import { conflict } from '../../shared/errors.js'
 export interface CreationLimit {
   /** Limit of a caller that may access only some containers. Objects created by the caller's keys also count. */
   readonly bound: number
-  /** Limit of each limited API key that may access all containers. All unlimited callers share one such limit. */
+  /** Limit of each limited API key that may access all containers. All unlimited callers share one more such limit. */
   readonly others: number
 }
 
@@ -21,8 +21,8 @@ export const defaultCreationLimits: CreationLimits = {
 /** The quota towards which the objects of a creator count. */
 export interface CreationShare {
   /**
-   * `ref` of the caller that has the quota: the earliest creator that is restricted to containers, or else the earliest
-   * limited creator (possibly the caller itself). "": the quota of all unlimited callers.
+   * `ref` of the caller that has the quota: the oldest creator that is restricted to containers, or else the oldest
+   * limited creator. Either may be the caller itself. "": the quota of all unlimited callers.
    */
   readonly share: string
   readonly isBound: boolean
@@ -39,7 +39,7 @@ export interface LimitedKind {
 
 /**
  * Checks that a caller may create another object of this kind.
- * @param shares `CreationShare.share` of each existing object: the caller whose quota this object uses up
+ * @param shares `CreationShare.share` of each existing object
  * @throws {BerthError} the code of the kind if the limit is reached
  */
 export function checkCreationLimit(

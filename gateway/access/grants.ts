@@ -10,7 +10,7 @@ export function credentialOf(caller: Principal): string {
   return caller.kind === 'key' ? `key:${caller.keyId}` : `session:${caller.sessionDigest}`
 }
 
-/** Finds the present rights of a credential. Consoles need this: they stay open after their request has ended. */
+/** Finds the present rights of a credential. Consoles stay open after their request, so they need current rights. */
 export interface Grants {
   /**
    * Finds the caller with this credential. `undefined`: the credential is no longer valid, or its user must first set
@@ -19,8 +19,8 @@ export interface Grants {
    */
   find(credential: string): Promise<Principal | undefined>
   /**
-   * True if the sender of this request may use an object (such as a ticket) that was created with `credential`. For an
-   * object of a session, the request must have the session's cookie. An object of an API key needs nothing else.
+   * True if the sender of this request may use an object that was created with `credential`, for example a ticket. If a
+   * session created the object, the request must have its cookie. If an API key created it, nothing else is checked.
    */
   isBearer(credential: string, request: Credentials): boolean
 }

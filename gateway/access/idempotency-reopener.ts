@@ -2,7 +2,7 @@ import type { Store } from '../store/store.js'
 import type { IdempotencyRecord } from './idempotency-record.js'
 
 const retryMs = 500
-/** Maximum number of records in `#waiting`. Further ended requests may count as running until this process ends. */
+/** Maximum number of records in `#waiting`. Beyond it, ended requests may count as running until this process ends. */
 const maxRecords = 10_000
 
 /**
@@ -39,7 +39,7 @@ export class IdempotencyReopener {
     if (this.#waiting.size > 0) this.#schedule()
   }
 
-  /** Lets a repeated request run, unless a repetition has already changed the record. */
+  /** Marks a request as not running, so that it can be repeated. Does nothing if an attempt has changed the record. */
   async #reopen(id: string, { operationId, attempt }: IdempotencyRecord): Promise<void> {
     await this.store.transact('record the end of a request', async (client) => {
       await client.watch(id)

@@ -17,8 +17,8 @@ const takeoverMs = 30_000
 type BeginResult = { claim: IdempotencyClaim } | { replay: StoredAnswer; operationId: string }
 
 /**
- * Stores records of the POST requests of each caller that have an Idempotency-Key, for some hours. The record is
- * durable before the request runs. A repetition after a crash therefore runs with the same operation id.
+ * Stores a record of each POST request with an Idempotency-Key for some hours. The record is durable before the request
+ * runs. A repetition after a crash therefore runs with the same operation id.
  */
 export class IdempotencyStore implements Idempotency {
   readonly #running = new Map<string, IdempotencyRecord>()
@@ -53,7 +53,7 @@ export class IdempotencyStore implements Idempotency {
     const fingerprint = this.#digest(request.fingerprint)
     const fresh = this.#startedRecord({ operationId: randomUUID(), fingerprint, attempt: 1 })
     const insert = () => this.#insert(id, fresh, request.caller)
-    // If the store is not ready, `insert` only throws. It then has written no record that would have to be reopened.
+    // If the store is not ready, `insert` throws before it writes a record, so no record has to be reopened.
     const found = await (this.store.ready() ? this.#orReopen(id, fresh, insert) : insert())
     if (!found) return this.#claim(id, fresh)
     if (found.fingerprint !== fingerprint)
@@ -72,7 +72,7 @@ export class IdempotencyStore implements Idempotency {
     await this.#settle(claim, { state: 'open' })
   }
 
-  /** Stores in a request's record how the request has ended, and its answer. */
+  /** Stores the end of a request, and its answer, in the request's record. */
   async #settle(claim: IdempotencyClaim, end: Pick<IdempotencyRecord, 'state' | 'answer'>): Promise<void> {
     const record = this.#running.get(claim.id)
     if (!record) return

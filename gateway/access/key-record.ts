@@ -17,7 +17,7 @@ export interface KeyRecord {
   /** Containers that the key may access. Empty: all containers. */
   readonly containerUuids: readonly string[]
   readonly createdAtMs: number
-  /** Id of the key that created this key and always limits it. 0: an administrator created it. */
+  /** Id of the creator, a key whose rights always limit this key. 0: an administrator created this key. */
   readonly parentId: number
 }
 
@@ -32,13 +32,13 @@ export function ownRights(record: KeyRecord): Rights {
   }
 }
 
-/** A key, its creator, that key's creator, and so on. `complete` is false if one of them was deleted. */
+/** A key, its creator, the creator's creator, and so on. `complete`: false if one of these keys was deleted. */
 export interface KeyChain {
   readonly records: readonly KeyRecord[]
   readonly complete: boolean
 }
 
-/** Maximum number of keys in a chain of creators. */
+/** A key can create keys, which can create further keys. This is the maximum length of such a chain. */
 export const maxChain = 8
 
 /** Collects a key and all its creators. */
@@ -55,8 +55,8 @@ export function chainOf(record: KeyRecord, find: (id: number) => KeyRecord | und
 }
 
 /**
- * Rights of the first key of a chain: the rights that its own record and the records of all its creators allow. If a
- * creator is limited, disabled or expired, so are its keys. If a creator was deleted, its keys are disabled.
+ * Rights that the record of the chain's first key and the records of all its creators allow. A key counts as disabled
+ * or expired if one of its creators is. If a creator was deleted, the key counts as disabled.
  */
 export function effectiveRights(chain: KeyChain): Rights {
   const rights = chain.records.map(ownRights).reduce(intersectRights)

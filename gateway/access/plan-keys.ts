@@ -166,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // A limited key must not add rights to a key that it did not create: that key would outlive the limited one.
+  // A limited key must not add rights to a key that it did not create. They would remain after its own deletion.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
       'a limited key can extend only the rights of keys that it created itself, or that such a key created',
@@ -204,7 +204,7 @@ function descendantsOf(keys: Keys, ancestor: KeyRecord): KeyRecord[] {
   )
 }
 
-/** Rejects a key that the caller may not manage. Call it first: later checks reveal facts about the key. */
+/** Rejects a key that the caller may not manage. Call it first, because later checks reveal facts about the key. */
 function checkReach(keys: Keys, callerId: number, target: KeyRecord): void {
   if (target.id !== callerId && !mayManage(keys, callerId, target))
     throw forbidden('the caller cannot change this key, which has rights that the caller does not have')
@@ -214,7 +214,7 @@ function checkOther(callerId: number, target: KeyRecord): void {
   if (target.id === callerId) throw forbidden('a key cannot change itself')
 }
 
-/** Rejects a change that removes or restricts the last administrator's key, or the last one that never expires. */
+/** Rejects a change that leaves no administrator's key, or no administrator's key without expiry. */
 function checkAdministratorLeft(before: Keys, after: Keys, nowMs: number): void {
   const count = (keys: Keys, lasting: boolean): number =>
     [...keys.values()].filter((key) => {

@@ -32,7 +32,7 @@ export interface KeyPrincipal extends Caller {
   /** Id of the API key, which limits everything that it creates. */
   readonly keyId: number
   /**
-   * `ref` of the oldest key among this key and its creators that is restricted to containers. Absent: no key is
+   * `ref` of a key that is restricted to containers: the oldest one among this key and its creators. Absent: no key is
    * restricted.
    */
   readonly boundRoot?: string
@@ -47,13 +47,13 @@ export interface SessionPrincipal extends Caller {
   readonly accountKind: 'admin' | 'sub_user'
   /** Digest that identifies the session. */
   readonly sessionDigest: string
-  /** Time of the last confirmation of the password or a code. */
+  /** Time in ms since 1970 at which the user last entered the password or a code. */
   readonly confirmedAtMs: number
   /** True if the user must set up a second factor before doing anything else. */
   readonly mustEnrol: boolean
 }
 
-/** The caller of a request. Each kind of credential (API key, session) is converted to one of these. */
+/** The caller of a request. Each kind of credential (API key, session or none) has its own type. */
 export type Principal = KeyPrincipal | SessionPrincipal | NobodyPrincipal
 
 /** A caller without a credential, for routes of scope `public`. */
@@ -80,7 +80,7 @@ export function holdingOf(caller: Principal): Holding {
   return { share: caller.root, unlimited: isUnbounded(caller) }
 }
 
-/** Returns the quota in which a new sub-user of this caller counts. It may be the quota of the caller's creator. */
+/** Returns the quota in which a new sub-user of this caller counts. The quota may belong to the caller's creator. */
 export function creationShareOf(caller: Principal): CreationShare {
   if (isUnbounded(caller)) return { share: '', isBound: false }
   const boundRoot = caller.kind === 'key' ? caller.boundRoot : caller.root

@@ -28,7 +28,7 @@ export class RequestLimits {
   readonly #running = new Map<string, number>()
   readonly #lines = new RateLimit(perMinute(1))
 
-  /** @param whose name of the caller in error messages, for example `this key` */
+  /** @param whose name for the caller in error messages, for example `this key` */
   constructor(
     private readonly limit: RequestLimit,
     private readonly whose: string,

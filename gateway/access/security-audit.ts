@@ -20,7 +20,7 @@ const day = 86_400
 const longestMs = 30 * day * 1000
 /**
  * `known`: seconds for which the id of a recorded operation is stored, so that it is recorded only once. `claimed`:
- * seconds in which a gateway must write the entry; afterwards, another gateway may do so.
+ * seconds for which only one gateway may write the entry. After this time, another gateway may write it.
  */
 const seconds = { known: 40 * day, claimed: 10 } as const
 

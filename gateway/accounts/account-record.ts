@@ -23,7 +23,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to it. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** Number that increases to end all sessions of the account. A session is valid only for the number at its login. */
+  /** Increases to end all sessions of the account. A session is valid only for the number at its login. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord
@@ -59,8 +59,8 @@ export interface SubUserAccount extends AccountBase {
   /** `Principal.root` of the creator: the caller whose limits the account shares. Absent: the creator was unlimited. */
   readonly root?: string
   /**
-   * `ref` of a caller that is restricted to containers and whose quota of sub-users the account uses up. Absent: the
-   * account uses up the quota of `root`.
+   * `ref` of the caller whose quota of sub-users includes this account. That caller is restricted to containers.
+   * Absent: the account counts towards the quota of `root`.
    */
   readonly boundRoot?: string
 }

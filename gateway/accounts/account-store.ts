@@ -71,8 +71,8 @@ export class AccountStore {
 
   /**
    * Changes an account in one transaction. When the promise resolves, the change is in force at this gateway. At the
-   * other gateways, it is in force before the request is answered, see `Visibility`. `plan` runs again if another
-   * request has changed an account of this kind.
+   * other gateways, it is in force before the request is answered, see `Visibility`. If another request changes an
+   * account of this kind at the same time, `plan` runs again.
    * @throws {BerthError} `not_found`, `store_unavailable`, and errors of `plan`
    */
   async change<K extends AccountKind>(
@@ -119,12 +119,12 @@ export class AccountStore {
     return removed
   }
 
-  /** Returns the Redis key of a string: the account. */
+  /** Returns the Redis key of the string with an account. */
   recordKey(id: number): string {
     return this.#records.key(String(id))
   }
 
-  /** Returns the Redis key of a string: the stored SSH keys of an account, see `SshKeys`. */
+  /** Returns the Redis key of the string with the stored SSH keys of an account, see `SshKeys`. */
   sshKeysKey(id: number): string {
     return this.store.key('account-ssh-keys', id)
   }
@@ -144,17 +144,17 @@ export class AccountStore {
     return texts.filter((text) => text !== null).map((text) => JSON.parse(text) as Kinds[K])
   }
 
-  /** Redis key of a string: the id of the account with this user name. */
+  /** Returns the Redis key of the string with the id of the account that has this user name. */
   #nameKey(username: string): string {
     return this.store.key('account-name', username.toLowerCase())
   }
 
-  /** Redis key of a set: the ids of all accounts of a kind. */
+  /** Returns the Redis key of the set with the ids of all accounts of a kind. */
   #idsKey(kind: AccountKind): string {
     return this.store.key('account-ids', kind)
   }
 
-  /** Redis key of a counter, which each change of an account increments. */
+  /** Redis key of the counter that each change of an account increments. */
   get #version(): string {
     return this.store.key('account-version')
   }

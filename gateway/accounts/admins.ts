@@ -212,12 +212,12 @@ export class Admins {
     return this.parts.store.run('look up a setup link', (client) => client.get(key))
   }
 
-  /** Redis key of a string: the digest of the first administrator's link. */
+  /** Redis key of the string with the digest of the first administrator's link. */
   get #firstKey(): string {
     return this.parts.store.key('setup-first')
   }
 
-  /** Redis key of a string: the id of the account to which a link belongs. */
+  /** Returns the Redis key of the string with the id of the account to which a link belongs. */
   #linkKey(digest: string): string {
     return this.parts.store.key('setup-link', digest)
   }

@@ -2,13 +2,13 @@
 export interface GateClaim {
   /** Kind of work. Logins run before other work, for example before hashing new passwords. */
   readonly kind: 'login' | 'other'
-  /** Account to log in to, or the caller that sets passwords. Accounts whose requests wait take turns. */
+  /** Account to log in to, or the caller that sets a password. Waiting requests of different accounts take turns. */
   readonly account: string
   /** Client address of the request. */
   readonly source: string
   /**
-   * True if the request has a session, or its device or address has logged in to this account before. Such requests run
-   * before the others, which come from strangers.
+   * True if the request has a session, or its device or address has logged in to this account before. Requests of
+   * strangers run after such requests.
    */
   readonly known?: boolean
 }
@@ -21,13 +21,13 @@ export interface GateLimits {
   readonly strangersAtOnce: number
   /** Maximum length of each queue. Beyond it, the work of the account and address with the most work is rejected. */
   readonly maxWaiting: number
-  /** Maximum length of the queue of strangers' logins. Short, so that excess logins are rejected early. */
+  /** Maximum length of the queue of strangers' logins. It is short, so that excess logins are rejected early. */
   readonly maxStrangers: number
   /** Maximum waiting time in ms. Work that has not started by then is rejected. */
   readonly maxWaitMs: number
 }
 
-/** Strangers have a separate queue. In a common queue, invented user names would be first: they are always new. */
+/** Strangers have a separate queue. In a common queue, invented user names would be first, because each is new. */
 type Queue = 'known' | 'stranger' | 'other'
 
 interface QueueEntry {
@@ -149,8 +149,8 @@ export class FairGate {
   }
 
   /**
-   * Selects the entry to reject. It belongs to the account with the most entries, and there to the address with the
-   * most entries. Among these, it is the entry whose turn would be last.
+   * Selects the entry to reject: an entry of the account with the most entries, and of its address with the most
+   * entries. If several entries are left, selects the one whose turn would be last.
    */
   #last(queue: readonly QueueEntry[]): QueueEntry {
     const ofFlow = countBy(queue, ({ flow }) => flow)

@@ -104,7 +104,7 @@ export class LoginLimits {
   /**
    * Removes an attempt from the counters.
    * @param all true: also resets the counter of this source at this account. Counters that other accounts or sources
-   * share are not reset. An attacker could otherwise reset the counter of a source by a login to its own account.
+   * share are not reset. Otherwise, attackers could reset the counter of their source by logins to their own account.
    */
   async #takeBack(buckets: readonly Bucket[], failures: string, all: boolean): Promise<void> {
     await this.store.run('count logins', async (client) => {

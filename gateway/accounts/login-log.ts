@@ -72,7 +72,7 @@ export class LoginLog {
     await client.set(this.#recentKey(row), id, { expiration: { type: 'PX', value: row.forMs } })
   }
 
-  /** Redis key of a string: the id of the log row in which attempts of this kind are counted now. */
+  /** Returns the Redis key of the string with the id of the log row in which attempts of this kind are counted now. */
   #recentKey({ attempt }: LoginRow): string {
     return this.store.key('login-recent', hash('sha256', JSON.stringify(attempt), 'base64url'))
   }
@@ -147,12 +147,12 @@ export class LoginLog {
     return this.store.key(success ? 'login-log' : 'login-log-failed')
   }
 
-  /** Redis key of a hash: the number of repetitions of each row. */
+  /** Redis key of the hash with the number of repetitions of each row. */
   get #repeats(): string {
     return this.store.key('login-repeats')
   }
 
-  /** Redis key of a hash: the last login of each account. */
+  /** Redis key of the hash with the last login of each account. */
   get #last(): string {
     return this.store.key('account-last-login')
   }

@@ -14,7 +14,7 @@ const dayMs = 24 * hourMs
 /** Attempts that differ only in their time share a row if they are at most this time in ms apart. */
 const sameRowMs = minuteMs
 
-/** Maximum new rows of each kind per day, as fractions of `keep`. All failed logins together get at most a fifth. */
+/** Maximum number of new rows of each kind per day, as fractions of `keep`. Failed logins together get a fifth. */
 const shares = { account: 1 / 50, accounts: 1 / 10, unknown: 1 / 20, sums: 1 / 20, success: 1 / 100 } as const
 
 /** A row of the log that counts similar attempts. */

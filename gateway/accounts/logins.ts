@@ -37,7 +37,6 @@ export interface Credential {
   readonly keep: boolean
 }
 
-/** A successful login: the account, and the values for the cookies. */
 export interface LoggedIn {
   readonly account: Account
   readonly session: NewSession
@@ -87,7 +86,7 @@ export class Logins {
       await attempt.succeeded()
       return this.#begin({ ...about, account }, keep)
     }
-    // The counters are not reset yet, because attackers who know the password could then guess codes without limit.
+    // The counters are not reset before the code is checked. Attackers who know the password could guess many codes.
     await attempt.abandoned()
     await this.#note(about, 'code_required')
     return { pendingToken: await this.parts.pending.begin(account, keep) }

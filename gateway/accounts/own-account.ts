@@ -49,7 +49,10 @@ export class OwnAccount {
     return this.#restart(session, place, (now) => ({ ...now, passwordHash }))
   }
 
-  /** Checks the password or a code that the user has entered again, and records in the session that it was right. @throws {BerthError} `login_failed`, `rate_limited` */
+  /**
+   * Checks the password or code that the user has entered again. If it is right, records this in the session.
+   * @throws {BerthError} `login_failed`, `rate_limited`
+   */
   async confirm(session: Session, proof: Proof, place: LoginPlace): Promise<void> {
     await this.#prove(session, proof, place)
     await this.parts.sessions.confirm(session)
@@ -143,7 +146,7 @@ export class OwnAccount {
     })
   }
 
-  /** Changes the account. Also ends its other sessions and forgets its known devices. */
+  /** Changes the account, ends its other sessions and forgets its known devices. */
   async #restart(session: Session, place: LoginPlace, plan: (account: Account) => Account): Promise<LoggedIn> {
     const { account, session: next } = await this.parts.sessions.restart(session, place, plan)
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
@@ -166,7 +169,7 @@ export class OwnAccount {
     return (await this.parts.logins.useSecondFactor(account, proof)) !== undefined
   }
 
-  /** Redis key of a string: the encrypted secret of a second factor whose set-up is not complete. */
+  /** Returns the Redis key of the string with the encrypted secret of a second factor whose set-up is not complete. */
   #enrolmentKey(accountId: number): string {
     return this.parts.store.key('totp-enrolment', accountId)
   }

@@ -8,7 +8,6 @@ import { SessionActivity } from './session-activity.js'
 import { isCurrent, keeps, planSession, type Device, type SessionRecord } from './session-record.js'
 import { createToken, digestToken, isToken } from './session-secret.js'
 
-/** A valid session with its account. */
 export interface Session {
   /** SHA-256 of the session's token. It identifies the session in the store. */
   readonly digest: string
@@ -193,7 +192,7 @@ export class Sessions {
     }
   }
 
-  /** Records that the user has confirmed the password or a code. @throws {BerthError} `store_unavailable` */
+  /** Records that the user has just entered the password or a code again. @throws {BerthError} `store_unavailable` */
   async confirm({ digest, record }: Session): Promise<void> {
     const confirmed: SessionRecord = { ...record, confirmedAtMs: steadyClock.now() }
     await this.store.run('confirm a session', (client) =>
@@ -229,7 +228,7 @@ export class Sessions {
     )
   }
 
-  /** Redis key of a set: the digests of an account's sessions. */
+  /** Returns the Redis key of the set with the digests of an account's sessions. */
   #digestsKey(accountId: number): string {
     return this.store.key('account-sessions', accountId)
   }

@@ -51,7 +51,7 @@ export function planTarget(id: string, fields: TargetFields): BackupTarget {
 
 /**
  * Plans a change. Absent fields and empty secrets stay unchanged.
- * @throws {BerthError} `invalid_field`, also for a change of type or password, which would lose the existing backups
+ * @throws {BerthError} `invalid_field`, also for a new type or password, because the existing backups would be lost
  */
 export function planTargetChange(before: BackupTarget, change: TargetFields): BackupTarget {
   const known = fieldsOf(before)

@@ -72,7 +72,7 @@ export class BackupTargets {
 
   /**
    * Creates a target.
-   * @param id id of the operation; a repeated call with it returns the same target
+   * @param id id of the operation; a repeated call with this id returns the same target
    * @throws {BerthError} `invalid_field`, `missing_field`, `name_conflict`, `quota_exceeded`
    */
   async create(id: string, fields: TargetFields): Promise<TargetRecord> {
@@ -101,7 +101,7 @@ export class BackupTargets {
     )
   }
 
-  /** Notes that a container has backups, to find them after its deletion. Call it before the first backup. */
+  /** Records that a container has backups, to find them after its deletion. Call this before the first backup. */
   async note(id: string, container: KnownContainer): Promise<void> {
     await this.#store.run('record that a container has backups on a target', (client) =>
       client.hSet(this.#containersKey(id), container.uuid, JSON.stringify(container)),

@@ -75,8 +75,8 @@ const toolsFor =
   }
 
 /**
- * Creates links to the panel, with its public URL or, if that is not known, with the address `listen`. The token
- * follows #, because browsers never send this part to servers, so no log contains it.
+ * Creates links to the panel. They begin with its public URL or, if this URL is not known, with the address `listen`.
+ * The token follows #, because browsers never send this part to servers, so no log contains it.
  */
 function createLinks(config: GatewayConfig, store: Store, log: Logger): AdminTools['linkOf'] {
   const settings = new PanelSettings(store, log)

@@ -32,15 +32,15 @@ export interface JoinOptions {
   readonly service: boolean
 }
 
-/** Directory, in the state directory, that keeps the former state: this prefix, followed by the id of the gateway. */
+/** The former state is kept in a subdirectory of the state directory. Its name is this prefix with the gateway's id. */
 const formerPrefix = 'before-joining-as-'
 /** Sort key of files that are moved into the state directory. The file with the gateway's identity is moved last. */
 const order = (name: string): number => (name === 'gateway.json' ? 1 : 0)
 
 /**
- * Makes this server a gateway of the fleet that created the token. May be interrupted at any point and run again: the
- * state is prepared in its own directory, and then replaces the former state, which is kept. During the replacement,
- * the gateway does not start.
+ * Makes this server a gateway of the fleet that created the token. The command may be interrupted at any point and run
+ * again. It prepares the new state in a separate directory, and then exchanges it for the former state, which is kept.
+ * During the exchange, the gateway does not start.
  * @param token token, or `-` to read it from standard input
  * @throws {BerthError} `join_token_invalid`, `gateway_untrusted`, `gateway_unreachable`, `gateway_in_use`,
  * `store_configured`, `wrong_store`, `state_mounted`, `store_unavailable`, or the refusal of the gateway that created
@@ -51,7 +51,7 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const content = parseJoinToken(text, gatewayJoinAudience)
   const { state_dir: stateDir } = context.config
   const own = await findOwnGateway(stateDir)
-  // The identity is moved last, but the command may have been killed before it removed the marker (see `#begin`).
+  // The identity is moved last. Even with it, the command may have died before it removed the marker (see `#begin`).
   if (own?.id !== content.hostId || isJoinInterrupted(stateDir)) {
     refuseConfiguredStore(context)
     const joining = new GatewayJoin(context, content.hostId)
@@ -140,7 +140,7 @@ class GatewayJoin {
 
   /** A mounted directory cannot be moved. @throws {BerthError} `state_mounted` */
   async #refuseMounts(): Promise<void> {
-    // Mount points are read here (proc_pid_mountinfo(5), fifth field): device numbers also differ within one overlayfs.
+    // Mount points are read (proc_pid_mountinfo(5), fifth field), because device numbers differ within one overlayfs.
     const points = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '')
     const mounted = points.find((point) => point.startsWith(`${this.#stateDir}/`))
     if (mounted !== undefined) throw conflict('state_mounted', `${mounted} is a mount point: unmount it first`)

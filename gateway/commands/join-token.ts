@@ -15,8 +15,8 @@ interface HostRow {
 }
 
 /**
- * Creates a join token for the agent on this host, with the API of the running gateway. The host is found by id or
- * address, or created with the local host name.
+ * Creates a join token for the agent on this host, with the API of the running gateway. Finds the host by its id or
+ * address, or creates it with the local host name.
  * @param address host:port at which the gateway reaches the agent
  * @param known id of the host as which the agent has joined; "": it has not joined
  * @throws {ConfigError} if the key cannot be read

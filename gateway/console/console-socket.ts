@@ -47,8 +47,8 @@ export class ConsoleSocket {
   /** Offset in the console's output of the first byte that was sent on this socket. */
   #base = 0
   /**
-   * Number of bytes of output that were passed to the socket. `#written`: bytes written to its connection.
-   * `#acknowledged`: bytes that the client has received, according to its messages.
+   * Number of bytes of output that were passed to the socket. `#written`: bytes that the socket has written to its
+   * connection. `#acknowledged`: bytes that the client has received, according to its messages.
    */
   #sent = 0
   #written = 0
@@ -256,7 +256,7 @@ export class ConsoleSocket {
   }
 
   #continue(): void {
-    // The client of a program limits its input itself. It must be read, because its acknowledgements let output pass.
+    // A program's client limits its input itself. The socket is always read, because acknowledgements let output pass.
     const isFull = !this.#isProgram && this.#inputSent - this.#inputTaken > inputWindowBytes / 2
     if (this.#pausedAtMs === undefined || this.#resumeTimer || isFull || this.#state !== 'open') return
     this.#pausedAtMs = undefined
@@ -270,8 +270,8 @@ export class ConsoleSocket {
   }
 
   /**
-   * A connection may break before the console opens, for example after a pause of the agent. One retry is allowed, but
-   * not for a program, which may have begun and must not run twice.
+   * A connection may break before the console opens, for example after a pause of the agent. One retry is allowed. A
+   * program is not started again, because it may have begun and must not run twice.
    */
   #mayRepeat(error: BerthError): boolean {
     return this.#state === 'opening' && !this.#isProgram && error instanceof UnansweredError && this.#attempts === 1

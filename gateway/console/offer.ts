@@ -79,7 +79,7 @@ function chooseProtocol(offered: readonly string[]): string | undefined {
   return known ?? offered.find((name) => ticketProtocol.test(name))
 }
 
-/** Reads the ticket from protocols and query. Some clients send it in both. */
+/** Reads the ticket from protocols and query. Some clients send the ticket in both places. */
 function readTicket(offered: readonly string[], inQuery: string): string | undefined {
   const found = new Set(offered.flatMap((name) => ticketProtocol.exec(name)?.[1] ?? []))
   if (inQuery !== '') found.add(inQuery)

@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes of earlier output that are sent first. Terminals must not answer the control codes in it again. */
+  /** Number of bytes of earlier output that are sent first. Terminals must not answer its control codes again. */
   readonly replay: number
   readonly offset: number
 }
@@ -19,7 +19,7 @@ export interface ConsoleVoice {
   failed(socket: WebSocket, message: string): void
   /** Reports how many bytes of input a program without a terminal has accepted. */
   taken(socket: WebSocket, bytes: number): void
-  /** Reports that a program without a terminal has ended, after all of its output. */
+  /** Reports, after all output of a program without a terminal, that the program has ended. */
   exited(socket: WebSocket, exitCode: number): void
   /** Warns that the console will end in this number of seconds if there is no input. */
   warn(socket: WebSocket, ending: ConsoleEnding, seconds: number): void
@@ -48,7 +48,9 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/** Text for terminals without the subprotocol `berth.console.v1`. Some clients send Enter only after a line of text. */
+/**
+ * Text for terminals without the subprotocol `berth.console.v1`. Some clients wait for a line before they send Enter.
+ */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

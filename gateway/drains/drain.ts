@@ -8,14 +8,11 @@ export type DrainState = (typeof drainStates)[number]
 export const drainModes = ['move', 'stop'] as const
 export type DrainMode = (typeof drainModes)[number]
 
-/** `active`: the container is being moved, stopped or started. `done`: this has ended successfully. */
+/** `active`: the container is being moved, stopped or started. `done`: this action has succeeded. */
 export const drainedGuestStates = ['waiting', 'active', 'done', 'failed', 'skipped'] as const
 export type DrainedGuestState = (typeof drainedGuestStates)[number]
 
-/**
- * `away`: containers leave the host, or are stopped. `back`: containers that have left the host return to it, or those
- * that were stopped are started.
- */
+/** `away`: containers leave the host, or are stopped. `back`: these containers return to the host, or are started. */
 export type DrainDirection = 'away' | 'back'
 
 /** A container in a drain, and the result of its move, stop or start. */
@@ -23,7 +20,7 @@ export interface DrainedGuest {
   readonly uuid: string
   readonly name: string
   readonly state: DrainedGuestState
-  /** Task of the last move, stop or start. Empty: none was ordered, for example for a stopped container. */
+  /** Task of the last move, stop or start. Empty: no task was needed, for example for a stopped container. */
   readonly taskId: string
   readonly attempts: number
   /** Earliest time of the next attempt, in ms since 1970. */

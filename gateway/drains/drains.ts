@@ -46,16 +46,16 @@ export interface DrainRequest {
 }
 
 /**
- * Moves all containers of a host to other hosts, a few at a time, and back, or stops them and starts them again. The
- * state is in the store, and only one gateway at a time works on it. Create the object before `store.start()`.
+ * Moves all containers of a host to other hosts, a few at a time, and later back. Or stops them, and later starts them
+ * again. The state is in the store. Only one gateway at a time works on it. Create the object before `store.start()`.
  */
 export class Drains {
   readonly #document: StoredDocument<DrainsByHost>
-  /** The gateway that holds this lease orders the tasks. All others only read the state. */
+  /** Only the gateway that holds this lease starts the tasks of drains. All others only read the state. */
   readonly lease: Lease
   readonly #retryMs: number
   readonly #working = new SingleFlight()
-  /** Orders in progress, by id of the task. */
+  /** Calls in progress that start tasks, by id of the task. */
   readonly #orders = new KeyedSingleFlight<string>()
   #timer: NodeJS.Timeout | undefined
   #closed = false
@@ -164,13 +164,13 @@ export class Drains {
     const planned = planDrain(before, facts)
     const drain = planned === before ? before : await this.#change(before, (old) => planDrain(old, facts))
     if (drain.endedAtMs !== 0) return this.#recordEnd(fleet, drain)
-    // Orders are not awaited: a slow host must not hold up the other drains.
+    // The start of a task is not awaited, because a slow host must not delay the other drains.
     for (const guest of drain.guests)
       if (guest.state === 'active')
         void this.#orders.run(guest.taskId, () => this.#order(fleet, drain, guest).catch(this.#logFailure))
   }
 
-  /** Orders the task of a container, unless an earlier call, maybe by another gateway, has done so. */
+  /** Starts the task of a container, unless this gateway or another one has already started it. */
   async #order(fleet: Fleet, drain: Drain, { uuid, taskId, toHostId, refusedBy }: DrainedGuest): Promise<void> {
     const guest = fleet.view.findGuest(uuid)
     if (!guest || fleet.view.findOperation(taskId)) return
@@ -179,7 +179,7 @@ export class Drains {
       const target = await beginMove(fleet, drain, { guest, taskId, refusedBy })
       if (target !== toHostId) await this.#change(drain, (old) => recordTarget(old, taskId, target))
     } catch (error) {
-      // It is not known whether the task has begun. The next check orders it again with the same id.
+      // It is not known whether the task has begun. The next check starts it again with the same id.
       if (error instanceof UnansweredError || isOfStore(error)) return
       const failure = { ...describeFailure(error), retryAtMs: Date.now() + this.#retryMs }
       await this.#change(drain, (old) => failTask(old, taskId, failure))
@@ -230,7 +230,7 @@ async function beginMove(
   return (await fleet.moveGuest({ operationId, guest, ...choice, requestedBy })).toHostId
 }
 
-/** Begins the graceful stop of a container, or its start if the drain is turned around. */
+/** Begins the graceful stop of a container. If the containers return (`back`), begins its start instead. */
 async function switchPower(fleet: Fleet, drain: Drain, { guest, taskId: operationId }: GuestTask): Promise<void> {
   const { uuid } = guest.guest
   const order: OrderCase =

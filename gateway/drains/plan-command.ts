@@ -19,7 +19,7 @@ export function refuseSecondDrain(drain: Drain | undefined): void {
 }
 
 /**
- * Turns a drain around: each container that it has moved away returns to the host, and each that it has stopped is
+ * Reverses a drain. Containers that it has moved away return to the host, and containers that it has stopped are
  * started. Containers that were stopped before the drain stay stopped.
  * @throws {BerthError} `invalid_state` if the drain has changed nothing, `drain_running`
  */
@@ -35,7 +35,7 @@ export function planReturn(drain: Drain | undefined): Drain {
   return { ...drain, direction: 'back', state: 'running', deadlineMs: 0, endedAtMs: 0, guests }
 }
 
-/** This message differs from `canceled`: `resume` must not try to return a container that has never left. */
+/** This message differs from `canceled`, because `resume` must not return a container that has never left. */
 const stayed = 'the drain did not change the container'
 
 const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
@@ -43,7 +43,7 @@ const plans: Readonly<Record<DrainCommand, (drain: Drain) => Drain>> = {
     refuseUnless(drain, ['running'], 'paused')
     return { ...drain, state: 'paused' }
   },
-  // `resume` tries containers again whose task has failed, even after the deadline.
+  // `resume` repeats failed tasks of containers, even after the deadline.
   resume: (drain) => {
     const hasFailed = drain.guests.some(({ state }) => state === 'failed')
     refuseUnless(drain, hasFailed ? ['paused', 'canceled', 'done'] : ['paused', 'canceled'], 'resumed')

@@ -23,7 +23,6 @@ export interface DrainFacts {
   /** Creates the id of a task. */
   readonly newId: () => string
   readonly nowMs: number
-  /** Pause in ms between two attempts. */
   readonly retryMs: number
 }
 
@@ -31,9 +30,9 @@ export interface DrainFacts {
 export const maxAttempts = 3
 
 /**
- * Plans the next state of a drain: records the results of tasks, and lets further containers begin. A container that
- * begins gets the state `active` and the id with which the caller orders its move, stop or start. Returns the same drain
- * if nothing changes.
+ * Plans the next state of a drain: records the results of tasks, and lets further containers begin. Such a container
+ * gets the state `active` and the id of its next task. The caller starts this task. Returns the same drain if nothing
+ * changes.
  */
 export function planDrain(drain: Drain, facts: DrainFacts): Drain {
   const settled = replaceGuests(drain, (guest) => settle(drain, guest, facts))
@@ -54,11 +53,10 @@ export function failTask(drain: Drain, taskId: string, failure: TaskFailure): Dr
 
 export interface TaskFailure {
   readonly message: string
-  /** Time of the next attempt, in ms since 1970. */
   readonly retryAtMs: number
   /**
-   * `final`: a later attempt would fail for the same reason. `passing`: something else is going on with the container
-   * and will end, so the attempt does not count.
+   * `final`: a later attempt would fail for the same reason. `passing`: the container is busy with something else for a
+   * while, so the attempt does not count.
    */
   readonly kind?: 'final' | 'passing'
 }
@@ -148,8 +146,8 @@ function skip(guest: DrainedGuest, message: string): DrainedGuest {
 }
 
 /**
- * Adds containers that have appeared on the host: their creation had begun before the host was closed for new ones, or
- * they have come back.
+ * Adds containers that have appeared on the host. They have come back, or their creation had begun before the host was
+ * closed for new containers.
  */
 function addNew(drain: Drain, { present }: DrainFacts): Drain {
   if (drain.direction !== 'away' || drain.state !== 'running') return drain
@@ -185,12 +183,12 @@ function beginNext(drain: Drain, facts: DrainFacts): Drain {
   })
 }
 
-/** False while the host that containers return to, or on which they are stopped or started, is offline. */
+/** False while the drained host is offline although it must receive, stop or start containers. */
 function canBegin({ mode, direction }: Drain, { isHostOnline }: DrainFacts): boolean {
   return isHostOnline || (mode === 'move' && direction === 'away')
 }
 
-/** Ends a drain when no container waits or is active, and no other one is about to appear on the host. */
+/** Ends a drain when no container waits or is active, and no further container is about to appear on the host. */
 function end(drain: Drain, { isExpecting, nowMs }: DrainFacts): Drain {
   if (isBusy(drain) || drain.endedAtMs !== 0) return drain
   if (isExpecting && drain.direction === 'away' && drain.state !== 'canceled') return drain

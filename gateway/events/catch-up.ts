@@ -3,22 +3,22 @@ import { formatEventId, type EventNumber } from './event-id.js'
 import { dropReplaced, includes, isOnlineIn, type Position } from './positions.js'
 import type { RingEntry } from './ring.js'
 
-/** The events of other gateways that a client has received. */
+/** The events that a client has received from other gateways. */
 export interface Foreign {
   readonly numbers: readonly EventNumber[]
   readonly position: Position
-  /** Position of the gateway that sent the client the states of host connections. `undefined`: this gateway did. */
+  /** Position of the gateway that reported the states of host connections. `undefined`: it was this gateway. */
   readonly connections: Position | undefined
 }
 
 export type Verdict = 'send' | 'skip' | 'gap'
 
 /**
- * Selects the events for a client that has received events of another gateway: those that the client lacks. The
- * selection ends when this gateway has seen all events that the client has received.
+ * Selects the events that a client lacks after it has received events of another gateway. The selection ends when this
+ * gateway has seen all events that the client has received.
  */
 export class CatchUp {
-  /** False while the client knows all entries that were judged. An entry without a mark then counts as known, too. */
+  /** False while the client knows all entries judged so far. Until then, an entry without a mark counts as known. */
   #hasNews: boolean
   readonly #removedGuests = new Set<string>()
   readonly #position: Map<string, number>
@@ -49,7 +49,7 @@ export class CatchUp {
     return mark.isGap ? 'gap' : 'send'
   }
 
-  /** Returns the id for the client after the entry `own` of this gateway's ring. */
+  /** Returns the event id for a client that has received this gateway's entries up to `own`. */
   idAfter(own: EventNumber): string {
     const { numbers } = this.foreign
     return formatEventId(this.#connections ? [...numbers, own] : [own, ...numbers])
@@ -58,7 +58,7 @@ export class CatchUp {
   /**
    * Compares the states of host connections that the client knows with the states that this gateway knows. Later
    * changes of these states are sent as events.
-   * @returns ids of hosts with another state
+   * @returns ids of the hosts whose states differ
    */
   takeConnections(latest: Position, hostIds: Iterable<string>): string[] {
     const known = this.#connections

@@ -1,17 +1,17 @@
 /** The number of an entry in the `EventRing` of one gateway. */
 export interface EventNumber {
-  /** The `epoch` of this ring. */
+  /** The `epoch` of this `EventRing`. */
   readonly epoch: string
   readonly number: number
 }
 
 const mostGateways = 4
-/** Maximum length of an id with four gateways: each part has an epoch, a number and a separator. */
+/** Maximum length of an event id. The id has up to four parts, each with an epoch, a number and a separator. */
 export const eventIdLength = 256
 
 /**
  * Formats the id of an event. After a client has changed to another gateway, the id contains numbers of several
- * gateways for a while. From each of them, the client has all events up to the number.
+ * gateways for a while. The client has received all events of each gateway up to its number.
  */
 export function formatEventId(numbers: readonly EventNumber[]): string {
   return numbers.map(({ epoch, number }) => `${epoch}.${number}`).join('~')

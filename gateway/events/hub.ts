@@ -25,7 +25,7 @@ export interface HubOptions {
     hostMarks(): Iterable<ChangeMark>
   }
   readonly describe: Describe
-  /** Stores events across restarts. If set, call `start`. Absent: after a restart, clients start over. */
+  /** Stores events across restarts. If it is set, call `start`. If it is absent, clients start over after a restart. */
   readonly journal?: EventJournal
   /** Records for other gateways which events a client has received. Absent: clients start over at other gateways. */
   readonly order?: Pick<SharedOrder, 'isNeeded' | 'record' | 'find'>
@@ -108,7 +108,7 @@ export class EventHub {
     this.#schedule()
   }
 
-  /** Adds an entry for each host's last reported revision to the ring. The changes before it are not in the ring. */
+  /** Adds an entry for each host's last reported revision to the ring. The ring lacks the changes before it. */
   #notePositions(view: HubOptions['view']): void {
     for (const { id, epoch, revision } of view.positions())
       if (epoch !== '') this.#add(undefined, markAfter({ lane: journalLane(id, epoch), revision, isGap: true }))
@@ -209,7 +209,7 @@ export class EventHub {
     return new EventRing(start, this.options.limits ?? defaultLimits)
   }
 
-  /** Writes events, then the hosts' revisions. A crash between the two repeats events, but no events are lost. */
+  /** Writes events, then the hosts' revisions. A crash between these writes repeats events, but loses none. */
   #save(): void {
     if (this.#started) this.options.journal?.update(this.ring, this.options.view.positions())
   }
@@ -250,7 +250,7 @@ export class EventHub {
     this.#pumpedAtMs = performance.now()
   }
 
-  /** Encodes events. Usually, many listeners have the same rights and the same next event. They share the result. */
+  /** Encodes events. Listeners with the same rights and the same next event share the result. This is usual. */
   #gather(audience: Audience, from: number, maxBytes: number, catchUp?: CatchUp): GatheredEvents {
     const { ring } = this
     const request = { ring, view: this.options.view, audience, from, maxBytes }

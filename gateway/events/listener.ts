@@ -13,7 +13,7 @@ const stalledMs = 60_000
 const retryMs = 2000
 
 export interface EventSource {
-  /** Encodes at most `maxBytes` of events from `from` on that an audience may receive. */
+  /** Encodes events that an audience may receive, beginning at the number `from`, until `maxBytes` are reached. */
   gather(audience: Audience, from: number, maxBytes: number, catchUp: CatchUp | undefined): GatheredEvents
   /** Encodes the connection state of each host whose state the client does not know yet. */
   gatherConnections(audience: Audience, catchUp: CatchUp): Buffer
@@ -23,9 +23,9 @@ export interface EventSource {
 export interface StreamStart {
   /** Number of the first entry for the client. */
   readonly next: number
-  /** Selects the events that the client lacks. Absent: the client's id names no other gateway. */
+  /** Selects the events that the client lacks. Absent: the client's last event id names no other gateway. */
   readonly catchUp?: CatchUp | undefined
-  /** Id with which the client can resume here. Absent: the id of the entry before `next`. */
+  /** Event id with which the client can resume here. Absent: the id of the entry before `next`. */
   readonly id?: string | undefined
 }
 
@@ -113,7 +113,6 @@ export class EventSubscriber {
     this.#response.write(`id: ${this.#id}\nevent: beat\ndata: {}\n\n`)
   }
 
-  /** Tells the client why the stream ends, and ends the stream. */
   end(code: string): void {
     if (this.#ended) return
     this.#ended = true

@@ -2,15 +2,15 @@ import { advance, type Position } from './positions.js'
 import type { EventRing } from './ring.js'
 
 /**
- * Records the entries of one gateway's `EventRing` with the numbers `from` to `to - 1`. Together with earlier records,
- * it shows the `Position` of a client that has received the entries up to some number.
+ * Records the entries `from` to `to - 1` of one gateway's `EventRing`. The number of the last entry that a client has
+ * received, together with these records and earlier ones, gives the client's `Position`.
  */
 export interface OrderEntry {
   readonly from: number
   readonly to: number
   /** `Position` of a client before the ring's entry `from`. Absent: the position after the previous `OrderEntry`. */
   readonly base?: Readonly<Record<string, number>>
-  /** By lane (see `ChangeMark.lane`): the number of each of its entries in the ring, and the entry's `at`. */
+  /** By lane (see `ChangeMark.lane`): for each entry of the lane, its number in the ring and its `at`. */
   readonly lanes: Readonly<Record<string, readonly (readonly [number, number])[]>>
 }
 
@@ -72,7 +72,7 @@ export function findPosition(entries: readonly OrderEntry[], number: number): Po
   return reached > number ? position : undefined
 }
 
-/** Advances a position: in each lane, to the last event whose number is at most `number`. */
+/** Advances each lane of a position to the last event of the lane whose number is at most `number`. */
 function applyLanes(position: Map<string, number>, lanes: OrderEntry['lanes'], number: number): void {
   const last = Object.entries(lanes).flatMap(([lane, steps]) => {
     const step = steps.findLast(([event]) => event <= number)

@@ -3,7 +3,7 @@ import { hostOfLane, kindOfLane, onlineLane, type ChangeMark } from '../fleet/ch
 /** The last delivered number of each lane (see `ChangeMark.lane`). All gateways understand this position. */
 export type Position = ReadonlyMap<string, number>
 
-/** Position of an entry in its lane. Each event of a change has its own `at`: a client may have only some of them. */
+/** Position of an entry in its lane. A client may have only some events of a change, so each has its own `at`. */
 export interface EntryMark extends Omit<ChangeMark, 'revision'> {
   readonly at: number
 }
@@ -41,7 +41,7 @@ export function dropReplaced(position: Map<string, number>, lane: string): void 
     if (hostOfLane(other) === host && (kind === 'removed' || kindOfLane(other) === kind)) position.delete(other)
 }
 
-/** Returns the position of a client that has received all changes of both positions. */
+/** Returns the position of a client that has received all changes of `a` and `b`. */
 export function join(a: Position, b: Position): Position {
   const joined = new Map(a)
   for (const [lane, at] of b) joined.set(lane, Math.max(at, joined.get(lane) ?? at))

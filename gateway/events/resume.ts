@@ -7,13 +7,13 @@ import type { SharedOrder } from './shared-order.js'
 
 /**
  * Events that a client has received before. `new`: the client needs no earlier events; `unknown`: it must start over.
- * `own`: number of its last event from this gateway; `foreign`: events from other gateways.
+ * `own`: number of the client's last event from this gateway; `foreign`: events from other gateways.
  */
 export type Resume = 'new' | 'unknown' | { readonly own?: number; readonly foreign?: Foreign }
 
 /**
- * Finds out what a client has received.
- * @param ownEpoch epoch of this gateway's ring
+ * Finds out which events a client has received.
+ * @param ownEpoch `epoch` of this gateway's `EventRing`, which changes when the ring starts over
  * @param lastId id of the client's last event; undefined: none
  */
 export async function readResume(

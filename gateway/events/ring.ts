@@ -104,7 +104,6 @@ export class EventRing {
     return this.#slots[number % this.limits.count]!
   }
 
-  /** All retained entries, oldest first. */
   *all(): Iterable<RingEntry> {
     for (let number = this.#first; number < this.#next; number++) yield this.at(number)
   }

@@ -21,7 +21,6 @@ const keptSegments = 6
 const keepMs = 24 * 60 * 60_000
 /** Maximum time in ms for which events are held back until the store has their order. */
 const writeTimeoutMs = 1000
-/** Pause in ms after a failed write. */
 const retryMs = 1000
 /** Maximum number of segments in `#segments`, and of positions in `#positions`. */
 const cached = 32

@@ -23,7 +23,7 @@ export interface CertificateOptions {
   readonly leaves: GatewayLeaves
   readonly rotation: Pick<CaRotation, 'issuerFor' | 'issuerOf' | 'stepFor' | 'fence' | 'lease'>
   readonly authorityPem: (fingerprint: string) => string
-  /** True if the host takes part in a move of a guest. Its transfers need the certificate and CA that it has now. */
+  /** True if the host takes part in a move of a guest. The move needs the host's present certificate and CA. */
   readonly isMoving: (hostId: string) => Promise<boolean>
   readonly leafLifetimeMs: number
   readonly callTimeoutMs: number
@@ -111,8 +111,8 @@ export class CertificateKeeper {
   }
 
   /**
-   * Executes a step of the rotation of the CA. After a failure, the step is repeated after a delay. A host that takes
-   * part in a move gets no new certificate until the move is decided, only another CA to trust.
+   * Executes a step of the rotation of the CA. After a failure, the step is repeated after a delay. Until a move is
+   * decided, its hosts get no new certificate. They can still get another CA to trust.
    */
   async #rotateOnce(watcher: HostWatcher, connection: AgentConnection, step: HostStep): Promise<void> {
     const { host } = watcher
@@ -151,7 +151,7 @@ export class CertificateKeeper {
     }
   }
 
-  /** Lets an agent trust exactly these CAs. The fence refuses a gateway whose lease another gateway has taken over. */
+  /** Makes an agent trust exactly these CAs. The fence makes the call fail if another gateway took over the lease. */
   async #installAuthorities(
     { record: { id } }: HostState,
     { certificates }: AgentConnection,
@@ -202,7 +202,7 @@ export class CertificateKeeper {
     this.#problems.set(id, problem)
   }
 
-  /** @param check called once the new serial number is stored, so that moves accept it; an error ends the renewal */
+  /** @param check called when the new serial number is stored, so that moves accept it; an error ends the renewal */
   async #renew(
     host: HostState,
     connection: Pick<RenewalConnection, 'certificates' | 'peer'>,
@@ -215,7 +215,7 @@ export class CertificateKeeper {
     const issuer = this.options.rotation.issuerFor(host.record)
     const issued = await this.#issue(host, request, issuer)
     const hostId = host.record.id
-    // Must follow the first call: the peer's certificate is not known until this call has established the connection.
+    // Read this after the first call, because that call establishes the connection, and only then the peer is known.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,

@@ -110,7 +110,7 @@ export interface ConsoleListener {
 export type ConsoleOpener = (listener: ConsoleListener) => ConsoleStream
 
 /**
- * Calls to the agent of one host. A call waits for a connection while the host is online, and fails when it goes
+ * Calls to the agent of one host. A call waits for a connection while the host is online, and fails when the host goes
  * offline. Calls throw the agent's BerthError, `host_offline` or `agent_timeout`.
  */
 export interface AgentClient {
@@ -176,7 +176,7 @@ export interface HostChange {
 export interface HostAdmin extends InstallHosts {
   /**
    * Creates a host.
-   * @param operationId uuid; a repeated call with it returns the same host. Default: a new uuid
+   * @param operationId uuid; a repeated call with this uuid returns the same host. Default: a new uuid
    * @throws {BerthError} `invalid_field`, `name_conflict`, `address_in_use`, or `invalid_state` if the host of the
    * operation was removed
    */
@@ -201,7 +201,7 @@ export interface UpgradeRequest {
   readonly id: string
   /** True: installs the previous version, whose packages the host retains. */
   readonly rollback: boolean
-  /** Version to install. Default: this gateway's. A rollback ignores it. */
+  /** Version to install. Default: the version of this gateway. Ignored for a rollback. */
   readonly version?: string
   /** Proof that the calling gateway holds the lease for a fleet upgrade. Absent if only this host is upgraded. */
   readonly fence?: Fence
@@ -212,7 +212,8 @@ export interface HostUpgrades {
   /** The version to which hosts are upgraded by default. It is the version of this gateway. */
   readonly version: string
   /**
-   * Lets a host install a version of the agent for which this gateway has packages, or its previous version.
+   * Starts an installation of the agent on a host. It needs packages of the requested version. A rollback installs the
+   * host's previous version.
    * @throws {BerthError} `not_found`, `host_offline`, `upgrade_unsupported`, `upgrade_running`, `no_previous_version`,
    * `packages_missing`, `packages_outdated`
    */
@@ -234,7 +235,6 @@ export interface Fleet {
   readonly view: FleetView
   readonly hosts: HostAdmin
   readonly upgrades: HostUpgrades
-  /** The replacement of the certificate authority. */
   readonly rotation: FleetRotation
   /** How many times the capacity of a host may be allocated to guests. */
   readonly overcommit: Ratios
@@ -243,10 +243,10 @@ export interface Fleet {
   /** Returns the calls to the agent of a host. @throws {BerthError} `not_found`, `host_offline` */
   agent(hostId: string): AgentClient
   /**
-   * Waits for hosts that are not connected yet, but are expected soon after the start of this gateway. Later calls
-   * resolve at once.
+   * Waits for hosts that are not connected yet, but are expected soon after the start of this gateway. After this time,
+   * calls resolve at once.
    * @param guestRef id, uuid or name of a guest. If the fleet view has the guest, the call only waits for the guest's
-   * host. Otherwise it waits for all hosts; from 10 s after the start, one connected host is enough.
+   * host. Otherwise it waits for all hosts. From 10 s after the start, one connected host is enough.
    */
   expectedConnections(guestRef?: string): Promise<void>
   /**
@@ -306,8 +306,8 @@ export interface Fleet {
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**
    * Waits until the fleet view contains this revision of the host's journal, the host goes offline, or the call timeout
-   * has passed. Afterwards waits about a second at most for the views of other gateways to contain the revision. A
-   * caller can then read the result of its own change at any gateway.
+   * has passed. Then waits at most about a second until the views of the other gateways contain the revision, too. A
+   * caller can thus read the result of its own change at any gateway.
    */
   reached(hostId: string, revision: number): Promise<void>
 }

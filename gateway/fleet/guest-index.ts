@@ -122,7 +122,7 @@ export class GuestIndex {
     this.#byName.set(entry.guest.name.toLowerCase(), slot)
   }
 
-  /** Adds a guest, or replaces its entry, which must have the same uuid, id and name. */
+  /** Adds a guest, or replaces the entry of the guest with the same uuid, id and name. */
   #put(host: HostState, entry: GuestEntry, formerly?: GuestEntry): TableSlot<GuestEntry> {
     const { uuid } = entry.guest
     const own = host.guests.get(uuid)

@@ -19,8 +19,8 @@ export type GuestStatusName = (typeof guestStatuses)[number]
 const known: ReadonlySet<string> = new Set(guestStatuses)
 
 /**
- * Status of a guest. It is `unknown` while the host is offline, but always `deleted` while the guest is marked as
- * deleted, so that lists hide the guest.
+ * Status of a guest. A guest that is marked as deleted always has the status `deleted`, so that lists hide it. Any
+ * other guest has the status `unknown` while its host is offline.
  */
 export function statusOf({ guest, online }: Pick<GuestView, 'guest' | 'online'>): GuestStatusName {
   return online || isDeleted(guest) ? reportedStatus(guest) : 'unknown'

@@ -40,7 +40,7 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue from there. */
   epoch = ''
   revision = 0
-  /** All changes up to this revision of the journal are shown. A slow stream combines several changes of an item. */
+  /** All changes up to this revision are shown. It may lag behind `revision`: a slow stream combines changes. */
   shownRevision = 0
   /** Listeners get changes in the host's first report only above this revision. See `ReportingHost`. */
   newsAfter: number | undefined
@@ -54,7 +54,7 @@ export class HostState {
     this.readShared()
   }
 
-  /** Updates what all guests of the host show. Call this after a change of record or metrics. @returns true if it has changed */
+  /** Updates what the host's guests show after a change of record or metrics. @returns true if they show a change */
   readShared(): boolean {
     const changes = [this.#readAddress(), this.#readNextWindow()]
     return changes.includes(true)

@@ -2,7 +2,6 @@ import { conflict, notFound } from '../../shared/errors.js'
 import type { Store, StoreClient } from '../store/store.js'
 import type { HostRecord } from './host-record.js'
 
-/** The stored hosts at one point in time. */
 export interface HostList {
   readonly records: readonly HostRecord[]
   /** Ids of hosts that administrators have removed. */
@@ -24,8 +23,8 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener when the store may have connected to another Redis server, which lacks unconfirmed changes. The
-   * records of this server then replace all known ones. Without replicas, the server is always the same.
+   * Calls the listener when the store may have connected to another Redis server. That server lacks unconfirmed
+   * changes, but its records replace all known records. Without replicas, the server is always the same.
    */
   onNewServer(listener: () => void): void {
     if (this.store.needsConfirmation) this.store.on('up', listener)
@@ -97,7 +96,7 @@ export class HostStore {
     })
   }
 
-  /** Removes a host. Its id stays stored, because gateways restore a host that is just missing in the store. */
+  /** Removes a host, but not its id. Otherwise, gateways would restore the host like one that the store has lost. */
   async remove(hostId: string): Promise<void> {
     await this.store.run('remove host', (client) =>
       client.multi().hDel(this.#hosts, hostId).hSet(this.#removed, hostId, String(Date.now())).exec(),

@@ -31,8 +31,8 @@ export function isOpen({ state }: Pick<HostWindow, 'state'>): boolean {
 }
 
 /**
- * Adds changed windows to those of a host, and drops windows that were closed long ago. A window only replaces an older
- * version of itself, so that each version reaches the host once.
+ * Adds changed windows to those of a host, and drops windows that were closed long ago. A window replaces only an older
+ * version of the same window, so that each version reaches the host once.
  */
 export function mergeWindows(
   known: readonly HostWindow[],

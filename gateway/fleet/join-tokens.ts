@@ -4,7 +4,6 @@ import { signToken, tokenRefused, verifyToken } from '../join/signed-token.js'
 import type { Authority } from '../pki/authority.js'
 import type { Store } from '../store/store.js'
 
-/** Content of a genuine token. */
 export interface VerifiedToken {
   readonly hostId: string
   readonly id: string
@@ -14,7 +13,7 @@ export interface VerifiedToken {
 
 /**
  * One-time tokens with which a host gets its first certificate. A token is an ES256 JWT, signed with the key of the CA.
- * For each host, only the newest token is valid, and only once: its id is in the store until it is used.
+ * For each host, only the newest token is valid. Its id is in the store until the token is used.
  */
 export class JoinTokens {
   constructor(

@@ -39,7 +39,6 @@ export interface LoadChange {
   readonly after: number
 }
 
-/** A suggested move. */
 export interface Suggestion {
   readonly guest: GuestView
   /** `rule`: the guest is on a host that its rules forbid. `load`: the move evens out the load of two hosts. */

@@ -131,8 +131,8 @@ export function parseMetrics(metrics: HostMetrics): HostMetrics {
 }
 
 /**
- * Cuts long texts and lists of a message, and clamps times to valid ones. Changes the message itself: copies of all
- * guests would delay the start of a gateway and take more memory.
+ * Cuts long texts and lists of a message, and clamps times to valid ones. Changes the message itself, because copies of
+ * all guests would delay the start of a gateway and take more memory.
  */
 function bounded<Message extends object>(message: Message): Message {
   const fields = message as Record<string, unknown>

@@ -21,8 +21,8 @@ export interface AddressFacts {
 }
 
 /**
- * Returns the configured address. Without one, returns the first public address among the reported addresses and the
- * agent's address; if none is public, the first private one.
+ * Returns the configured address. If it is not set, returns the first public address among the reported addresses and
+ * the agent's address. If none is public, returns the first private one.
  */
 export function planPublicAddress({ set, ipv4, ipv6, agentAddress }: AddressFacts): PublicAddress {
   if (set !== '') return { host: set, source: 'set' }

@@ -4,8 +4,8 @@ import type { HostView } from './contract.js'
 import { cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
- * Features that requests can require with this function. Nobody requires the others here: agents without `fence` ignore
- * fences, a CA rotation checks `rotate-ca` on all hosts, and without `list-usage`, the usage of guests is just unknown.
+ * Features that requests can require with this function. The other features are never required here. Agents without
+ * `fence` ignore fences, a CA rotation checks `rotate-ca`, and without `list-usage`, the usage is just unknown.
  */
 type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-ca' | 'list-usage'>
 

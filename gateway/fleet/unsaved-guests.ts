@@ -3,7 +3,7 @@ interface GuestKey {
   readonly uuid: string
 }
 
-/** Guests whose present state must be written to the store. If a guest no longer exists, it is deleted there. */
+/** Guests whose present state must be written to the store. Guests that no longer exist are deleted from the store. */
 export class UnsavedGuests {
   readonly #byHost = new Map<string, Set<string>>()
 

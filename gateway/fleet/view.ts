@@ -40,7 +40,7 @@ export class FleetState implements FleetView {
     return this.#reported.guests.unsaved
   }
 
-  /** Notified when an operation changes. Callers wait for it by the operation's id. */
+  /** Condition that is notified, by operation id, when an operation changes. */
   get operationChanged(): KeyedCondition {
     return this.#reported.operations.changed
   }

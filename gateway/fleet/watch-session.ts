@@ -37,7 +37,7 @@ export class WatchSession {
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }
 
-  /** @param host has the last received revision; the agent sends the changes since then, or else its whole state */
+  /** @param host has the last received revision; the agent sends all later changes, or else its whole state */
   constructor(
     readonly connection: AgentConnection,
     private readonly host: Pick<HostState, 'epoch' | 'revision' | 'stored'>,
@@ -118,7 +118,7 @@ export class WatchSession {
     )
   }
 
-  /** Ends the session if the agent is silent for too long before `synced`. Later, keepalive pings detect this. */
+  /** Ends the session if the agent is silent for too long before `synced`. After it, keepalive pings detect silence. */
   #expectMore(): void {
     const { silenceMs } = this.connection.target
     clearTimeout(this.#idleTimer)

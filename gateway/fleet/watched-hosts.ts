@@ -34,7 +34,7 @@ export interface WatchedHostsOptions {
 
 /**
  * The hosts in the store, each with a watcher. Applies changes by other gateways. Removes a host only if the store
- * lists it as removed. A record that is just missing is written again: the store may have been emptied or restored.
+ * lists it as removed. Any other missing record is written again, because the store may have been emptied or restored.
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
@@ -48,7 +48,7 @@ export class WatchedHosts {
   #list: HostList | undefined
   /** True from `onNewServer` until a list of hosts from the new server is applied. */
   #isNewServer = false
-  /** Monotonic time in ms when this gateway began to serve clients. Shortly afterwards, callers wait for hosts. */
+  /** Monotonic time in ms when this gateway began to serve clients. For a short time, callers then wait for hosts. */
   #startedMs: number | undefined
   readonly #watcherOptions: WatcherOptions
 
@@ -96,9 +96,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Returns true if all present connections to hosts whose certificate this CA issued show the gateway's certificate
-   * with this serial number.
-   * @param issuer fingerprint of the CA
+   * True if the gateway uses the certificate with this serial number on all present connections to hosts of a CA.
+   * @param issuer fingerprint of the CA that issued the certificates of these hosts
    */
   useLeaf(issuer: string, serial: string): boolean {
     return [...this.#watchers.values()].every(
@@ -131,7 +130,7 @@ export class WatchedHosts {
     return this.#remainingMs(limitMs)
   }
 
-  /** Time in ms that is left until `limitMs` after the start of this gateway. 0 afterwards. */
+  /** Time in ms that is left until `limitMs` after the start of this gateway. 0: this time has passed. */
   #remainingMs(limitMs: number): number {
     return this.#startedMs === undefined ? limitMs : Math.max(0, this.#startedMs + limitMs - performance.now())
   }
@@ -141,7 +140,7 @@ export class WatchedHosts {
     const find = (): GuestView | undefined => (guestRef ? this.options.view.findGuest(guestRef) : undefined)
     const guest = find()
     if (guest) await this.expectedConnection(guest.hostId)
-    // If the guest's host has reported that the guest has moved away, the guest is no longer in the view.
+    // If the guest has moved away, its former host may have reported this just now. The view then lacks the guest.
     if (!find()) await this.#expectedHosts()
   }
 
@@ -271,8 +270,8 @@ export class WatchedHosts {
   }
 
   /**
-   * Writes hosts again that the store's list lacks, unless they were stored after the list was read. Requests do not
-   * wait for this, because it takes long if the store has lost everything.
+   * Writes hosts again that the store has lost, unless they were stored after the list was read. Requests do not wait
+   * for this, because it takes long if the store has lost everything.
    */
   async #restoreLost(): Promise<void> {
     if (!this.#list) return

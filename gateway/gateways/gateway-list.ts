@@ -21,7 +21,9 @@ export interface GatewayRecord {
   /** Address of its join endpoint, as host:port. */
   readonly joinAddress: string
   readonly startedAtMs: number
-  /** X25519 key for which secrets are encrypted: SubjectPublicKeyInfo (DER) in base64url. Absent: an earlier version. */
+  /**
+   * SubjectPublicKeyInfo (DER, base64url) of the X25519 key for which secrets are encrypted. Absent in old versions.
+   */
   readonly publicKey?: string
 }
 

@@ -38,7 +38,7 @@ export async function writeOwnGateway(directory: string, own: OwnGateway): Promi
 }
 
 /**
- * Reads the key with which this gateway decrypts secrets of other gateways, or creates it: X25519.
+ * Reads or creates the X25519 key with which this gateway decrypts secrets of other gateways.
  * @throws {BerthError} `secret_damaged`
  */
 export async function ensureGatewayKey(stateDir: string): Promise<KeyObject> {

@@ -13,7 +13,7 @@ const fileKeys = ['password_file', 'sentinel_password_file', 'ca_file', 'certifi
 /** Files of the state directory that all gateways of a fleet must have. */
 const sharedFiles = ['pki/authority.pem', 'pki/join-key.pem', 'secret'] as const
 
-/** Files that gateways have only for some time: the next CA during a rotation. */
+/** Files that gateways have only during a rotation of the CA: the next CA. */
 const optionalFiles = [`pki/${nextAuthorityFile}`] as const
 
 /** Directory within the state directory. It contains the settings of the store that the gateway got when it joined. */
@@ -56,7 +56,7 @@ async function readAll(paths: readonly (readonly [name: string, path: string])[]
   return Object.fromEntries(await Promise.all(contents))
 }
 
-/** Writes the shared state into a directory. The settings of the store name files relative to it. */
+/** Writes the shared state into a directory. Paths in the settings of the store are relative to this directory. */
 export async function writeSharedState(directory: string, state: SharedState): Promise<void> {
   for (const name of sharedFiles) await writeFileAtomic(join(directory, name), state.files[name] ?? '')
   for (const name of optionalFiles)

@@ -27,8 +27,8 @@ export async function readBody(request: IncomingMessage, maxBytes: number): Prom
 
 export interface BodyRules {
   /**
-   * Accepts form types, which PHP and curl send by default with any body. Must be false for callers with a session,
-   * because any page can make a browser send a form.
+   * True: accepts form types, because PHP and curl send them by default with any body. Must be false for callers with a
+   * session, because any page can make a browser send a form.
    */
   readonly allowsForm?: boolean
 }

@@ -5,11 +5,11 @@ import { fixed } from './docs.js'
 /** Name of the file that the build writes next to the gateway: the command line as one file. */
 export const downloadFile = 'berth-cli.cjs'
 
-/** Stands in the file for the version, because packages get their version after the build. */
+/** Placeholder for the version in the file, because packages get their version after the build. */
 export const versionPlaceholder = '@BERTH_VERSION@'
 
 /**
- * Offers the command line in the version of the gateway. It needs no key, since it contains no secrets.
+ * Offers the command line in the version of the gateway. The download needs no key, because it contains no secrets.
  * @param file path of the built file
  * @returns an empty list if the file was not built
  */

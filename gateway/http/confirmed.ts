@@ -6,7 +6,7 @@ import type { Route } from './route.js'
 const recentMs = 10 * 60_000
 
 /**
- * Sensitive changes require a recent confirmation of the password, so that an open browser is not enough for them.
+ * Sensitive changes require a recent confirmation of the password, so that access to an open browser is not enough.
  * @throws {BerthError} `confirmation_required`
  */
 export function refuseUnconfirmed({ confirmed }: Pick<Route, 'confirmed'>, caller: Principal): void {

@@ -43,7 +43,6 @@ export function listQuery<F extends TProperties>(
 type ListParameters = PageQuery & Readonly<Record<string, unknown>>
 
 interface ListOptions<Name extends string> {
-  /** Fields by which `sort` may sort. */
   readonly sortable: readonly Name[]
   readonly filters?: readonly Name[]
 }

@@ -50,9 +50,9 @@ interface Schema {
 export type Normalize = (value: Record<string, unknown>) => Record<string, unknown>
 
 export interface NormalizeMode {
-  /** True if the request creates an object. An omitted field then has no stored value that it could keep. */
+  /** True if the request creates an object, so that an omitted field has no stored value. */
   readonly creates: boolean
-  /** True if the value is part of a path. Whole numbers are then only accepted as `110`, not as `110.00`. */
+  /** True if the value is part of a path. In a path, whole numbers are only accepted as `110`, not as `110.00`. */
   readonly isPath?: boolean
 }
 
@@ -202,7 +202,7 @@ export function readInteger(value: unknown): unknown {
   return Number.isSafeInteger(number) ? number : value
 }
 
-/** Converts decimal text to an integer. Zeros after the point are accepted, as PHP and MySQL write "110.00". */
+/** Converts decimal text to an integer. Zeros after the point are accepted, because PHP and MySQL write "110.00". */
 function readWholeNumber(value: unknown): unknown {
   const number = readInteger(typeof value === 'string' ? value.trim().replace(/\.0{1,10}$/, '') : value)
   return typeof number === 'number' ? number : value

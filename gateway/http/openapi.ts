@@ -8,7 +8,6 @@ import { envelopeSchema, ErrorSchema } from './schema.js'
 import { orderRoutes } from './table.js'
 
 export interface OpenApiOptions {
-  /** Version of Berth. */
   readonly version: string
   readonly tags: Readonly<Record<string, string>>
 }

@@ -43,7 +43,7 @@ export class PipelinedRequests {
     line.last = response
   }
 
-  /** Closes each connection after the answer to its newest request, which announces the close (RFC 9112, 9.6). */
+  /** Closes each connection after the answer to its newest request. That answer announces the close (RFC 9112, 9.6). */
   closeConnections(): void {
     this.#closes = true
     for (const { last } of this.#lines.values()) if (!last.headersSent) last.shouldKeepAlive = false
@@ -83,7 +83,7 @@ export class PipelinedRequests {
     this.handle(request, response)
   }
 
-  /** After an answer, continues with the connection's next waiting request. Without one, forgets the connection. */
+  /** After an answer, continues with the connection's next waiting request. If none waits, forgets the connection. */
   #proceed(socket: Duplex): void {
     const line = this.#lines.get(socket)!
     if (line.waiting.length > 0 && !socket.destroyed) {

@@ -8,7 +8,6 @@ export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: ReplyBody
-  /** Values of the `Set-Cookie` headers. */
   readonly cookies?: readonly string[]
   /** Writes the body after the headers were sent. */
   readonly stream?: (response: ServerResponse) => void
@@ -64,14 +63,13 @@ function isRead({ method }: IncomingMessage): boolean {
 interface About {
   readonly requestId: string
   readonly rate: RateState | undefined
-  /** Value of `Strict-Transport-Security`. */
   readonly hsts?: string | undefined
 }
 
 /**
  * Sends a response with the headers that all responses have.
- * @param drained resolves when the request was read to its end. The response ends only then: Node might otherwise
- * close the connection too early.
+ * @param drained resolves when the request was read to its end. The response ends only after that, because Node might
+ * otherwise close the connection too early.
  */
 export function sendReply(response: ServerResponse, reply: Reply, about: About, drained?: Promise<void>): void {
   if (response.headersSent || response.destroyed) return
@@ -102,8 +100,8 @@ function sendBody(response: ServerResponse, reply: Reply, drained: Promise<void>
 }
 
 /**
- * Returns alternating names and values. Node accepts such a list, which costs half as much as merging objects. It must
- * contain all headers: Node would otherwise send only the last of several headers with the same name, such as cookies.
+ * Returns alternating names and values. Node accepts such a list, which costs half as much as merging objects. The list
+ * must contain all headers. Node would otherwise send only the last header of each name, for example one cookie.
  */
 function headerList(
   { headers, body, cookies = [] }: Reply,

@@ -16,12 +16,12 @@ export type Bound = 'guest' | 'task' | 'own' | 'same' | 'refused'
 /**
  * Access of sub-users to a route:
  * `allowed`: they need the route's scope;
- * `inner`: the scope `container:network:inner` is enough, with which the handler restricts the change;
+ * `inner`: the scope `container:network:inner` is enough, but the handler then restricts the change;
  * `refused`: the route answers 403.
  */
 export type SubUserAccess = 'allowed' | 'inner' | 'refused'
 
-/** Routes must set `subUser`. Routes with `bound: 'refused'` need not: they are closed to sub-users. */
+/** Routes must set `subUser`, except routes with `bound: 'refused'`, which are closed to sub-users. */
 type SubUserDecision<R extends Bound> = R extends 'refused'
   ? { readonly subUser?: 'refused' }
   : { readonly subUser: SubUserAccess }
@@ -131,7 +131,6 @@ export interface Route<
   readonly conditional?: boolean
   /** HTTP statuses of success. Default: [200]. */
   readonly statuses?: readonly number[]
-  /** Fields that may be used in `sort`. */
   readonly sortable?: readonly string[]
   /** Error codes in addition to the common ones (see `failuresOf`), for the OpenAPI document. */
   readonly errors?: readonly string[]

@@ -16,7 +16,7 @@ export interface RouteChecks {
 }
 
 /**
- * The schemas of routes are not validated, like the schemas of configurations: validation would take 50 ms at the first
+ * The schemas of routes and of configurations are not validated, because validation would take 50 ms at the first
  * request.
  */
 const schemas = addFormats.default(

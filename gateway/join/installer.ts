@@ -8,7 +8,7 @@ import type { Authority } from '../pki/authority.js'
 import { splitHostPort } from '../../shared/join-token.js'
 import { parsePackageVersion } from '../../shared/package-list.js'
 
-/** A step in the installation of an agent, which the installation script reports. */
+/** A step in the installation of an agent, as the installation script reports it. */
 export interface InstallReport {
   readonly step: 'checking' | 'installing' | 'joining' | 'waiting' | 'failed'
   /** Details, for example the reason of a failure. May be "". */

@@ -11,7 +11,6 @@ export interface TokenContent {
   readonly expiresAtMs: number
   /** Addresses of the join endpoints of all gateways, as host:port. The endpoint of this gateway is the first one. */
   readonly addresses: readonly string[]
-  /** Further claims. */
   readonly claims?: Readonly<Record<string, unknown>>
 }
 

@@ -1,4 +1,4 @@
-/** Value of a field. If the value is a list, a filter matches each value in the list. */
+/** Value of a field. If the value is a list, a filter matches if any value in the list matches. */
 type FieldValue = string | number | readonly string[]
 
 /** Functions that read the fields of an item, for filters and sorting. */
@@ -6,7 +6,7 @@ export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Ite
 
 /** The filters and the sort order of a list. */
 export interface ListQuery<Name extends string> {
-  /** Filters that must all match: the field, converted to text, equals the value. */
+  /** Filters that must all match. A filter matches if the field, converted to text, equals `value`. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]
   /** Fields to sort by, the most important first. Items that are equal in all of them keep their previous order. */
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]

@@ -4,12 +4,12 @@ import { inSlices } from '../../shared/async/slices.js'
 import { compareBy, isSameValue, matches, type Fields, type ListQuery } from './query.js'
 import { SortedList } from './sorted-list.js'
 
-/** An item in the sorted lists of a table. It is moved in a list only when fields that this list sorts by change. */
+/** An item in the sorted lists of a table. It moves within a list only if a sort field of this list changes. */
 export interface TableSlot<Item> {
   item: Item
 }
 
-/** The items that match a query, in its sort order. Later changes of the table appear in it, too. */
+/** The items that match a query, in its sort order. Later changes of the table also change the result. */
 export interface QueryResult<Item> {
   readonly size: number
   /** Returns the items from index `from` up to, but not including, `to`. */
@@ -28,14 +28,14 @@ export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
   /** Order of the table. Must return 0 only for the same item, and compare values that never change in the table. */
   readonly compare: (a: Item, b: Item) => number
-  /** Fields for which the table counts items by value. A filter with a value that no item has then needs no search. */
+  /** Fields for which the table counts the items of each value. No search is needed for a value that no item has. */
   readonly counted: readonly Name[]
 }
 
 /** Maximum number of cached query results. Beyond it, the least recently used one is dropped. */
 export const maxCachedResults = 32
 
-/** Maximum number of query results that are computed at once. Further queries wait. Lower than `maxCachedResults`. */
+/** Maximum number of query results that are computed at once. It must be lower than `maxCachedResults`. */
 const maxComputations = 4
 
 /** Items by key. Caches the results of recent queries, and updates the cached results with each change of an item. */
@@ -68,7 +68,6 @@ export class Table<Item, Name extends string> implements Queryable<Item, Name> {
     return this.#all.size
   }
 
-  /** Number of cached query results. */
   get cachedResults(): number {
     return this.#cached.size
   }
@@ -127,7 +126,7 @@ export class Table<Item, Name extends string> implements Queryable<Item, Name> {
     return result
   }
 
-  /** Computes the result of a query, shared by concurrent callers with this query. Only a few queries run at a time. */
+  /** Computes the result of a query once for all concurrent callers. Only a few queries run at a time. */
   #compute(key: string, query: ListQuery<Name>): Promise<QueryResult<Item>> {
     return this.#running.run(key, () =>
       this.#computations.run(async () => {

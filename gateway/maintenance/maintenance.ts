@@ -26,7 +26,9 @@ export interface MaintenanceOptions {
   readonly leaseMs?: number
   /** Interval in ms of checks of the windows. Default: 1 s. */
   readonly everyMs?: number
-  /** Returns the present time in ms since 1970. Default: the steady clock, because a jump must not end windows. */
+  /**
+   * Returns the present time in ms since 1970. Default: the steady clock, so that a clock jump does not end windows.
+   */
   readonly now?: () => number
 }
 
@@ -126,9 +128,11 @@ export class Maintenance {
     )
   }
 
-  /** Copies each state to the hosts before the next one begins, so that no state is skipped after a pause. */
+  /**
+   * Copies each state of a window to the hosts before the next state begins. Even after a pause, no state is skipped.
+   */
   async #advance(fleet: Fleet): Promise<void> {
-    // The hosts are read first: the store then has each window that a host shows, unless the window was lost.
+    // The hosts are read before the windows. The store therefore has every window that a host shows, unless it lost it.
     const hosts = factsOf(fleet)
     const windows = await this.#document.update((old) => old, this.lease)
     await this.#copy(fleet, hosts, (host) => planCopies(host, windows, this.#now()))

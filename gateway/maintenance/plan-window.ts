@@ -4,7 +4,7 @@ import { hostWindowOf, mostOpenWindows, type Window, type WindowFields, type Win
 
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
-/** Time in ms by which `starts_at` may be in the past, since a request for "now" takes a moment. */
+/** Time in ms by which `starts_at` may be in the past, because a request for "now" takes a moment. */
 const graceMs = minuteMs
 const mostAheadMs = 90 * dayMs
 const longestMs = 7 * dayMs

@@ -10,7 +10,6 @@ export interface Window extends HostWindow {
 /** Facts of a window that an operator sets. */
 export type WindowFields = Pick<Window, 'startsAtMs' | 'endsAtMs' | 'interruptionMinutes' | 'message' | 'hostIds'>
 
-/** Windows by id. */
 export type Windows = Readonly<Record<string, Window>>
 
 export const mostOpenWindows = 100

@@ -73,7 +73,7 @@ export class FleetAuthority implements Authority {
 
   /**
    * Stores the next CA.
-   * @param pem its key and certificate
+   * @param pem key and certificate of the next CA
    * @param fingerprint expected fingerprint; absent: any
    * @throws {BerthError} `bad_authority`
    */

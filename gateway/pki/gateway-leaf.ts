@@ -41,7 +41,7 @@ export class GatewayLeaf {
 
   /**
    * Renews the certificate if needed.
-   * @param inDoubt true if the clock may be wrong. Only a certificate that is not valid by this clock is renewed then.
+   * @param inDoubt true if the clock may be wrong; only a certificate that is not valid at `nowMs` is then renewed
    * @returns true if it was renewed, so that connections should use the new certificate
    */
   async renewIfDue(nowMs = Date.now(), inDoubt = false): Promise<boolean> {

@@ -4,7 +4,7 @@ import { GatewayLeaf } from './gateway-leaf.js'
 
 /**
  * The gateway's client certificates, one of each trusted CA. The gateway shows each host the certificate of the CA that
- * has issued the host's own certificate: a host always trusts this CA.
+ * has issued the host's own certificate, because a host always trusts this CA.
  */
 export class GatewayLeaves {
   readonly #leaves = new Map<string, GatewayLeaf>()

@@ -1,4 +1,4 @@
-/** Maximum difference of clocks in ms. Certificates allow for it, as they are valid from an hour before their issue. */
+/** Maximum difference of clocks in ms. Certificates tolerate it: they are valid from an hour before their issue. */
 export const maxSkewMs = 3_600_000
 
 /** Clocks to compare before a certificate is issued. Times are in ms since 1970; undefined: not known. */
@@ -21,11 +21,11 @@ export function doubtClock(witnesses: ClockWitnesses): string {
     otherMs !== undefined && Math.abs(otherMs - nowMs) > maxSkewMs
   if (differs(storeMs)) return `the clock of the store differs from this gateway by ${inWords(storeMs - nowMs)}`
   if (differs(peerMs)) return `the clock of the host differs from this gateway by ${inWords(peerMs - nowMs)}`
-  // If the host's clock agrees, this clock is right. A jump then means that this system was suspended. If the last
-  // certificate has a time in the future, the clock was wrong earlier. Both are harmless.
+  // If the host's clock agrees, the gateway's clock is right. A jump was then a suspension of this system. A last
+  // certificate from the future shows only that the clock was wrong earlier.
   if (peerMs !== undefined) return ''
   if (jumpMs !== 0) return `the clock of this gateway has just jumped by ${inWords(jumpMs)}`
-  // Ignores the last certificate's time if the store's clock agrees: a wrong time must not block renewals for long.
+  // If the store's clock agrees, the time of the last certificate is ignored. Renewals must not be blocked for long.
   if (storeMs === undefined && lastIssuedMs !== undefined && lastIssuedMs - nowMs > maxSkewMs)
     return `the last certificate was issued ${inWords(lastIssuedMs - nowMs)} in the future`
   return ''

@@ -120,7 +120,8 @@ function compile(policy: AccessPolicy, configured: readonly string[]): Rules {
 
 /**
  * Decides if a request is permitted. Programs on the gateway's server are always permitted, so that nobody is locked
- * out for good. Requests that an untrusted proxy on this server forwards are rejected: their clients are not known.
+ * out for good. Requests that an untrusted proxy on this server forwards are rejected, because their clients are not
+ * known.
  */
 function judge({ enabled, allowed, trusted }: Rules, origin: Origin): Omit<Judgement, 'secure'> {
   const { peer, headers } = origin

@@ -32,7 +32,7 @@ export function isSecure({ peer, headers, encrypted }: Origin, trusted: AddressS
 
 /** Address of the client, as far as it is known with certainty. */
 export interface Source {
-  /** Address of the client, or else of the last known proxy. Without a zone index; IPv4-mapped IPv6 becomes IPv4. */
+  /** Address of the client, or else of the last known proxy. It has no zone index. IPv4-mapped IPv6 becomes IPv4. */
   readonly address: string
   /** False if a trusted proxy sent an invalid address of its client. `address` is then the proxy's own address. */
   readonly valid: boolean

@@ -44,7 +44,7 @@ export function hostsMissing(rotation: Rotation, hosts: readonly RotationHost[])
 function hasConfirmed({ state, to }: Rotation, { issuer, trusted = [], upgrading }: RotationHost): boolean {
   if (state === 'distributing') return trusted.includes(to)
   const isReissued = issuer === to && trusted.includes(to)
-  // An upgrade downloads from the join endpoint, whose CA changes when the rotation ends.
+  // An upgrade downloads from the join endpoint, whose CA changes when the rotation ends. The rotation must wait.
   return state === 'ending' ? isReissued && trusted.length === 1 : isReissued && !upgrading
 }
 
@@ -83,14 +83,14 @@ export function refuseSecondRotation(rotation: Rotation | null): void {
     )
 }
 
-/** Lets the rotation end, without waiting for some hosts. @throws {BerthError} `invalid_state` */
+/** Allows the rotation to end without waiting for the given hosts. @throws {BerthError} `invalid_state` */
 export function planFinish(rotation: Rotation | null, withoutHosts: readonly string[]): Rotation {
   if (!isActive(rotation)) throw noRotation()
   const excluded = [...new Set([...rotation.excluded, ...withoutHosts])]
   return { ...rotation, finishing: true, excluded }
 }
 
-/** @throws {BerthError} `invalid_state` unless no certificate of the new CA can have been issued yet */
+/** @throws {BerthError} `invalid_state` if certificates of the new CA may have been issued */
 export function planCancel(rotation: Rotation | null, nowMs: number): Rotation {
   if (!isActive(rotation)) throw noRotation()
   if (rotation.state !== 'distributing')

@@ -42,7 +42,9 @@ export interface RotationHost {
   readonly name: string
   /** False: the host has no certificate, because it has not joined or has been removed. */
   readonly joined: boolean
-  /** Fingerprint of the CA of the host's certificate. undefined: the old one, since the host was in no rotation yet. */
+  /**
+   * Fingerprint of the CA of the host's certificate. undefined: the old CA, because the host was in no rotation yet.
+   */
   readonly issuer: string | undefined
   /** Fingerprints of the CAs that the host has confirmed to trust. undefined: the host has confirmed none. */
   readonly trusted: readonly string[] | undefined
@@ -78,7 +80,7 @@ export interface FleetRotation {
    * @throws {BerthError} `rotation_running`, `rotation_unsupported`, `clock_in_doubt`
    */
   begin(start: { readonly id: string; readonly startedBy: string }): Promise<Rotation>
-  /** Lets the rotation end as soon as all hosts have confirmed, except the given ones. @throws {BerthError} `invalid_state` */
+  /** Ends the rotation when all hosts except the given ones have confirmed. @throws {BerthError} `invalid_state` */
   finish(withoutHosts: readonly string[]): Promise<Rotation>
   /** @throws {BerthError} `invalid_state` */
   cancel(): Promise<Rotation>

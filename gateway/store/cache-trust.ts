@@ -24,7 +24,6 @@ export class CacheTrust {
   #applied = Promise.resolve()
   /** Number of exchanges with the server whose reported changes this process has not applied yet. */
   #unapplied = 0
-  /** Number of connections that were lost. */
   #losses = 0
   readonly #renewals = new SingleFlight()
 
@@ -54,8 +53,8 @@ export class CacheTrust {
   }
 
   /**
-   * Exchanges a PING with the server. While changes of an earlier exchange are not applied, the caches may not be used,
-   * because other gateways would wait for this one.
+   * Exchanges a PING with the server. The caches may not be used while changes of an earlier exchange are not applied,
+   * because other gateways would have to wait for this gateway.
    */
   async exchange(): Promise<void> {
     const { exchange, applied } = this.options

@@ -16,8 +16,8 @@ export interface StoreServer {
 }
 
 /**
- * Time limit in ms of an answer if there is no other server to use. It is generous: while the disk is overloaded, a slow
- * answer is better than an error.
+ * Time limit in ms of an answer if there is no other server to use. It is generous, because a slow answer is better
+ * than an error while the disk is overloaded.
  */
 const singleServerTimeoutMs = 10_000
 

@@ -29,7 +29,7 @@ export class StoredDocument<T> {
   constructor(private readonly options: DocumentOptions<T>) {
     const { store, name } = options
     this.#key = store.key(name)
-    // Names of other keys may begin with the name of this key.
+    // The listener also gets other keys if their names begin with the name of this key.
     store.onInvalidate(this.#key, (key) => (key === null || key === this.#key ? this.#reload() : undefined))
     store.on('up', () => this.#reload(true))
   }
@@ -85,7 +85,7 @@ export class StoredDocument<T> {
     try {
       const read = this.#parse(await store.run(`read ${name}`, (client) => client.get(this.#key)))
       if (isNewServer && this.#known === before) return this.#replace(read)
-      // Version 0: the store was emptied. The document is then reset, unless this process changed it during the read.
+      // Version 0: the store was emptied. This resets the document, unless this process changed it during the read.
       if (read.version > 0 || this.#known === before) this.#learn(read)
     } catch (err) {
       log.error({ err }, `could not read ${name} from the store`)

@@ -12,7 +12,7 @@ export class Lease {
   readonly #holder = randomUUID()
   #heldUntilMs = 0
   #epoch: number | undefined
-  /** True if the last attempt to take the lease got no answer: the store may have executed it. */
+  /** True if the last attempt to take the lease got no answer, so that the store may have executed the attempt. */
   #isUnsure = false
   #above = 0
 

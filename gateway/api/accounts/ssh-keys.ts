@@ -36,7 +36,6 @@ const RowSchema = Type.Object(
 
 const own = { scope: 'session', bound: 'same', subUser: 'allowed', tag: 'Accounts' } as const
 
-/** Routes for the SSH public keys that the caller's account has stored. */
 export function sshKeyRoutes(deps: AccountDeps): Route[] {
   return [listRoute(deps), createRoute(deps), deleteRoute(deps)]
 }

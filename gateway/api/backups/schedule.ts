@@ -122,8 +122,8 @@ export function backupScheduleRoute(parts: BackupParts): Route {
 }
 
 /**
- * Returns the backup target that the request names. If the request names none and enables a schedule that has no
- * target, returns the only existing target.
+ * Returns the backup target that the request names. If the request names none, but enables a schedule without a target,
+ * returns the only existing target.
  * @throws {BerthError} `missing_field` if there are several targets, `backup_target_missing`
  */
 async function chosenTarget(

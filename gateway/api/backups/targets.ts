@@ -210,7 +210,7 @@ async function checkTarget(
 ): Promise<Answer<Static<typeof CheckedSchema>>> {
   const target = await targets.open(context.params.id)
   const { id: hostId } = chooseHost(fleet.view, context.body?.host_id)
-  // A new id, unlike for other operations: a repeated request must test the target again, not return the old result.
+  // Each attempt gets a new id, so that a repeated request tests the target again and does not return the old result.
   const operationId = randomUUID()
   context.audit({ target: target.name, detail: `host ${hostId}, task ${operationId}` })
   const { revision } = await fleet.agent(hostId).operations.submitOperation({

@@ -17,7 +17,7 @@ interface Pair<View> {
   readonly after?: View
 }
 
-/** Converts changes to events. Events contain rows as the API returns them. Rows of containers lack the sub-users. */
+/** Converts changes to events. Events contain rows as the API returns them. Container rows omit the sub-users. */
 export function createDescribe(time: TimeFormat): Describe {
   return (change, hostId) => {
     switch (change.kind) {
@@ -61,8 +61,9 @@ function guestTypes(pair: Pair<GuestView>): EventType[] {
 }
 
 /**
- * The event for listeners that may access only some guests. They see a deleted guest as removed, and an undeleted one
- * as new. undefined: they get the same event as other listeners; null: they get no event.
+ * Returns the event for listeners that may access only some guests. They see a deletion as a removal of the guest, and
+ * an undone deletion as a new guest. `undefined`: they get the same event as other listeners. `null`: they get no
+ * event.
  */
 function customerEvent(
   type: EventType,
@@ -145,7 +146,7 @@ function drainEvents(before: HostView, { id: hostId, name, drained }: HostView):
   return [{ type: 'host.drained', hostId, guestUuid: '', data }]
 }
 
-/** Reports changes of the host's maintenance windows. Callers that are restricted to containers do not see its name. */
+/** Reports changes of the host's maintenance windows. Callers restricted to containers do not see the host's name. */
 function maintenanceEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   if (!before || !after || before.maintenance === after.maintenance) return []
   return after.maintenance.flatMap((window) => {

@@ -113,7 +113,7 @@ async function batchAction(
 }
 
 interface ActionResult {
-  /** Id of the task. Absent if the action changes a setting, because that creates no task. */
+  /** Id of the task. Absent if the action changes a setting without a task. */
   readonly task_id?: string
   readonly container_name: string
   readonly ssh_password: string
@@ -186,8 +186,8 @@ interface Target {
 }
 
 /**
- * Returns `guests`: the selected guests; `earlier`: operations that an earlier attempt of this request created for
- * guests that no longer exist (possibly deleted by this batch).
+ * Finds the guests that the request selects (`guests`). This batch may already have deleted some of them. For these,
+ * finds the operations that an earlier attempt of the request created (`earlier`).
  */
 async function findTargets(
   fleet: Fleet,

@@ -25,7 +25,7 @@ export const failedSchema = Type.Array(FailedSchema, {
 export interface PartsDone<Result> {
   readonly done: Result[]
   readonly failed: FailedPart[]
-  /** True if a repeated request may succeed. The answer is then not stored for repetitions. */
+  /** True if a repetition of the request may succeed. In this case, the answer is not stored for repetitions. */
   readonly unsettled: boolean
 }
 
@@ -64,7 +64,7 @@ function describeFailure({ caller, log }: Context, name: string, error: unknown)
   return { name, code: shown.code, message: shown.message }
 }
 
-/** Derives the id of one part of an operation. It is the same in each repetition: a uuid of version 8 (RFC 9562). */
+/** Derives the id of one part of an operation: a uuid of version 8 (RFC 9562). Repetitions get the same id. */
 export function partOf(operationId: string, part: string): string {
   const hex = createHash('sha256').update(`${operationId}\n${part}`).digest('hex')
   return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(

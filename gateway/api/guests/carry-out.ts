@@ -9,7 +9,7 @@ const waitMs = 120_000
 
 /**
  * Submits an operation and waits until the fleet view shows its end.
- * @returns the password that was generated or sent
+ * @returns the generated password, or the password from the request
  * @throws {BerthError} as `awaitDone`
  */
 export async function carryOut(

@@ -54,7 +54,6 @@ const ioMbps = Type.Integer({ description: 'Maximum rate in MB/s. 0: unlimited.'
 const iops = Type.Integer({ description: 'Maximum number of I/O operations per second. 0: unlimited.' })
 const gbPerMonth = Type.Number({ description: 'Traffic quota in GB (10^9 bytes) per month. 0: unlimited.' })
 
-/** A container as shown in lists and on its own. */
 export const GuestRowSchema = Type.Object(
   {
     id: Type.Integer(),

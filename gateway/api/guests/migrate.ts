@@ -71,7 +71,7 @@ const MigrationSchema = Type.Object(
 type Migration = Static<typeof MigrationSchema>
 type MigrateContext = RequestContext<{ id: string }, unknown, MigrateBody | undefined> & { readonly guest: GuestView }
 
-/** Data about a guest that stays on the former host when the guest moves. */
+/** When a guest moves, these kinds of data about it stay on the former host. */
 const staysBehind = ['usage_history', 'tasks', 'alerts']
 
 export function migrateRoute(fleet: Fleet): Route {
@@ -150,7 +150,7 @@ function rowOf({ guest, hostId }: GuestView, plan: GuestMovePlan & { offline: bo
     ipv6_addresses: ipv6Addresses,
     port_mappings: portMappings,
     shuts_down: offline && guest.status === 'running',
-    // A mapped port is reached at the address of the host, and the guest has another host after the move.
+    // Mapped ports are reached at the address of the host, so their address changes with the host.
     changes_addresses: isMoved || portMappings.length > 0,
     stays_behind: staysBehind,
   }

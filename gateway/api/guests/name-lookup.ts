@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 
 export interface NameLookupOptions {
   readonly timeoutMs: number
-  /** Time in ms for which an answer is reused, including an empty one. */
+  /** Time in ms for which an answer is reused. Empty answers are reused, too. */
   readonly keepMs: number
   /** Maximum number of names with stored answers. Beyond it, the oldest answers are dropped. */
   readonly keep: number

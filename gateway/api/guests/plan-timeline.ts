@@ -66,7 +66,7 @@ function taskEntry({ operation }: OperationView, ordered: AuditRecord | undefine
   }
 }
 
-/** Returns the kind of a task. The user `system` stops guests by policy, and starts ended guests again. */
+/** Returns the kind of a task. Tasks of the user `system` stop guests by policy, or start ended guests again. */
 function kindOf(action: string, user: string): TimelineEntry['kind'] {
   if (user === securityUser) return 'alert'
   if (user !== 'system') return 'task'

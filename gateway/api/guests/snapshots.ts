@@ -201,9 +201,7 @@ interface GuestSnapshot {
   readonly snapshot: Snapshot
 }
 
-/**
- * Returns the snapshot that this request took. Its id is the id of the operation. The snapshot may be deleted by now.
- */
+/** Returns the snapshot of this request, whose id is the id of the operation. It may have been deleted meanwhile. */
 function getTaken(view: FleetView, { guest, operationId }: Context): GuestSnapshot {
   const shown = view.findGuest(guest.guest.uuid)
   const snapshot = shown?.guest.snapshots.find(({ id }) => id === operationId)

@@ -12,8 +12,7 @@ export interface SshPlace {
 type ReachableGuest = Pick<Guest, 'publicIpv4s' | 'ipv6Addresses' | 'sshPort' | 'portMappings'>
 
 /**
- * Selects the guest's public IPv4 address. Without one, selects the mapping of SSH at the host. Without both, selects
- * the guest's IPv6 address.
+ * Selects the guest's public IPv4 address, or else the mapping of SSH at the host, or else the guest's IPv6 address.
  * @param hostAddress public address of the host; "": not known
  */
 export function planSshPlace(guest: ReachableGuest, hostAddress: string): SshPlace {

@@ -28,8 +28,8 @@ export interface UndoDeleteParts {
 }
 
 /**
- * Time in ms for which the container is retained after its deletion. 0: it is removed at once, like every container
- * with the status `error`.
+ * Time in ms for which the container is retained after its deletion. 0: the container is removed at once. This applies
+ * to every container with the status `error`.
  * @param now true if the caller wants to remove the container at once
  * @throws {BerthError} `agent_outdated`
  */
@@ -42,8 +42,8 @@ export function retentionOf({ fleet, settings }: UndoDeleteParts, { hostId, gues
 
 /**
  * Returns whether the caller wants to remove a container at once.
- * @throws {BerthError} `insufficient_scope` if the caller may access only some containers: whoever has stolen its key
- * must not be able to remove their data for ever
+ * @throws {BerthError} `insufficient_scope` if the caller may access only some containers: a thief of its key must not
+ * be able to remove the data of these containers for ever
  */
 export function checkNow(caller: Principal, now = false): boolean {
   if (now && isBound(caller))

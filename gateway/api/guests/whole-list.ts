@@ -32,7 +32,7 @@ export class WholeList {
 
   async read(): Promise<Answer<never>> {
     if (this.#version === this.#versionOf(this.view.guestsVersion)) return this.#answer
-    // Concurrent readers share the rendering. Afterwards, `#assemble` renders blocks that have changed in the meantime.
+    // Concurrent readers share one rendering. `#assemble` then renders blocks that changed during the rendering.
     await this.#making.run(() => inSlices(this.#makeStale()))
     return this.#assemble()
   }

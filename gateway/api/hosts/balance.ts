@@ -65,7 +65,7 @@ function rowOf({ guest: { guest, hostId }, toHostId, reason, code, message, from
   }
 }
 
-/** A host whose size is not known has no finite load, and is shown with 0. */
+/** The load of a host of unknown size is not a finite number. It is shown as 0. */
 function loadRow({ before, after }: LoadChange) {
   const inPercent = (share: number): number => (Number.isFinite(share) ? Math.max(0, Math.round(share * 100)) : 0)
   return { before: inPercent(before), after: inPercent(after) }

@@ -68,7 +68,6 @@ interface Parts {
 const common = { bound: 'refused', tag: 'Gateways', data: CaSchema } as const
 const change = { ...common, method: 'POST', scope: '*', confirmed: true, statuses: [202] } as const
 
-/** Routes for the certificate authority of the fleet. */
 export function fleetCaRoutes(parts: Parts): Route[] {
   return [
     route({

@@ -26,8 +26,8 @@ interface RenderedHost {
 }
 
 /**
- * Fields of a host that are compared by identity: the view replaces their objects when they change. `metrics` affects
- * the row only through `warnings`.
+ * Fields of a host that are compared by identity, because the view replaces their objects when they change. `metrics`
+ * affects the row only through `warnings`.
  */
 const replacedFields: Record<
   Exclude<keyof HostView, 'id' | 'metrics' | 'lastSeenMs' | 'warnings' | 'maintenance'>,

@@ -26,7 +26,6 @@ interface Parts {
 const common = { bound: 'refused', tag: 'Maintenance' } as const
 const sortable = ['starts_at', 'ends_at', 'announced_at'] as const
 
-/** Routes for maintenance windows, which operators announce and customers see. */
 export function maintenanceRoutes(parts: Parts): Route[] {
   return [...readRoutes(parts), announceRoute(parts), updateRoute(parts), cancelRoute(parts)]
 }

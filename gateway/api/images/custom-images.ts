@@ -165,7 +165,7 @@ function removeRoute({ fleet, customImages }: CustomImageParts): Route {
       if (held.every(({ template }) => !template.custom))
         throw conflict('invalid_state', 'only custom images can be removed')
       const asked = held.map((found) => found.hostId)
-      // The store is changed first, because a periodic task adds every stored image to all hosts.
+      // The image is removed from the store first. Otherwise, a periodic task could add it to all hosts again.
       if (hostId === undefined) await customImages.remove(id)
       else await customImages.leaveOut(id, hostId)
       const { more, unsettled } = await onHosts(fleet, context, asked, (host) =>

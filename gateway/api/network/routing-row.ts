@@ -191,7 +191,7 @@ function ipv6Usage({ ipv6Prefixes, ipv6Assignments }: GetRoutingResponse): Usage
   return usage(used, Number(total))
 }
 
-/** Counts all addresses except the subnet-router anycast address (RFC 4291 2.6.1), the host's and the gateway's. */
+/** Counts all addresses except those of host and router, and the subnet-router anycast address (RFC 4291 2.6.1). */
 function assignableOf({ prefix, prefixLen, address, gateway }: Ipv6Prefix): bigint {
   const range = parseCidrOrAddress(`${prefix}/${prefixLen}`)
   if (!range) return 0n

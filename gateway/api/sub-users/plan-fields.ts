@@ -30,7 +30,7 @@ export function planCreation(
   }
 }
 
-/** Converts the body of a request to a change. @throws {BerthError} `invalid_field`; `not_found` without the container */
+/** Converts the body of a request to a change. @throws {BerthError} `invalid_field`, or `not_found` for a container */
 export function planChange(parts: Parts, body: ChangeBody, caller: Principal): SubUserChange {
   const { container_names: all, add_container_names: added, remove_container_names: removed } = body
   if (all !== undefined && (added ?? removed) !== undefined)

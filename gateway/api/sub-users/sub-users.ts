@@ -137,7 +137,7 @@ function changeRoute({ subUsers, logins, ...parts }: SubUserDeps): Route {
     handle: async (context) => {
       const { caller, params, body } = context
       const change = planChange(parts, body, caller)
-      // Read before the change, so that a failure of this read changes nothing.
+      // The login is read before the change, so that nothing has changed if the read fails.
       const lastLogin = (await logins.lastLogins([params.id])).get(params.id)
       const account = await subUsers.update(caller, params.id, change)
       const sent = Object.keys(body).filter((name) => Object.hasOwn(ChangeSubUserSchema.properties, name))
@@ -175,7 +175,7 @@ function repeatableId({ headers, operationId }: AnyContext): string | undefined 
   return headers['idempotency-key'] === undefined ? undefined : operationId
 }
 
-/** Writes the audit entry. If the account has only one container, callers restricted to it see the entry. */
+/** Writes the audit entry. If the account has one container, callers restricted to this container see the entry. */
 function audit(context: AnyContext, { id, username, containerUuids }: SubUserAccount, detail: string): void {
   const [only, ...others] = containerUuids
   const containerUuid = only !== undefined && others.length === 0 ? { containerUuid: only } : {}

@@ -34,7 +34,6 @@ const ofWebhooks = { scope: 'webhook:manage', bound: 'refused', tag: 'Webhooks' 
 const sortable = ['name', 'created_at'] as const
 const sortableDeliveries = ['created_at', 'type', 'status'] as const
 
-/** Routes for webhooks, which notify other programs of changes. */
 export function webhookRoutes(parts: Parts): Route[] {
   return [...readRoutes(parts), ...changeRoutes(parts), ...deliveryRoutes(parts)]
 }
@@ -229,7 +228,7 @@ function detailOf(body: Static<typeof ChangeWebhookSchema>): string {
   return [...said, rotate ? 'new secret' : undefined].filter((part) => part !== undefined).join(', ')
 }
 
-/** Shortens a URL to its origin: path and query are often secret. */
+/** Shortens a URL to its origin, because path and query are often secret. */
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'no URL'
 }

@@ -16,9 +16,9 @@ export interface RenewalConnection extends Pick<AgentConnection, 'certificates' 
 }
 
 /**
- * Connects to an agent whose certificate has expired or is not valid yet, which TLS would reject. Instead, this
- * function checks that a trusted CA issued the certificate for this host, and that it is not revoked. TLS proves that
- * the agent has the certificate's key. The connection only allows the calls of a renewal.
+ * Connects to an agent whose certificate has expired or is not valid yet. TLS would reject such a certificate. Instead,
+ * this function checks that a trusted CA issued it for this host, and that it is not revoked. TLS proves that the agent
+ * has the certificate's key. The connection only allows the calls of a renewal.
  */
 export function connectForRenewal(target: AgentTarget): RenewalConnection {
   const identity = { role: 'agent', hostId: target.hostId } as const

@@ -13,7 +13,7 @@ export interface AnnouncerOptions {
   readonly reached: (hostId: string, revision: number) => Promise<void>
 }
 
-/** Tells hosts who owns a guest. Each call may be repeated, because hosts ignore what they already know. */
+/** Reports to hosts who owns a guest. Each call may be repeated, because hosts ignore what they already know. */
 export class Announcer {
   constructor(private readonly options: AnnouncerOptions) {}
 
@@ -50,14 +50,14 @@ export class Announcer {
         await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
   }
 
-  /** If the store has lost the move, its target is not known: any host may still have a reservation for the guest. */
+  /** Returns the other host of a move. If it is not known, returns all other hosts: any may have a reservation. */
   #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
     const { ownerId } = decided!
     if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]
     return [...this.options.view.states()].map(({ record }) => record.id).filter((id) => id !== ownerId)
   }
 
-  /** Tells a host that other hosts own these guests, so that it stops its old copies. */
+  /** Reports to a host that other hosts own these guests, so that it stops its old copies of them. */
   async fence(hostId: string, copies: [string, number][], moves: readonly StoredMove[]): Promise<void> {
     const { log } = this.options
     for (const [uuid, generation] of copies) {

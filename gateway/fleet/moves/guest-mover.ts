@@ -118,7 +118,7 @@ export class GuestMover {
     const { plan, move } = await this.#store(request)
     const network = await this.#expect(move, guest).catch((error: unknown) => this.#cancel(move, error))
     return this.#order(request, move, { ...plan, network }).catch((error: unknown) => {
-      // If the order was sent but not answered, the move may have begun. The source's operation then shows the outcome.
+      // If the request was sent but not answered, the move may have begun. The source's operation shows the outcome.
       if (error instanceof UnansweredError && error.left) throw error
       return this.#cancel(move, error)
     })
@@ -129,7 +129,7 @@ export class GuestMover {
     const { operationId: id, guest, toHostId, refusedBy: earlier = [], offline } = request
     const { placement, moves } = this.options
     await this.#refuseImpossible(request)
-    // Guests that cannot move stay, so that guests that must be on the same host stay with them.
+    // Guests that cannot move stay. Guests that must be on the same host therefore stay, too.
     const alsoMoving = request.alsoMoving?.filter((uuid) => this.#canMove(uuid, offline))
     try {
       const plan = await this.#chooseTarget(guest, (now) =>
@@ -192,7 +192,7 @@ export class GuestMover {
 
 const noResponse = { revision: 0, guest: undefined, sshPassword: '' }
 
-/** A target that does not answer counts as one that refuses: nothing has begun there. */
+/** A target that does not answer counts as one that refuses, because nothing has begun there. */
 function asRefusal(error: unknown): unknown {
   return error instanceof UnansweredError ? new BerthError(error.kind, error.code, error.message) : error
 }

@@ -1,12 +1,12 @@
 import type { HostState } from '../host-state.js'
 import type { LostMove, StoredMove } from './move-store.js'
 
-/** Time in ms without an owner after which a guest's move counts as lost. Before, reports may still be late. */
+/** Time in ms without an owner after which a guest's move counts as lost. Late reports arrive within this time. */
 const graceMs = 120_000
 
 /** Finds guests that no host owns: their host handed them over in a move that the store has lost. */
 export class LostMoves {
-  /** Since when each guest has had no owner: ms since 1970, by uuid. */
+  /** Time since which each guest has had no owner, in ms since 1970, by uuid. */
   readonly #since = new Map<string, number>()
 
   /** @returns guests that have had no owner and no stored move for a while */

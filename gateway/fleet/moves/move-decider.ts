@@ -99,7 +99,7 @@ export class MoveDecider {
     }
   }
 
-  /** Announces the owner to both hosts. The owner comes first, because the other host then deletes its copy. */
+  /** Announces the owner to both hosts. The owner is informed first, because the other host then deletes its copy. */
   async #announce(move: StoredMove): Promise<void> {
     const { moves, log } = this.options
     try {

@@ -12,19 +12,19 @@ export interface MoveFacts {
   readonly nowMs: number
 }
 
-/** Time in ms after which an order to move counts as lost if the source host has no operation for it. */
+/** Time in ms after which the request for a move counts as lost if the source host has no operation for it. */
 const orderLostMs = 120_000
 
 export type MoveStep = 'wait' | 'switch' | 'cancel' | 'announce'
 
-/** Next step once the owner of the guest knows the decision. `tell`: tell the move's other host to delete its copy. */
+/** Next step after the owner of the guest was informed. `tell`: tell the move's other host to delete its copy. */
 export type AnnouncedStep = 'tell' | 'return' | 'forget' | 'wait'
 
 /** Decides the next step of a move. Every gateway may take this step at any time, and repeat it. */
 export function planMoveStep(move: StoredMove, facts: MoveFacts): MoveStep {
   const { source, operation, isSourceOnline, isSourceRemoved, isTargetOnline, nowMs } = facts
   if (move.decided) return 'announce'
-  // The source has handed over the guest. An offline target cannot start it, so the source gets it back.
+  // The source has handed over the guest. An offline target cannot start the guest, so the source gets it back.
   if (source?.role === 'handed_over' && source.moveId === move.id) return isTargetOnline ? 'switch' : 'cancel'
   if (isSourceRemoved || operation === 'failed' || operation === 'canceled') return 'cancel'
   const isLost = operation === undefined && isSourceOnline && nowMs - move.beganAtMs > orderLostMs

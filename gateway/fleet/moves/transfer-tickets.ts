@@ -6,12 +6,12 @@ import type { StoredMove } from './move-store.js'
 
 /** Lifetime of a transfer ticket in ms, longer than any transfer. The ticket becomes invalid when the move ends. */
 const ticketMs = 24 * 3_600_000
-/** Time limit in ms for the reconnection after an agent has renewed its key, and pause between two checks. */
+/** Time limit in ms for the reconnection after a renewal of an agent's key. `renewalLookMs`: time between checks. */
 const renewalMs = 10_000
 const renewalLookMs = 200
 
 export interface TransferTicketsOptions {
-  /** Returns the CA of tickets for transfers to a host. The host must trust it. */
+  /** Returns the CA that issues tickets for transfers to a host. The host must trust this CA. */
   readonly ticketIssuer: (toHostId: string) => Authority
   readonly watched: Pick<WatchedHosts, 'peerOf'>
 }

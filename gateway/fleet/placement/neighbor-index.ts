@@ -2,7 +2,7 @@ import { noNeighbors, type Neighbors, type PlacedGuest } from './plan-rules.js'
 
 type Located = Pick<PlacedGuest, 'hostId' | 'rules'>
 
-/** Counts guests by name and host, so that a plan of many guests finds the neighbors of each without a search. */
+/** Counts guests by host and name in their rules, so that a plan of many guests needs no search for neighbors. */
 export class NeighborIndex {
   readonly #spread = new NameCounts()
   readonly #together = new NameCounts()
@@ -22,7 +22,7 @@ export class NeighborIndex {
 
   /**
    * Finds the neighbors of a guest that was added. `together` contains only the hosts with the most guests that must
-   * stay together with it. If the present host is one of these, `together` contains only this host.
+   * stay together with this guest. If its present host is one of them, `together` contains only this host.
    */
   neighborsOf({ hostId, rules }: Located): Neighbors {
     const rivals = this.#spread.of(rules.spread)
@@ -47,7 +47,7 @@ function fullest(counts: Counts, presentId: string): Counts {
 }
 
 class NameCounts {
-  /** Number of guests on each host, by name. */
+  /** By name in the guests' rules: number of these guests on each host. */
   readonly #byName = new Map<string, Map<string, number>>()
 
   of(name: string): Counts {

@@ -67,7 +67,7 @@ class BalancedFleet {
   readonly #hostOf = new Map<GuestView, string>()
   readonly #index = new NeighborIndex()
   readonly #suggested = new Set<GuestView>()
-  /** Hosts from which no move gains enough. */
+  /** Hosts whose load no move reduces enough. */
   readonly #hopeless = new Set<string>()
 
   constructor(private readonly facts: BalanceFacts) {

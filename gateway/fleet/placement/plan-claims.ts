@@ -55,7 +55,7 @@ export interface Renaming {
 export interface Refusal {
   /** Why the guest does not belong to this host. */
   readonly reason: string
-  /** Present generation. Set if the host only knows an older one and still believes that it owns the guest. */
+  /** Present generation. Set if the host only knows an older generation and still believes that it owns the guest. */
   readonly ownerGeneration?: number
 }
 

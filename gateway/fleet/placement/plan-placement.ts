@@ -27,7 +27,6 @@ export interface Usable {
   readonly unsupported: string
 }
 
-/** Facts about the fleet and the request, besides guest and hosts. */
 interface PlacementFacts {
   readonly ratios: Ratios
   /** Requested host. Absent: every host may be chosen. */
@@ -68,7 +67,7 @@ export function planPlacement(
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
 }
 
-/** Conditions of a guest's placement rules. Agents that do not know the rules would lose them. */
+/** Conditions of a guest's placement rules. The first one excludes agents that would lose the rules. */
 function ruleConditions(rules: PlacementRules = noPlacement, neighbors: Neighbors): Condition[] {
   if (!isPlaced(rules)) return []
   return [

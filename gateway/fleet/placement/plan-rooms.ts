@@ -11,7 +11,7 @@ export interface ReservedRoom {
   readonly uuid?: string
   /** Time in ms since 1970 (steady clock) at which the reservation ends, even if its gateway has died. */
   readonly untilMs: number
-  /** Maximum time in ms until `untilMs`: the clock of the reserving gateway may be ahead. Default: `roomLifetimeMs`. */
+  /** Maximum time in ms until `untilMs`, in case the reserving gateway's clock is ahead. Default: `roomLifetimeMs`. */
   readonly lifetimeMs?: number
 }
 
@@ -46,8 +46,8 @@ export interface RoomPlan {
 }
 
 /**
- * Decides which reservations this gateway counts. Once a host has reported a guest to this gateway, the guest counts
- * instead of its reservation. Without the report, the reservation counts.
+ * Decides which reservations this gateway counts. Before a host has reported a guest to this gateway, the guest's
+ * reservation counts. After the report, the guest counts instead.
  */
 export function planRooms(rooms: ReservedRooms, { nowMs, latestMs, isShown }: RoomFacts): RoomPlan {
   const counted: ReservedRoom[] = []
@@ -67,7 +67,7 @@ function limitLifetime(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + (room.lifetimeMs ?? roomLifetimeMs)) }
 }
 
-/** Shortens the reservation of a guest that its host reports now. Only gateways without this report still need it. */
+/** Shortens the reservation of a guest that its host now reports. Gateways without this report still need it. */
 export function planSettled(room: ReservedRoom, nowMs: number): ReservedRoom {
   return { ...room, untilMs: Math.min(room.untilMs, nowMs + roomSettleMs) }
 }

@@ -66,7 +66,6 @@ function countByHost(guests: readonly PlacedGuest[]): Map<string, number> {
 
 type RuleHost = Pick<HostView, 'id' | 'group' | 'labels'>
 
-/** A rule of a guest. */
 interface RuleCheck {
   readonly allows: (host: RuleHost) => boolean
   /** Error if the rule excludes the last host. */

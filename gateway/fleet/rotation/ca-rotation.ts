@@ -39,11 +39,10 @@ export interface CaRotationOptions {
   readonly caDays: number
   /** Members of the rotation. Absent: this gateway is the only one. */
   readonly gateways?: RotationMembers | undefined
-  /** True if the gateway uses a certificate of this CA on each connection to a host with a certificate of this CA. */
+  /** True if each connection to a host with a certificate of this CA uses a gateway's certificate of the same CA. */
   readonly isInUse: (fingerprint: string) => boolean
-  /** Takes for each connected host the step that `stepFor` returns, for example renews its certificate. */
+  /** Executes, for each connected host, the step that `stepFor` returns, for example renews its certificate. */
   readonly checkHosts: () => Promise<void>
-  /** Interval in ms of checks. Default: 1 s. */
   readonly everyMs?: number
   readonly leaseMs?: number
 }
@@ -157,7 +156,7 @@ export class CaRotation implements FleetRotation {
     const rotation = this.#rotation.value
     if (this.#closed || rotation === undefined) return
     try {
-      // A gateway without the new CA must not hold the lease: it could not encrypt the CA for gateways that lack it.
+      // A gateway without the new CA must not hold the lease, because it could not encrypt the CA for other gateways.
       if (rotation && !(await this.#follow(rotation))) return
       // Before all hosts are known, missing hosts would count as removed.
       if (!this.options.watched.isComplete || !rotation || !this.#hasWork(rotation)) return
@@ -170,7 +169,7 @@ export class CaRotation implements FleetRotation {
     }
   }
 
-  /** True if the rotation or a host is not finished. */
+  /** True if the rotation is not finished, or a host has not completed its part. */
   #hasWork(rotation: Rotation): boolean {
     const { watched, authority } = this.options
     const hasStep = ({ host }: { host: { record: HostRecord } }): boolean =>
@@ -263,7 +262,7 @@ export class CaRotation implements FleetRotation {
     }
   }
 
-  /** Logs a problem once, until it changes. */
+  /** Logs a problem only when it changes. */
   #note(problem: string): void {
     if (problem !== this.#problem)
       this.options.log.warn({ problem }, 'the certificate authority cannot be replaced yet')
