@@ -26,9 +26,7 @@ export interface MaintenanceOptions {
   readonly leaseMs?: number
   /** Interval in ms of checks of the windows. Default: 1 s. */
   readonly everyMs?: number
-  /**
-   * Returns the present time in ms since 1970. Default: the steady clock, so that a clock jump does not end windows.
-   */
+  /** Returns the present time in ms since 1970. Default: the steady clock, so that clock jumps do not end windows. */
   readonly now?: () => number
 }
 
@@ -128,9 +126,7 @@ export class Maintenance {
     )
   }
 
-  /**
-   * Copies each state of a window to the hosts before the next state begins. Even after a pause, no state is skipped.
-   */
+  /** Copies each state of a window to the hosts before the next one begins. No state is skipped after a pause. */
   async #advance(fleet: Fleet): Promise<void> {
     // The hosts are read before the windows. The store therefore has every window that a host shows, unless it lost it.
     const hosts = factsOf(fleet)

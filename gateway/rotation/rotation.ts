@@ -42,9 +42,7 @@ export interface RotationHost {
   readonly name: string
   /** False: the host has no certificate, because it has not joined or has been removed. */
   readonly joined: boolean
-  /**
-   * Fingerprint of the CA of the host's certificate. undefined: the old CA, because the host was in no rotation yet.
-   */
+  /** Fingerprint of the CA of the host's certificate. undefined: the old CA; the host was in no rotation yet. */
   readonly issuer: string | undefined
   /** Fingerprints of the CAs that the host has confirmed to trust. undefined: the host has confirmed none. */
   readonly trusted: readonly string[] | undefined

@@ -8,9 +8,8 @@ export type Transaction = ReturnType<typeof beginTransaction>
 const beginTransaction = (client: StoreClient) => client.multi()
 
 /**
- * Writes that fail once the gateway has lost a lease. They fail even if this gateway has taken it over again, because
- * another gateway may have held the lease in between. All waiting writes form one transaction, so that the lease is
- * checked only once.
+ * Writes that fail after the gateway has lost a lease, even if it has taken over the lease again. Another gateway may
+ * have held the lease in between. All waiting writes form one transaction, so that the lease is checked only once.
  */
 export class LeasedWrites {
   #waiting: ((transaction: Transaction) => void)[] = []

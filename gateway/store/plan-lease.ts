@@ -5,7 +5,6 @@ export interface StoredLease {
   readonly counter: number
 }
 
-/** A gateway that wants the lease. */
 export interface LeaseClaim {
   readonly holder: string
   /** Epoch of the lease that this gateway holds. undefined: it holds no lease, or its last claim got no answer. */

@@ -57,7 +57,7 @@ interface StoredGateways {
 }
 
 /**
- * Throws an error if the store belongs to a fleet with other gateways, or to one from which this gateway was removed.
+ * Throws an error if the store belongs to a fleet with other gateways, or to a fleet that removed this gateway.
  * @param document the list of gateways (gateway/gateways/gateways.ts), as it is stored
  */
 function checkAlone(document: string | null, ownId: string | undefined): void {

@@ -138,7 +138,10 @@ export class RedisProcess {
     }
   }
 
-  /** @param repair true if the previous server ended early: files may be torn @returns why the new server ended */
+  /**
+   * @param repair true if the previous server ended early, so that files may be torn
+   * @returns why the new server ended
+   */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
     // The files may be repaired only while nobody holds the lock, because a server that holds the lock uses them.

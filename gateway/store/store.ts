@@ -30,7 +30,7 @@ export interface StoreOptions extends ServerOptions {
 /** A listener may return a promise. A write counts as visible at this gateway only when this promise has resolved. */
 type Listener = () => unknown
 
-/** Maximum pause in ms between attempts to connect. With Sentinels it is short, because it lengthens a failover. */
+/** Maximum pause in ms between attempts to connect. With Sentinels it is short, because pauses lengthen a failover. */
 const retryMaxMs = { server: 1000, sentinels: 200 }
 
 interface ActiveConnection extends StoreConnection {
@@ -41,8 +41,7 @@ interface ActiveConnection extends StoreConnection {
 /**
  * The Redis server that gateways share. While it is down, commands fail immediately. A master of Sentinels that stops
  * answering counts as down within 2 s, or within 3 s if only writes hang. A server without Sentinels has 10 s, because
- * there is no other one. Once a server answers again, it is used within 2 s.
- *
+ * no other server can replace it. When a server answers again, it is used within 2 s.
  * No command is sent twice. A command whose answer was lost fails with `store_unavailable`.
  */
 export class Store {
@@ -82,7 +81,7 @@ export class Store {
   }
 
   /**
-   * Waits until the store is connected. For callers that do not repeat their work.
+   * Waits until the store is connected. Used by callers that do not repeat their work.
    * @throws {BerthError} `store_unavailable` after `timeoutMs`
    */
   async connected(timeoutMs: number): Promise<void> {
@@ -109,7 +108,7 @@ export class Store {
 
   /**
    * Waits until this process has applied all writes that any gateway acknowledged before this call. Usually they are
-   * already applied. After a pause of the process, the changes must be read first.
+   * already applied. After a pause of the process, changes must be read first.
    * @throws {BerthError} `store_unavailable`
    */
   async current(): Promise<void> {
@@ -180,9 +179,8 @@ export class Store {
   /**
    * Runs a transaction: `commands` calls WATCH, reads, and returns the result of MULTI … EXEC. If a watched key has
    * changed, `commands` runs again. This process runs one transaction at a time.
-   *
-   * If replicas are configured, waits until they confirm the result, even of a transaction that wrote nothing: it may
-   * have read an earlier change that they have not confirmed yet.
+   * If replicas are configured, waits until they confirm the result. A transaction that wrote nothing is no exception,
+   * because it may have read a change that is not confirmed yet.
    * @throws {BerthError} `store_unavailable`, or the error of `commands`
    */
   async transact<T>(step: string, commands: (client: StoreClient) => Promise<T>): Promise<T> {

@@ -41,7 +41,7 @@ export class Visibility {
     this.#connectedMs = performance.now()
   }
 
-  /** Tells the other gateways that this one uses its caches. Call this before each period in which caches are used. */
+  /** Reports to the other gateways that this gateway uses its caches. Call this before each period of use. */
   async serve(): Promise<void> {
     await this.#publish({ kind: 'serving', from: this.#id })
   }

@@ -7,7 +7,7 @@ const pingEveryMs = 400
 
 export interface ConnectionWatch {
   readonly connection: StoreConnection
-  /** False after the connection was dropped, which ends the watch. */
+  /** False after the connection was dropped. This ends the watch. */
   readonly isCurrent: () => boolean
   /** Pings the server on the connections that reads and messages use. */
   readonly ping: () => Promise<void>

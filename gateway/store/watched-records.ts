@@ -9,7 +9,7 @@ interface Load<T> {
 }
 
 /**
- * Caches records of one kind. Each record is a string in the store, which reports all changes. While the store is down,
+ * Caches records of one kind. Each record is a string in the store. The store reports all changes. While it is down,
  * nothing is cached. Missing records are never cached, so that unknown ids use no memory. Create the object before
  * `store.start()`.
  */

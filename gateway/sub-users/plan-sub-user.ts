@@ -25,7 +25,6 @@ export interface SubUserChange extends SubUserFields {
   readonly removedUuids?: readonly string[] | undefined
 }
 
-/** Maximum number of containers of a sub-user. */
 export const maxContainers = 1000
 
 /** Default for the maximum number of host ports in the mappings of each container. */

@@ -72,7 +72,8 @@ export async function makeSelfSigned(target: string, options: SelfSignedOptions 
 export async function createRequest(target: string): Promise<{ keyPem: string; csr: string }> {
   const keys = await makeKeys()
   const request = await Pkcs10CertificateRequestGenerator.create(
-    // Authorities read the name from subjectAltName. A subject is omitted: they would reject an address in it.
+    // Authorities read the name from subjectAltName, and would reject an address in the subject. The subject is
+    // omitted.
     { keys, signingAlgorithm: algorithm, extensions: [alternativeName(target)] },
     webcrypto,
   )

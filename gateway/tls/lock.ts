@@ -6,7 +6,7 @@ export class StoreLock {
   constructor(
     private readonly store: Store,
     private readonly name: string,
-    /** Time in ms after which the lock expires. Choose more than the longest duration of the work. */
+    /** Time in ms after which the lock expires. It must exceed the longest duration of the work. */
     private readonly leaseMs: number,
   ) {}
 

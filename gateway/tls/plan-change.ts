@@ -6,12 +6,9 @@ import type { StoredCertificate, TlsMode, TlsSettings } from './tls-settings.js'
 export interface WantedTls {
   readonly enabled: boolean | undefined
   readonly mode: TlsMode | undefined
-  /**
-   * Canonical name or address. Empty: if TLS is off after the change, the stored name or address is removed. Otherwise,
-   * it stays.
-   */
+  /** Canonical name or address. An empty text removes the stored one, but only if TLS is off after the change. */
   readonly target: string | undefined
-  /** Mail address. Empty: if TLS is off after the change, the stored one is removed; if not, it stays. */
+  /** Mail address. An empty text removes the stored address, but only if TLS is off after the change. */
   readonly email: string | undefined
   readonly certPem: string | undefined
   readonly keyPem: string | undefined

@@ -125,8 +125,8 @@ export class Tls {
   }
 
   /**
-   * Value of Strict-Transport-Security for answers over TLS. Browsers then reject untrusted certificates, and ports
-   * without TLS, at all ports of the name. `undefined`: the header could lock users out.
+   * Value of Strict-Transport-Security for answers over TLS. With this header, browsers reject untrusted certificates
+   * and unencrypted connections at all ports of the name. `undefined`: the header could lock users out.
    */
   get hsts(): string | undefined {
     const current = this.documents.settings.value?.current

@@ -19,7 +19,9 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
   readonly log: Logger
 }
 
-/** Maximum number of changes that wait to be queued. If there are more, all are dropped. A later search finds them. */
+/**
+ * Maximum number of changes that wait to be queued. Beyond it, all of them are dropped, and a later search finds them.
+ */
 const maxNews = 20_000
 const retryMs = 500
 
@@ -55,7 +57,9 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  /** @returns changes without a revision that were not queued: the next deliverer cannot find them in the fleet view */
+  /**
+   * @returns changes without a revision that were not queued, because the next deliverer cannot find them in the view
+   */
   async stop(): Promise<News[]> {
     this.#stopped = true
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -129,7 +133,7 @@ export class Deliverer {
     for (const { number } of waiting) this.#number = Math.max(this.#number, number)
     this.#outboxes.set(id, outbox)
     outbox.add(waiting)
-    // Marks hosts without a cursor, so that the next round stores their revisions and the webhook gets later changes.
+    // Marks hosts without a cursor, so that the next round stores their revisions and webhooks get all later changes.
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 

@@ -59,7 +59,7 @@ export class DeliveryQueue {
    * lost with the master, it would be sent a second time with another id.
    */
   async loadConfirmed(webhookId: string): Promise<QueuedDelivery[]> {
-    // Unlike `run`, `transact` also waits for the replicas if the commands only read.
+    // `transact` waits for the replicas even if the commands only read. `run` does not.
     return parseDeliveries(
       await this.store.transact('read deliveries', (client) => client.hVals(this.#queueKey(webhookId))),
     )
@@ -139,7 +139,9 @@ export class DeliveryQueue {
     return texts.map((text) => JSON.parse(text) as ManualDelivery)
   }
 
-  /** Stores the deliveries `made` in the queues, and removes the first `count` manual deliveries that they replace. */
+  /**
+   * Stores the deliveries `made` in the queues, and removes the first `count` manual deliveries, which they replace.
+   */
   async queueManual(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)

@@ -31,7 +31,7 @@ export interface LoggedDelivery extends Delivery {
   readonly body: string
 }
 
-/** Pauses between attempts: about a second after the first one, increasing to a quarter of an hour. */
+/** Pauses between attempts: about a second after the first attempt, increasing to a quarter of an hour. */
 export interface RetryPlan {
   readonly firstMs: number
   readonly maxMs: number

@@ -10,7 +10,7 @@ export function hasRoom(waiting: number): boolean {
 
 /**
  * True if the queue has room for another delivery about a container. Pending deliveries about one container may take at
- * most a quarter of the free places, so that others have room.
+ * most a quarter of the free places, so that other containers have room.
  */
 export function hasRoomFor(waiting: number, own: number): boolean {
   return hasRoom(waiting) && own * 4 <= maxQueued - waiting

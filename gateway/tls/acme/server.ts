@@ -18,7 +18,6 @@ export interface AcmeServerOptions {
   readonly directory: string
   /** PEM certificates that are trusted in addition to the usual authorities. "" adds none. */
   readonly caPem: string
-  /** Signal that aborts all requests. */
   readonly signal: AbortSignal
 }
 
@@ -131,7 +130,7 @@ export class AcmeServer {
   }
 }
 
-/** Converts an error of a request, or of a pause between requests, to a BerthError. */
+/** Converts an error of a request, or the abort of a pause between requests, to a BerthError. */
 export function toAcmeError(cause: unknown, signal: AbortSignal): BerthError {
   if (cause instanceof BerthError) return cause
   if (signal.aborted) return acmeTimeout(cause)
