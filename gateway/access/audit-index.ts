@@ -67,7 +67,7 @@ export class AuditIndex {
     multi.sAdd(this.#callers, JSON.stringify([root || by, by]))
   }
 
-  /** Adds the outcome to an audit entry. An entry that was removed in the meantime is not created again. */
+  /** Adds the outcome to an audit entry. If the entry was removed meanwhile, it is not created again. */
   async end(id: string, outcome: AuditFields): Promise<void> {
     await this.store.run('write an audit entry', async (client) => {
       if (await client.hExists(this.#entries, id)) await this.#commitEnd(id, outcome)
@@ -115,7 +115,7 @@ export class AuditIndex {
     const seen = new Set<string>()
     for (let offset = 0; ; offset += atOnce) {
       const ids = await this.#range(key, span, { offset, count: atOnce })
-      // New entries shift older entries to later pages, so this page may begin with ids that were yielded already.
+      // New entries shift older entries to later pages, so this page may repeat ids of the previous page.
       yield ids.filter((id) => !seen.has(id))
       if (ids.length < atOnce) return
       seen.clear()

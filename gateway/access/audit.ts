@@ -143,7 +143,7 @@ export class AuditStore implements AuditLog {
     return `${steadyClock.now()}-${number}-${randomBytes(4).toString('hex')}`
   }
 
-  /** Removes entries if more than `keep` exist. Only one removal runs at a time. If it fails, `trim` tries again. */
+  /** Removes entries if more than `keep` exist. Only one removal runs at a time. `trim` repeats a failed removal. */
   #shrinkSoon(): void {
     this.#shrinking.again = true
     if (!this.#shrinking.now)

@@ -4,7 +4,7 @@ import { BerthError } from '../../shared/errors.js'
 const windowMs = 10_000
 const linesPerWindow = 10
 
-/** Logs rejected callers: a few lines in each period, then one line with the number of further rejections. */
+/** Logs a few rejections of callers in each period, and then one line with the number of further rejections. */
 export class FailureLog {
   #windowEndMs = 0
   #lines = 0

@@ -10,7 +10,7 @@ const maxRecords = 10_000
  * class marks the record as open (not running) as soon as the store is available.
  */
 export class IdempotencyReopener {
-  /** By record id: records of requests that have ended, although the store may show them as running. */
+  /** By record id: records of ended requests that the store may still show as running. */
   readonly #waiting = new Map<string, IdempotencyRecord>()
   #timer: NodeJS.Timeout | undefined
 

@@ -180,7 +180,7 @@ function principalOf(
 
 const maxVerdicts = 100
 
-/** Returns a function that checks an address and caches the result: a check takes 1.5 µs for each list entry. */
+/** Returns a function that checks an address and caches the result, because a check takes 1.5 µs per list entry. */
 function rememberVerdicts(sets: readonly AddressSet[]): (address: string) => boolean {
   if (sets.length === 0) return () => true
   const verdicts = new Map<string, boolean>()

@@ -1,6 +1,6 @@
 import { intersectRights, isUnlimited, unlimited, type Rights } from './rights.js'
 
-/** An API key as stored: it contains the digest, not the key itself. */
+/** An API key as stored. The record contains a digest of the key, not the key itself. */
 export interface KeyRecord {
   readonly id: number
   readonly name: string

@@ -15,7 +15,7 @@ export function keyNames(store: Store) {
     nextId: store.key('apikey-next'),
     /** Counter of all changes of keys. Transactions watch it if they need all keys to stay unchanged. */
     version: store.key('apikey-version'),
-    /** Hash: last use (time and address) of each key, by its id. */
+    /** Hash with the last use (time and address) of each key, by id of the key. */
     used: store.key('apikey-used'),
   }
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 
 const defaultLimit = 10_000
 
-/** Keeps audit outcomes in memory until the store accepts them. If the process ends before, they are lost. */
+/** Keeps audit outcomes in memory until the store accepts them. If the process ends earlier, they are lost. */
 export class LateOutcomes<T> {
   /** Outcomes in the order of their arrival. */
   readonly #waiting = new Set<T>()

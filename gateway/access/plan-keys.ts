@@ -14,8 +14,8 @@ import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, ty
 import { coversScope, defaultScopes } from './scopes.js'
 
 /*
- * Decides who may create and change which keys. The creator of a key always limits it (see effectiveRights). Therefore,
- * no decision in this file can give a key more rights than its creator has.
+ * Decides who may create and change which keys. The rights of its creator always limit a key (see effectiveRights).
+ * Therefore, no decision in this file can give a key more rights than its creator has.
  */
 
 /** Used instead of the id of a calling key if the caller is a logged-in administrator. No key limits this caller. */

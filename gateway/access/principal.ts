@@ -13,8 +13,8 @@ interface Caller {
    */
   readonly ref: string
   /**
-   * `ref` of the first limited key in the chain of creators. Without such a key: `ref` of the caller. All callers with
-   * the same root share their limits. Therefore, a caller cannot raise its limits by creating keys or sub-users.
+   * `ref` of the first limited key in the chain of creators, or else `ref` of the caller. All callers with the same
+   * root share their limits. Therefore, a caller cannot raise its limits by creating keys or sub-users.
    */
   readonly root: string
   /** Name in logs and in the `requested_by` of tasks: `api:<key name>`, or the name of the logged-in user. */
@@ -102,8 +102,8 @@ export function mayFind(caller: Principal, { guest }: GuestView): boolean {
 }
 
 /**
- * The guests that a caller may see, in no particular order. A caller that is restricted to some guests sees no deleted
- * guests. For such a caller, this function does not search all guests.
+ * Returns the guests that a caller may see, in any order. A caller that is restricted to some guests sees no deleted
+ * guests. For such a caller, only these guests are searched.
  */
 export function guestsOf(
   caller: Principal,

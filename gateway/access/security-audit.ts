@@ -25,8 +25,8 @@ const longestMs = 30 * day * 1000
 const seconds = { known: 40 * day, claimed: 10 } as const
 
 /**
- * Records in the audit log what agents did automatically against abuse. The store decides which of several gateways
- * writes an entry. If that gateway dies before the entry is marked as recorded, another gateway writes it again.
+ * Adds audit entries about the automatic actions of agents against abuse. The store decides which of several gateways
+ * writes an entry. If that gateway dies before it has marked the entry as recorded, another one writes it again.
  */
 export class SecurityAudit {
   readonly #known = new Set<string>()

@@ -40,7 +40,7 @@ interface QueueEntry {
   refuse(): void
 }
 
-/** Number of logins after which other work gets a turn, so that a flood of logins cannot block it forever. */
+/** Number of logins after which other work gets a turn, so that a flood of logins cannot block other work forever. */
 const loginsPerOther = 16
 /** Number of logins of known users after which a stranger's login gets a turn. */
 const knownPerStranger = 4
@@ -57,7 +57,7 @@ const maxServed = 10_000
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }
   readonly #waiting: Record<Queue, QueueEntry[]> = { known: [], stranger: [], other: [] }
-  /** For each account and each address: number of the turn in which its work last started. */
+  /** By account and by address: number of the turn in which its work last started. */
   readonly #served = new Map<string, number>()
   #turns = 0
   #arrivals = 0

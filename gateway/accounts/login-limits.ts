@@ -14,7 +14,7 @@ import {
   type LoginStep,
 } from './plan-login-limits.js'
 
-/** An attempt to log in. It counts as failed until one of these methods is called. */
+/** An attempt to log in. The attempt counts as failed until one of its methods is called. */
 export interface CountedAttempt {
   /** Forgets this attempt and earlier failures in this `LoginStep`. @throws {BerthError} `store_unavailable` */
   succeeded(): Promise<void>

@@ -11,7 +11,7 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
-/** Attempts that differ only in their time share a row if they are at most this time in ms apart. */
+/** Maximum time in ms between attempts that share a row. Such attempts differ only in their time. */
 const sameRowMs = minuteMs
 
 /** Maximum number of new rows of each kind per day, as fractions of `keep`. Failed logins together get a fifth. */
@@ -37,8 +37,8 @@ export class LoginRows {
   ) {}
 
   /**
-   * Lists the log rows in which an attempt can be counted, the most detailed first. The attempt is counted in the first
-   * of these rows that exists or may be created.
+   * Lists the log rows in which an attempt can be counted, beginning with the most detailed row. The attempt is counted
+   * in the first row that exists or may be created.
    */
   plan(attempt: LoginAttempt): readonly PlannedRow[] {
     const { accountId } = attempt

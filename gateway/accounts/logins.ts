@@ -115,7 +115,7 @@ export class Logins {
   }
 
   /**
-   * Marks a code as used. If two requests use the same code at once, only one succeeds.
+   * Marks a code as used. If two requests use the same code at once, only one of them succeeds.
    * @returns the changed account; `undefined`: the code is wrong
    */
   async useSecondFactor(account: Account, given: SecondFactor): Promise<Account | undefined> {
@@ -210,7 +210,7 @@ function reasonOf(account: Account | undefined, matches: boolean): LoginReason |
   return isUsable(account, steadyClock.now()) ? '' : 'expired'
 }
 
-/** Attempts with recovery codes count separately: recovery codes must work even while others guess TOTP codes. */
+/** Attempts with recovery codes count separately, because these must work even while others guess TOTP codes. */
 export function stepOf(given: SecondFactor): LoginStep {
   return 'code' in given ? 'code' : 'recovery'
 }

@@ -152,7 +152,7 @@ export class OwnAccount {
     return { account, session: next, deviceCookie: this.parts.devices.add(place.deviceCookie, account) }
   }
 
-  /** Checks the password or code. Failures count as failed logins: a stolen cookie must not help to guess passwords. */
+  /** Checks the password or code. Failures count as failed logins, so that a stolen cookie does not allow guessing. */
   async #prove({ account }: Session, proof: Proof, place: LoginPlace): Promise<void> {
     const { devices, limits } = this.parts
     const device = devices.find(place.deviceCookie, account)

@@ -1,7 +1,7 @@
 /*
- * Limits of failed logins. Failures are counted for each source, each account, and each pair of the two. Strangers
- * cannot lock out the owner of an account: a source without failures is always allowed an attempt, and devices that
- * have logged in before have separate limits.
+ * Limits of failed logins. Failures are counted for each source, each account, and each pair of source and account. A
+ * source without failures is always allowed an attempt, and devices that have logged in before have separate limits.
+ * Strangers can therefore not lock out the owner of an account.
  */
 
 const minuteMs = 60_000
@@ -35,7 +35,7 @@ export const allowances = {
   device: { ...common, free: 5, mostWaitMs: 15 * minuteMs },
   /**
    * Attempts to enter the code of one account, from one source or known device. Failures count for a day, because codes
-   * are short: at any time, three of the million possible codes are valid.
+   * are short. At any time, three of the million possible codes are valid.
    */
   code: { free: 5, firstWaitMs: minuteMs, mostWaitMs: 60 * minuteMs, forgetMs: dayMs },
   /** Attempts to enter the code of one account, from all sources and unknown devices together. */

@@ -85,7 +85,7 @@ export class SessionActivity {
     return true
   }
 
-  /** Changes the key in the store only if it exists, so that a session that has ended does not become valid again. */
+  /** Changes only an existing key in the store. Otherwise, a session that has ended would become valid again. */
   async #write(digest: string, idleMs: number, nowMs: number): Promise<void> {
     await this.store.run('record the use of a session', (client) =>
       client.set(this.key(digest), String(nowMs), {

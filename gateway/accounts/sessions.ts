@@ -90,7 +90,7 @@ export class Sessions {
     return { digest, record, account }
   }
 
-  /** Plans a session without storing it. The account may also be a planned one that is not stored yet. */
+  /** Plans a session without storing it. The account need not be stored yet. */
   plan(account: Account, device: Device, keep: boolean): NewSession {
     const token = createToken()
     const record = planSession(account, device, { nowMs: steadyClock.now(), keep })

@@ -62,7 +62,7 @@ export class SshKeys {
     })
   }
 
-  /** Changes the keys in one transaction, which fails if the account is deleted at the same time. */
+  /** Changes the keys in one transaction. The transaction fails if the account is deleted at the same time. */
   async #change(accountId: number, plan: (ring: SshKeyRing) => { ring: SshKeyRing; key: SshKey }): Promise<SshKey> {
     const [account, own] = [this.accounts.recordKey(accountId), this.accounts.sshKeysKey(accountId)]
     return this.store.transact('change SSH keys', async (client) => {

@@ -72,7 +72,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   )
 }
 
-/** Runs work on files as the user of the service, not as root: this user may have put links to root's files there. */
+/** Runs work on files as the user of the service, not as root, because this user may have put links to other files. */
 async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
   const { uid, gid } = await stat(directory)
   if (process.geteuid?.() !== 0 || uid === 0) return work()
@@ -153,7 +153,7 @@ class GatewayJoin {
     await writeFileAtomic(join(this.#stateDir, joinMarker), JSON.stringify(incoming))
   }
 
-  /** Moves the former state into its own directory, and then the prepared state to the place of the former state. */
+  /** Moves the former state into a separate directory, and then puts the prepared state in its place. */
   async #replaceState(former: string): Promise<void> {
     const incoming = JSON.parse(await readFile(join(this.#stateDir, joinMarker), 'utf8')) as string[]
     await mkdir(former, { recursive: true, mode: 0o700 })

@@ -47,8 +47,8 @@ export interface ConsolesParts {
 }
 
 /**
- * The open consoles of this gateway. Every second, each console is checked: its credential, its rights, its guest, the
- * access policy, and its idle time.
+ * The open consoles of this gateway. Every second, the credential, the rights, the guest and the idle time of each
+ * console are checked, and the access policy.
  */
 export class Consoles {
   readonly #entries = new Set<Entry>()
@@ -64,7 +64,8 @@ export class Consoles {
 
   /**
    * Counts a console before it is opened.
-   * @returns `opened`: to call with the socket of the open console; `leave`: to call when the console has ended
+   * @returns `opened`, to be called with the socket of the open console, and `leave`, to be called after the console
+   * has ended
    * @throws {BerthError} `too_many_consoles`
    */
   enter(holder: ConsoleHolder): { opened: (socket: ConsoleSocket) => void; leave: () => void } {

@@ -47,7 +47,7 @@ const maxFrameBytes = 64 * 1024
 
 /**
  * Answers requests for WebSockets of consoles. A request that is rejected for its address, Host header, origin,
- * handshake or form gets an HTTP error without an upgrade. Clients of `berth.console.v1` get later errors as a close
+ * handshake or form gets an HTTP error without an upgrade. Clients of `berth.console.v1` get other errors as a close
  * code after the upgrade, because scripts in browsers cannot read an HTTP status.
  */
 export class ConsoleUpgrades {

@@ -33,7 +33,7 @@ export interface DrainedGuest {
   readonly message: string
 }
 
-/** A stored drain of one host: its containers leave the host or are stopped, or they return or are started. */
+/** A stored drain of one host. Its containers leave the host or are stopped. Later, they may return or be started. */
 export interface Drain {
   readonly id: string
   readonly hostId: string

@@ -44,7 +44,7 @@ export function recordTarget(drain: Drain, taskId: string, toHostId: string): Dr
   return replaceGuests(drain, (guest) => (guest.taskId === taskId ? { ...guest, toHostId } : guest))
 }
 
-/** Records that a move, stop or start could not begin or has failed. It is tried again, unless `isFinal` is true. */
+/** Records that a task could not begin or has failed. The task is repeated, unless `isFinal` is true. */
 export function failTask(drain: Drain, taskId: string, failure: TaskFailure): Drain {
   return replaceGuests(drain, (guest) =>
     guest.state === 'active' && guest.taskId === taskId ? failed(drain, guest, failure) : guest,
@@ -121,7 +121,7 @@ interface EndedTask {
   readonly retryAtMs: number
 }
 
-/** Records the result of an ended task whose container is still in another place or state than the drain wants. */
+/** Records the result of an ended task whose container does not have the wanted host or state. */
 function settleActive(drain: Drain, guest: DrainedGuest, { hostId, task, retryAtMs }: EndedTask): DrainedGuest {
   if (task.status === 'failed') return failed(drain, guest, { message: task.error, retryAtMs })
   if (task.status === 'canceled')

@@ -53,9 +53,9 @@ export function sharedNameOf({ kinds, guests }: Audience): string | undefined {
 }
 
 /**
- * True if the listener may receive an event. Some events concern all containers of a host: `guest.host` says that they
- * became reachable or unreachable, and events of maintenance announce an interruption. Listeners restricted to containers
- * get such an event if one of their containers is on the host.
+ * True if the listener may receive an event. Some events concern all containers of a host. They report that the host
+ * became reachable or unreachable (`guest.host`), or announce maintenance. Listeners restricted to containers get such
+ * an event if one of their containers is on the host.
  */
 export function isFor(audience: Audience, event: EventContent, view: Pick<FleetView, 'findGuest'>): boolean {
   const kind = kindOf(event.type)

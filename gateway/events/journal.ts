@@ -95,7 +95,7 @@ export class EventJournal {
     this.#bytes += bytes.length
   }
 
-  /** If a write fails, deletes the journal. After a restart, clients then start over instead of missing events. */
+  /** If a write fails, deletes the journal. After a restart, clients then start over, so that they miss no events. */
   #guard(work: () => void): void {
     try {
       work()

@@ -24,7 +24,7 @@ export interface RingEntry {
 
 export interface RingStart {
   readonly epoch: string
-  /** Number of the first entry: 1, or a higher number if this ring continues another one. */
+  /** Number of the first entry: 1, or a higher number if this ring continues an earlier ring. */
   readonly first: number
   /** Position before the first entry. */
   readonly base: Position

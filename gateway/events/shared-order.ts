@@ -26,9 +26,8 @@ const retryMs = 1000
 const cached = 32
 
 /**
- * The order of the events at each gateway, in the store. It shows other gateways which events a client has received. It
- * contains no events, because each gateway has all events itself.
- *
+ * Stores the order of the events at each gateway. From it, other gateways learn which events a client has received. The
+ * events are not stored, because each gateway has all events itself.
  * `event-order:EPOCH:SEGMENT` is a list of `OrderEntry` as JSON. EPOCH is the `epoch` of the gateway's `EventRing`.
  */
 export class SharedOrder {

@@ -301,7 +301,7 @@ export interface Fleet {
   findOperation(id: string): Promise<OperationView | undefined>
   /**
    * Waits until the fleet view shows that the operation has ended, its host goes offline, or `timeoutMs` have passed.
-   * @returns the operation as the view shows it at this moment; undefined: the view does not contain it
+   * @returns the operation as the view shows it after the wait; undefined: the view does not contain it
    */
   ended(operation: OrderedOperation, timeoutMs: number): Promise<OperationView | undefined>
   /**

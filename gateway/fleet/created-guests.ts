@@ -20,14 +20,14 @@ export class CreatedGuests {
   async show(creation: GuestCreation, operationId: string): Promise<void> {
     await this.#reported(creation, operationId)
     await this.#add(creation, operationId)
-    // Stored before the client gets the answer, so that the guest is known even if this gateway and the host fail.
+    // The guest is stored before the client gets the answer. It is then known even if this gateway and the host fail.
     const { guest } = creation.response
     if (guest) await this.options.cache.keep(creation.hostId, guest)
   }
 
   /**
-   * Waits until the view contains a new guest. The revision of the creation is not enough: a busy host combines several
-   * changes of a guest in one report, which then has a later revision.
+   * Waits until the view contains a new guest. Waiting for the revision of the creation is not enough. A busy host
+   * combines several changes of a guest in one report with a later revision.
    */
   async #reported({ hostId, response: { guest } }: GuestCreation, operationId: string): Promise<void> {
     if (!guest) return

@@ -24,9 +24,9 @@ interface ReportingHost {
   /** Identity of the agent's journal. Empty: the complete state of the host has not been received yet. */
   readonly epoch: string
   /**
-   * Used only while the first report of the host is processed (`epoch` is empty). Listeners then get only changes with
-   * a higher revision, because the previous gateway process has passed on all others. -1: listeners get all changes;
-   * undefined: none.
+   * Used only while the first report of the host is processed (`epoch` is empty). Listeners get only changes with a
+   * revision above this one, because the previous gateway process has passed on all others. -1: listeners get all
+   * changes; undefined: none.
    */
   readonly newsAfter?: number | undefined
 }
@@ -98,7 +98,7 @@ function isNews({ epoch, newsAfter }: ReportingHost, change: FleetChange): boole
   return change.after === undefined || revisionOf(change) > newsAfter
 }
 
-/** False for an unchanged item with the same revision. An agent sends all its items again after its start. */
+/** False for an unchanged item with the same revision. After its start, an agent sends all its items again. */
 function differs(change: FleetChange): boolean {
   const { kind, after } = change
   const before = kind === 'usage' ? undefined : change.before

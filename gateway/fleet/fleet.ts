@@ -66,7 +66,7 @@ export interface FleetOptions {
   readonly settleMs?: number | undefined
   /** The other gateways. Absent: this gateway is the only one, and no other gateway can join. */
   readonly gateways?: (Pick<Gateways, 'join' | 'otherJoinAddresses'> & RotationMembers) | undefined
-  /** The private CA. Default: the one in the state directory, which is created if it does not exist. */
+  /** The private CA. Default: the CA in the state directory. If it does not exist, it is created. */
   readonly authority?: FleetAuthority | undefined
 }
 
@@ -208,7 +208,7 @@ export class GatewayFleet implements Fleet {
     store.visibility.onShowing((revision) => this.#waits.revision(revision, distrustMs))
   }
 
-  /** Creates the fleet without starting it, and the private CA if it does not exist. Call it before `store.start()`. */
+  /** Creates the fleet without starting it. Creates a missing private CA. Call this before `store.start()`. */
   static async open(options: FleetOptions): Promise<GatewayFleet> {
     const { config } = options
     const authority =

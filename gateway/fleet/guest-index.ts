@@ -66,7 +66,7 @@ export class GuestIndex {
     this.#promote(before.guest)
   }
 
-  /** Shows a moved guest on its new host. Listeners get one change. @returns false if it was not shown before */
+  /** Shows a moved guest on its new host. Listeners get one change. @returns false if the guest was not shown before */
   #replaceMoved(host: HostState, before: GuestEntry): boolean {
     const { uuid } = before.guest
     const next = [...this.#waiting].find(

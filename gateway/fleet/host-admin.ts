@@ -145,7 +145,7 @@ export class StoredHostAdmin implements HostAdmin {
     return joinsWithNext ? [caPem] : trusted.map((one) => one.caPem)
   }
 
-  /** Returns the configured address of the host. Without one, returns the address from which the host joins. */
+  /** Returns the configured address of the host, or else the address from which the host joins. */
   async #addressOf(hostId: string, source: string, port: number | undefined): Promise<string> {
     // Uses the store instead of the view, because another gateway may have just created the host.
     const { records } = await this.options.store.list()

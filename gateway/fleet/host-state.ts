@@ -11,7 +11,7 @@ import { HostTotals } from './host-totals.js'
 const noLabels: readonly string[] = []
 const noWindows: readonly HostWindow[] = []
 
-/** The fleet view's data about one host. The maps have the uuid or id as key, in the order of the items' creation. */
+/** The fleet view's data about one host. The keys of the maps are uuids or ids. Items are in creation order. */
 export class HostState {
   readonly guests = new Map<string, GuestEntry>()
   readonly totals = new HostTotals()
@@ -23,8 +23,8 @@ export class HostState {
   /** Guests that this host reports although the store says that other hosts own them: uuid → reason. */
   readonly disowned = new Map<string, string>()
   /**
-   * Guests that now belong to other hosts, but of which this host may still run an old copy: uuid → ownership
-   * generation of the present owner. The host itself only knows an older generation.
+   * Guests that now belong to other hosts, although this host may still run an old copy. By uuid: ownership generation
+   * of the present owner. This host itself only knows an older generation.
    */
   readonly outdated = new Map<string, number>()
   /** Guests that were read from the store, in base64, by uuid. Empty after the first complete report of the host. */
@@ -45,9 +45,9 @@ export class HostState {
   /** Listeners get changes in the host's first report only above this revision. See `ReportingHost`. */
   newsAfter: number | undefined
 
-  /** Public address of the host, cached because each of its guests is shown with it. See `readShared`. */
+  /** Public address of the host, cached because it is shown with each guest. See `readShared`. */
   publicAddress: PublicAddress = { host: '', source: 'none' }
-  /** Current or next maintenance window of the host, cached because each of its guests is shown with it. */
+  /** Current or next maintenance window of the host, cached because it is shown with each guest. */
   nextWindow: HostWindow | undefined
 
   constructor(public record: HostRecord) {

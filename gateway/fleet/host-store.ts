@@ -31,7 +31,7 @@ export class HostStore {
   }
 
   /**
-   * Calls the listener after each change of hosts by any gateway. The change counts as visible once the listener's
+   * Calls the listener after each change of hosts by any gateway. The change counts as visible when the listener's
    * promise resolves. Call this before `store.start()`.
    */
   onChange(listener: () => Promise<void>): void {

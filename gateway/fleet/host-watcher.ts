@@ -192,7 +192,7 @@ export class HostWatcher {
     this.#note(reason)
     this.options.connectionFailed(this, reason)
     if (wasLive && !this.#offlineTimer) this.#offlineLater()
-    // A failed attempt to replace a working connection is not repeated here: the caller of `refresh` tries again later.
+    // A failed attempt to replace a working connection is not repeated here. The caller of `refresh` tries again later.
     if (!this.#live && !this.#next) this.#retryLater(wasLive)
   }
 

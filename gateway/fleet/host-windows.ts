@@ -23,7 +23,7 @@ export type WindowChange = (typeof windowChanges)[number]
 
 /** Time in ms for which a host retains a closed window, so that all gateways see how it ended. */
 const retainedMs = 24 * 3_600_000
-/** Maximum number of closed windows that a host retains: the newest ones. */
+/** Maximum number of closed windows that a host retains. If there are more, the oldest are dropped. */
 const maxClosed = 20
 
 export function isOpen({ state }: Pick<HostWindow, 'state'>): boolean {

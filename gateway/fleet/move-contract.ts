@@ -33,7 +33,7 @@ export interface PlannedMove {
   readonly message: string
 }
 
-/** Load of a host before and after a move: its most allocated resource as a fraction of what may be allocated. */
+/** Load of a host before and after a move. The load is the allocated fraction of its most allocated resource. */
 export interface LoadChange {
   readonly before: number
   readonly after: number

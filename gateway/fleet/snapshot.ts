@@ -31,7 +31,7 @@ export class WatchSnapshot {
   }
 
   /**
-   * Deletes the host's items that the snapshot lacks from the fleet view, and then sets all items of the snapshot.
+   * Deletes from the fleet view the host's items that the snapshot lacks, and then sets all items of the snapshot.
    * @param mark position at which the snapshot was taken
    */
   apply(host: HostState, fleet: ReportedState, mark: ChangeMark): void {

@@ -16,7 +16,7 @@ import type { FleetState } from './view.js'
 
 /**
  * Time in ms after the gateway's start in which hosts that were online before are expected to connect. Their agents may
- * have been restarted at the same time, which takes seconds on a busy host.
+ * have been restarted together with the gateway. A restart takes seconds on a busy host.
  */
 const returnMs = 10_000
 

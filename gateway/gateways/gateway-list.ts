@@ -2,7 +2,7 @@ import { conflict, notFound } from '../../shared/errors.js'
 import { tokenRefused } from '../join/signed-token.js'
 
 /*
- * The list of all gateways that use the store, and its changes as pure functions. The store contains it as one
+ * The list of all gateways that use the store, and pure functions that change it. The store contains the list as one
  * document.
  */
 
@@ -75,7 +75,7 @@ export function admit(
   return replace(list, { ...known, name, keyDigest, invitedUntilMs: 0, joinedAtMs: nowMs })
 }
 
-/** Records the start of a gateway. Adds it if it is missing: at its first start, or after a loss of the store. */
+/** Records the start of a gateway. Adds a missing gateway, for example at its first start. */
 export function noteStart(
   list: GatewayList,
   own: Pick<GatewayRecord, 'id' | 'name' | 'version' | 'joinAddress' | 'startedAtMs' | 'publicKey'>,

@@ -36,7 +36,7 @@ export class GatewayStatuses {
     )
   }
 
-  /** Reads the reports of the gateways with these ids. undefined instead of a report: the gateway is offline. */
+  /** Reads the reports of the gateways with these ids. For an offline gateway, the result is undefined. */
   async read(ids: readonly string[]): Promise<(GatewayStatus | undefined)[]> {
     if (ids.length === 0) return []
     const keys = ids.map((id) => this.#key(id))

@@ -3,8 +3,8 @@ import { BerthError } from '../../shared/errors.js'
 import { open, seal } from '../../shared/sealing.js'
 
 /*
- * Encrypts the answer to a joining gateway for a key of its server. This X25519 key and another one, created for the
- * answer, give a shared secret (RFC 7748). HKDF (RFC 5869) derives the AES-256-GCM key from it.
+ * Encrypts the answer to a joining gateway with the X25519 key of its server. This key and a second key, which is
+ * created for the answer, give a shared secret (RFC 7748). HKDF (RFC 5869) derives the AES-256-GCM key from it.
  */
 
 const context = 'berth-gateway-join'

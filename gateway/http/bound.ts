@@ -43,8 +43,8 @@ export function getSubject(
 }
 
 /**
- * Throws the error for a guest that is not in the view. It is `not_found` only if the guest does not exist, because
- * clients take this answer to a deletion as success.
+ * Throws the error for a guest that is not in the view. The code is `not_found` only if the guest does not exist,
+ * because clients interpret this answer to a deletion as success.
  * @throws {BerthError} `not_found`, `host_offline`
  */
 export async function refuseUnreported(

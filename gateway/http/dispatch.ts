@@ -282,7 +282,7 @@ class HandlerContext implements AnyContext {
   }
 }
 
-/** Target for the audit entry: the name in the path or body; without a name, the path of the route. */
+/** Target for the audit entry: the name in the path or body, or else the path of the route. */
 function targetOf({ path }: Pick<Route, 'path'>, { params, body }: ValidRequest): string {
   const named = Object.values(params).join('/') || body['name']
   const isName = (typeof named === 'string' && named.trim() !== '') || typeof named === 'number'

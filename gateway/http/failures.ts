@@ -19,7 +19,7 @@ const everywhere = [
 /** Errors of routes that call agents. */
 export const ofAgents = ['host_offline', 'agent_timeout']
 
-/** Error codes of a route: the codes that follow from the route's properties, and those that it lists itself. */
+/** Error codes of a route: codes that follow from the route's properties, and codes that the route lists. */
 export function failuresOf(route: Route): Failures {
   const codes = new Set([...everywhere, ...partCodes(route), ...(route.errors ?? [])])
   if (ofAgents.some((code) => codes.has(code))) for (const code of [...ofAgents, 'agent_error']) codes.add(code)

@@ -7,7 +7,7 @@ type Access = Pick<AccessControl, 'audit' | 'authenticator'>
 
 /**
  * Adds an audit entry if a page of another site tried to make a change with a user's session. After too many failed
- * authentications, an address gets `rate_limited` instead and adds no further entries.
+ * authentications, requests from an address get `rate_limited` and add no further entries.
  */
 export async function noteForgery(
   { audit, authenticator }: Access,

@@ -4,8 +4,8 @@ import type { Fleet } from '../fleet/contract.js'
 import { etagOf } from './reply.js'
 
 /*
- * ETags of a container and its parts begin with its revision. The agent checks If-Match, because only the agent knows
- * the current revision.
+ * ETags of a container and its parts begin with the container's revision. The agent checks If-Match, because only the
+ * agent knows the current revision.
  */
 
 /** Strong ETag of a body that shows a container at this revision. */

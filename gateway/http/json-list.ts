@@ -37,7 +37,7 @@ export function makePiece(rows: readonly string[]): Piece {
   return { bytes, digest: etagOf(bytes) }
 }
 
-/** Shorter bodies are sent in one piece: joining their pieces takes less than 0.1 ms and saves system calls. */
+/** Shorter bodies are sent in one piece. Joining their pieces takes less than 0.1 ms and saves system calls. */
 const joinedBytes = 1_048_576
 
 /** Answers with a list whose rows are in pieces. No piece is empty. The ETag is computed from the pieces' digests. */

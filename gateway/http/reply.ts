@@ -15,7 +15,7 @@ export interface Reply {
 
 export const jsonType = 'application/json; charset=utf-8'
 
-/** Headers of all responses except pages: browsers must not guess the type, run the content or show it in a frame. */
+/** Headers of all responses except pages. Browsers must not guess the type, run the content or show it in a frame. */
 const constantHeaders = [
   'X-Content-Type-Options',
   'nosniff',

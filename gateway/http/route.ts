@@ -59,7 +59,7 @@ export interface RequestContext<Params, Query, Body> {
   /**
    * Sets target and detail of the audit entry. They must not contain secrets. An entry about a container needs
    * `containerUuid`, because callers restricted to some guests see only their guests' entries. In `guest` and `task`
-   * routes, it is already set.
+   * routes, the field is already set.
    */
   audit(entry: { target?: string; detail?: string; containerUuid?: string }): void
 }
@@ -102,7 +102,7 @@ export interface Route<
   readonly scope: string
   /** Access of callers that are restricted to some guests. Without this field, the gateway does not start. */
   readonly bound: R
-  /** Access of sub-users. A route without it is rejected at the start, unless its `bound` is `refused`. */
+  /** Access of sub-users. Without this field, the gateway does not start, unless `bound` is `refused`. */
   readonly subUser?: SubUserAccess
   /** True if answers may set cookies. */
   readonly cookies?: boolean

@@ -133,8 +133,8 @@ export function serveRequests(
     if (!requests.isEnding(socket)) refuseMalformed(error, socket, requests.isAnswering(socket))
   })
   server.on('upgrade', (request, connection, head) => {
-    // The connection cannot switch protocols while earlier requests wait for answers, or if it has too many requests
-    // (see `requestClass`).
+    // The connection cannot switch protocols while earlier requests wait for answers, or if too many requests wait (see
+    // `requestClass`).
     if (requests.isBusy(connection)) {
       connections.detach(connection)
       return requests.endAfterAnswers(connection)

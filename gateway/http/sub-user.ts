@@ -5,7 +5,7 @@ import { innerPortsScope } from '../access/sub-user-bounds.js'
 import type { Guest } from '../../proto/gen/berth/agent/v1/guest.js'
 import type { Route } from './route.js'
 
-/* Restricts sub-users to the routes that are open to them. While a container is suspended, they can only read it. */
+/* Restricts sub-users to the routes that are open to them. Sub-users can only read a suspended container. */
 
 /** @throws {BerthError} `insufficient_scope` if the route is not open to sub-users */
 export function refuseSubUser(route: Pick<Route, 'subUser'>, caller: Principal): void {

@@ -23,7 +23,7 @@ interface OfferingRequest extends IncomingMessage {
 export function requestClass(rules: RequestRules): typeof IncomingMessage {
   return class extends IncomingMessage implements OfferingRequest {
     declare offersUpgrade: boolean
-    /** Stored result of `rules.isExcess`: Node reads `upgrade` several times, and must always get the same value. */
+    /** Stored result of `rules.isExcess`. Node reads `upgrade` several times, and must always get the same value. */
     readonly #isExcess: boolean
 
     constructor(socket: Socket) {

@@ -36,7 +36,7 @@ export interface ReportedHost {
 export interface InstallHosts {
   /** Returns the host of a valid token, even if the token was used. @throws {BerthError} `join_token_invalid` */
   checkJoinToken(token: string): { readonly hostId: string; readonly upgradeId?: string }
-  /** Stores a step of the installation, which the API then shows. */
+  /** Stores a step of the installation, so that the API can show it. */
   reportInstall(hostId: string, report: InstallReport): Promise<ReportedHost>
   /** Stores a step of an upgrade, unless the upgrade has ended. */
   reportUpgrade(hostId: string, report: UpgradeReport): Promise<ReportedHost>

@@ -8,7 +8,7 @@ export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Ite
 export interface ListQuery<Name extends string> {
   /** Filters that must all match. A filter matches if the field, converted to text, equals `value`. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]
-  /** Fields to sort by, the most important first. Items that are equal in all of them keep their previous order. */
+  /** Fields to sort by, the most important first. Items with equal fields keep their previous order. */
   readonly sort: readonly { readonly field: Name; readonly descending: boolean }[]
 }
 
@@ -43,7 +43,7 @@ export function compareBy<Item, Name extends string>(
   }
 }
 
-/** Returns the items that match the filters of a query, in the query's sort order. For short lists. */
+/** Returns the items that match a query, in its sort order. Only suitable for short lists. */
 export function selectFrom<Item, Name extends string>(
   items: readonly Item[],
   fields: Fields<Item, Name>,

@@ -26,13 +26,13 @@ export interface MaintenanceOptions {
   readonly leaseMs?: number
   /** Interval in ms of checks of the windows. Default: 1 s. */
   readonly everyMs?: number
-  /** Returns the present time in ms since 1970. Default: the steady clock, so that clock jumps do not end windows. */
+  /** Returns the present time in ms since 1970. Default: the steady clock, because clock jumps must not end windows. */
   readonly now?: () => number
 }
 
 /**
- * Announced maintenance of hosts. The store has the windows, and the record of each host has a copy of its own windows:
- * gateways show guests with this copy, and create events from its changes. A copy follows each version of a window
+ * Announced maintenance of hosts. The store has the windows, and the record of each host has a copy of its own windows.
+ * Gateways show guests with this copy, and create events from its changes. A copy follows each version of a window
  * once, so that all gateways report the same changes. Create this object before `store.start()`.
  */
 export class Maintenance {
@@ -100,7 +100,7 @@ export class Maintenance {
     return this.#change(fleet, id, (old) => planCancel(getFrom(old, id), this.#now()))
   }
 
-  /** Stores a window, and then copies it to its hosts. If the second step fails, the worker completes it. */
+  /** Stores a window, and then copies it to its hosts. If the copying fails, the worker completes it. */
   async #change(fleet: Fleet, id: string, change: (old: Windows) => Window): Promise<Window> {
     const windows = await this.#document.update((old) => forgetOldest({ ...old, [id]: change(old) }))
     const window = windows[id]!

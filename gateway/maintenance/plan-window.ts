@@ -69,7 +69,7 @@ export function planHost({ id, windows: known }: HostFacts, windows: readonly Wi
 }
 
 /**
- * Returns the open windows in a host's record that the store has lost, as canceled ones. A gateway restores lost
+ * Returns the open windows in a host's record that the store has lost, marked as canceled. A gateway restores lost
  * records of hosts, but not lost windows.
  */
 export function planLost({ windows: known }: HostFacts, windows: Windows, nowMs: number): HostWindow[] {

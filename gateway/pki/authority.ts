@@ -31,7 +31,7 @@ import { newSerial, toPem, wholeSeconds } from './certificate-parts.js'
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const hourMs = 3_600_000
 
-/** Certificates become valid this long before they are issued (at most half their lifetime), because clocks differ. */
+/** Certificates are backdated by this time in ms, but at most by half their lifetime, because clocks differ. */
 const maxBackdateMs = hourMs
 
 export interface IssuedCertificate {
@@ -70,8 +70,8 @@ export interface Authority {
 }
 
 /**
- * Reads the authority in `directory`, or creates it. Key and certificate are in one file with mode 0600, which is
- * written atomically. If two processes create the authority at once, both use the same one.
+ * Reads the authority in `directory`, or creates it. Key and certificate are written atomically to one file with mode
+ * 0600. If two processes create the authority at once, they use the same authority.
  */
 export async function ensureAuthority(directory: string, caDays: number): Promise<Authority> {
   const path = join(directory, 'authority.pem')

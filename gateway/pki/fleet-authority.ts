@@ -16,9 +16,9 @@ import {
 export const nextAuthorityFile = 'next-authority.pem'
 
 /**
- * The CA of the fleet, and during a rotation also the next one. Both are trusted as long as both files exist, even if
- * the store with the state of the rotation was lost. As an `Authority`, this object is the CA with which hosts and
- * gateways join.
+ * The CA of the fleet and, during a rotation, the next CA. Both CAs are trusted while their files exist, even if the
+ * store has lost the state of the rotation. As an `Authority`, this object is the CA with which hosts and gateways
+ * join.
  */
 export class FleetAuthority implements Authority {
   #next: Authority | undefined

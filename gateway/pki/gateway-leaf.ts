@@ -21,8 +21,8 @@ export function isLeafRenewalDue(
 }
 
 /**
- * The gateway's client certificate. It is issued at the start, renewed in time, and only stored in memory. If the clock
- * may be wrong, a certificate is issued nevertheless. It is replaced when the clock is correct again.
+ * The gateway's client certificate. It is issued at the start, renewed in time, and only stored in memory. Even if the
+ * clock may be wrong, a certificate is issued. It is replaced when the clock is correct again.
  */
 export class GatewayLeaf {
   private constructor(

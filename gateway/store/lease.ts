@@ -5,8 +5,8 @@ import { planLease, type LeaseGrant } from './plan-lease.js'
 import type { Store, StoreClient } from './store.js'
 
 /**
- * A lease that at most one gateway of a store holds. If the holder dies, another gateway can take the lease over after
- * a short time; after `release`, at once. Each take-over increases the lease's epoch, see `shared/fence.ts`.
+ * A lease that at most one gateway of a store holds. If the holder dies, another gateway can take over the lease after
+ * a short time. After `release`, this is possible at once. Each take-over increases the epoch, see `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()
@@ -22,7 +22,7 @@ export class Lease {
     private readonly leaseMs: number,
   ) {}
 
-  /** True if this process certainly holds the lease: no other gateway can take it over before it expires. */
+  /** True if this process certainly holds the lease, so that no other gateway can take it over before it expires. */
   get held(): boolean {
     return performance.now() < this.#heldUntilMs
   }

@@ -5,7 +5,7 @@
 
 /**
  * True if a power cut explains the bytes after the last complete command. They must be the beginning of further
- * commands. Zeros may follow: file systems leave zeros in place of data that was not written.
+ * commands. Zeros may follow, because file systems leave zeros in place of data that was not written.
  * @param tail bytes from the first byte that redis-check-aof rejects
  */
 export function isTornTail(tail: Buffer): boolean {
@@ -108,9 +108,9 @@ export function rebuildManifest(names: readonly string[]): string | undefined {
 }
 
 /**
- * Finds the increments that belong to a base file. Redis opens an increment before it writes a base, and another one if
- * writing the base fails. An increment may therefore be older than the base although its number is the same or higher.
- * Source: redis 7.0, aof.c
+ * Finds the increments that belong to a base file. Redis opens an increment before it writes a base. If this write
+ * fails, it opens another increment. An increment may therefore be older than the base although its number is the same
+ * or higher. Source: redis 7.0, aof.c
  * @returns undefined if some of the found increments may be older than the base
  */
 function incrementsOf(base: AofFile, all: readonly AofFile[]): AofFile[] | undefined {

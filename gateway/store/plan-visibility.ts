@@ -1,4 +1,4 @@
-/** Time in ms for which a gateway may use its caches, from the beginning of its last successful exchange with Redis. */
+/** Time in ms for which a gateway may use its caches. It begins with the last successful exchange with Redis. */
 export const trustMs = 1000
 /**
  * Time in ms of silence after which other gateways assume that a gateway no longer uses its caches. It is longer than
@@ -27,8 +27,8 @@ export interface AnswersNeeded {
 }
 
 /**
- * Decides which gateways must confirm a change: gateways that sent a message within `distrustMs`, because they may use
- * their caches. A gateway that has just connected may not know all others, so it waits for one answer per subscriber.
+ * Decides which gateways must confirm a change: those that sent a message within `distrustMs`, because they may use
+ * their caches. A gateway that has just connected may not know all gateways. It waits for one answer per subscriber.
  */
 export function planAnswers({ trustedUntilMs, others, nowMs, connectedMs }: KnownGateways): AnswersNeeded {
   const trusted = [...trustedUntilMs].filter(([, untilMs]) => untilMs > nowMs)

@@ -14,8 +14,7 @@ import { planRedisConfig, redisPaths, type RedisPaths } from './redis-config.js'
 /*
  * The gateway's private redis-server. It runs in its own session and survives the gateway. The next gateway process
  * uses the same server.
- *
- * The server runs under flock(1), which locks a file in its directory. Two servers can therefore never write the same
+ * The server runs under flock(1) with a lock on a file in its directory. Two servers can therefore never write the same
  * append-only file.
  */
 
@@ -138,10 +137,7 @@ export class RedisProcess {
     }
   }
 
-  /**
-   * @param repair true if the previous server ended early, so that files may be torn
-   * @returns why the new server ended
-   */
+  /** @param repair true if the previous server ended early and files may be torn @returns why the new server ended */
   async #attempt(repair: boolean): Promise<string> {
     await this.#prepare()
     // The files may be repaired only while nobody holds the lock, because a server that holds the lock uses them.

@@ -199,7 +199,7 @@ export class Store {
     this.#stop.abort()
     const connection = this.#connection
     if (connection) {
-      // Redis answers in order: the last ping is answered after all earlier commands.
+      // Redis answers in order, so the last ping is answered after all earlier commands.
       const last = Promise.all([connection.main.ping(), this.visibility.leave()])
       await withTimeout(connection.answerTimeoutMs, last).catch(() => undefined)
       this.#drop(connection, 'closed')

@@ -46,7 +46,7 @@ export class Visibility {
     await this.#publish({ kind: 'serving', from: this.#id })
   }
 
-  /** Reports that this gateway no longer uses its caches, so that others do not wait for it. */
+  /** Reports that this gateway no longer uses its caches. The other gateways then do not wait for it. */
   async leave(): Promise<void> {
     await this.#publish({ kind: 'leaving', from: this.#id })
   }

@@ -26,7 +26,7 @@ export interface IssuerOptions {
   readonly methods: readonly ChallengeMethod[]
 }
 
-/** Time limit in ms of an order to an ACME authority. The lock and the challenge last longer. */
+/** Time limit in ms of an order to an ACME authority. The lock and the challenge expire later. */
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 

@@ -72,8 +72,7 @@ export async function makeSelfSigned(target: string, options: SelfSignedOptions 
 export async function createRequest(target: string): Promise<{ keyPem: string; csr: string }> {
   const keys = await makeKeys()
   const request = await Pkcs10CertificateRequestGenerator.create(
-    // Authorities read the name from subjectAltName, and would reject an address in the subject. The subject is
-    // omitted.
+    // Authorities read the name from subjectAltName. A subject is omitted, because they would reject an address in it.
     { keys, signingAlgorithm: algorithm, extensions: [alternativeName(target)] },
     webcrypto,
   )

@@ -67,7 +67,7 @@ export class Listeners {
   }
 
   /**
-   * Opens the TLS listener, unless it is open, with a new certificate that the settings do not contain yet. If the
+   * Opens the TLS listener, if it is not open yet, with a new certificate that is not in the settings yet. If the
    * settings do not turn on TLS, the next `converge` closes the listener again.
    * @throws {BerthError} `tls_not_configured`, `port_conflict`, `port_denied`
    */

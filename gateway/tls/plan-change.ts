@@ -50,7 +50,7 @@ export function planTlsChange(wanted: WantedTls, context: TlsChangeContext): Tls
 
 type Names = Pick<TlsPlan, 'target' | 'email'>
 
-/** Without TLS, target and mail address are optional: an empty value in the request removes the stored one. */
+/** Without TLS, target and mail address are optional. An empty value in the request removes the stored value. */
 function planOff({ target, email }: WantedTls, known: Names): Names {
   return { target: target ?? known.target, email: email ?? known.email }
 }

@@ -66,7 +66,7 @@ export class TlsListener {
 
   /**
    * While a challenge of a certificate authority is open, the gateway must answer the authority with a special
-   * certificate. The first bytes of a connection show if the authority has opened the connection. They are read here,
+   * certificate. The first bytes of a connection show if the authority has opened it. These bytes are read here,
    * because the TLS library would report them after it has chosen a certificate.
    */
   #peekFirst(): void {
@@ -85,8 +85,8 @@ export class TlsListener {
 }
 
 /**
- * True if a certificate authority has opened this connection to validate the name. Puts the bytes back that it has
- * read, so that the TLS library gets them. The idle timeout of the socket also limits this wait.
+ * True if a certificate authority has opened this connection to validate the name. Puts the read bytes back, so that
+ * the TLS library gets them. The idle timeout of the socket also limits this wait.
  */
 function peek(socket: Socket): Promise<boolean> {
   return new Promise((resolve, reject) => {

@@ -81,7 +81,7 @@ export class TlsDocuments {
     this.accounts = new StoredDocument<Accounts>({ ...common, name: 'tls:accounts', initial: {} })
   }
 
-  /** Encrypts the key of a certificate, which can then be stored. */
+  /** Encrypts the key of a certificate, so that the certificate can be stored. */
   sealed(material: KeyedChain, about: Pick<StoredCertificate, 'mode' | 'target' | 'trusted'>): StoredCertificate {
     const { fingerprint } = factsOf(material.chainPem)
     const sealedKey = seal(this.secret, material.keyPem, `tls-key:${fingerprint}`)

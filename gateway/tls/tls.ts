@@ -136,7 +136,7 @@ export class Tls {
   }
 
   /**
-   * Changes the settings. The certificate is checked and tested, and then stored, which activates it at all gateways. A
+   * Changes the settings. Checks and tests the certificate, and then stores it. This activates it at all gateways. A
    * change that fails at this gateway is rolled back.
    * @param detectedHost name or address at which the request reached the gateway
    * @throws {BerthError} errors of the route `updateSsl`; nothing is changed in this case
@@ -243,7 +243,7 @@ export class Tls {
     return next
   }
 
-  /** Host for redirects: the requested host if the certificate is valid for it; if not, the target in the settings. */
+  /** Host for redirects: the requested host if the certificate is valid for it, or else the target in the settings. */
   #redirectHost(host: string): ListenAddress | undefined {
     const { listen, tlsAddress } = { listen: this.options.listen, tlsAddress: this.#listeners.tlsAddress }
     const settings = this.documents.settings.value
@@ -254,7 +254,7 @@ export class Tls {
   }
 }
 
-/** Returns settings with a new current certificate. The old one becomes `previous`, unless it equals the new one. */
+/** Returns settings with a new current certificate. The old certificate becomes `previous`, unless both are equal. */
 function replaced(
   old: TlsSettings,
   certificate: StoredCertificate | undefined,

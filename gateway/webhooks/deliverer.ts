@@ -20,7 +20,7 @@ export interface DelivererParts extends Pick<OutboxParts, 'retries' | 'send'> {
 }
 
 /**
- * Maximum number of changes that wait to be queued. Beyond it, all of them are dropped, and a later search finds them.
+ * Maximum number of changes that wait to be queued. If it is exceeded, all are dropped, and a later search finds them.
  */
 const maxNews = 20_000
 const retryMs = 500
@@ -57,9 +57,7 @@ export class Deliverer {
     if (!this.#stopped) void this.#rounds.run()
   }
 
-  /**
-   * @returns changes without a revision that were not queued, because the next deliverer cannot find them in the view
-   */
+  /** @returns changes without a revision that were not queued: the view does not show them to the next deliverer */
   async stop(): Promise<News[]> {
     this.#stopped = true
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -169,7 +167,7 @@ export class Deliverer {
     this.#loaded = false
   }
 
-  /** Queues deliveries for new and for missed changes. The stored revisions of hosts show which ones were missed. */
+  /** Queues deliveries for new and for missed changes. The stored revisions of hosts show the missed changes. */
   async #queueNews(): Promise<void> {
     if (this.#lacksOutbox) return this.work()
     const news = this.#news

@@ -73,7 +73,7 @@ export class DeliveryQueue {
     return text === null ? undefined : (JSON.parse(text) as QueuedDelivery).body
   }
 
-  /** Stores deliveries, and for each host the revision up to which deliveries were created, in one transaction. */
+  /** Stores deliveries and, for each host, the revision up to which deliveries were created, in one transaction. */
   async add(made: ReadonlyMap<string, readonly QueuedDelivery[]>, cursors: Cursors): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)
@@ -139,9 +139,7 @@ export class DeliveryQueue {
     return texts.map((text) => JSON.parse(text) as ManualDelivery)
   }
 
-  /**
-   * Stores the deliveries `made` in the queues, and removes the first `count` manual deliveries, which they replace.
-   */
+  /** Stores the deliveries `made` in the queues, and removes the `count` manual deliveries that they replace. */
   async queueManual(made: ReadonlyMap<string, readonly QueuedDelivery[]>, count: number): Promise<void> {
     await this.#own.write((multi) => {
       this.#put(multi, made)

@@ -113,8 +113,8 @@ function alertEvent({ before, after }: Pair<AlertView>, hostId: string, time: Ti
 }
 
 /**
- * Describes a change of a host. Callers that are restricted to containers may not see hosts. For them, a second event
- * reports that their containers on this host became unreachable or reachable.
+ * Describes a change of a host. Callers that are restricted to containers may not see hosts. A second event reports to
+ * these callers that their containers on this host became unreachable or reachable.
  */
 function hostEvents({ before, after }: Pair<HostView>, hostId: string, time: TimeFormat): EventContent[] {
   const type = hostType(before, after)
@@ -168,7 +168,7 @@ function hostType(before: HostView | undefined, after: HostView | undefined): Ev
   return JSON.stringify(settledParts(before)) === JSON.stringify(settledParts(after)) ? undefined : 'host.updated'
 }
 
-/** Properties of a host whose change causes an event. The time of the last report is omitted: it changes too often. */
+/** Properties of a host whose change causes an event. The time of the last report changes too often to be included. */
 function settledParts(host: HostView) {
   const { install, upgrade, drained } = host
   const upgrading = { upgradeId: upgrade?.id, upgradeStep: upgrade?.step, upgradeMessage: upgrade?.message }

@@ -163,7 +163,7 @@ export const CompactRowSchema = Type.Pick(GuestRowSchema, ['id', 'uuid', 'name',
 })
 export type CompactRow = Static<typeof CompactRowSchema>
 
-/** True if customers see a different row than the provider: they see neither the note nor the reason of a suspension. */
+/** True if customers see a different row than the provider, without the note or the reason of a suspension. */
 export function differsForCustomer({ guest }: GuestView): boolean {
   return guest.suspension !== undefined || guest.placement !== undefined || (guest.labels?.note ?? '') !== ''
 }

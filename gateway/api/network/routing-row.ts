@@ -83,7 +83,7 @@ export const RoutingSchema = Type.Object(
 export type RoutingRow = Static<typeof RoutingSchema>
 type Usage = Static<typeof UsageSchema>
 
-/** Describes which part of a host's routing a caller may see: the entries of `guests` (by uuid), or `all` of it. */
+/** The part of a host's routing that a caller may see: the entries of `guests` (by uuid), or everything if `all`. */
 export interface RoutingScope {
   readonly hostId: string
   readonly guests: ReadonlyMap<string, GuestView>
@@ -157,7 +157,7 @@ function usage(used: number, total: number): Usage {
   return { used, remaining: String(Math.max(0, total - used)), total: String(total) }
 }
 
-/** Usage as shown to a caller restricted to containers: the use by its containers instead of the total use. */
+/** Usage as shown to a caller restricted to containers. Only the use by the caller's containers counts. */
 function ownUsage(held: number): Usage {
   return usage(held, held)
 }

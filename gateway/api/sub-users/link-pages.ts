@@ -3,7 +3,7 @@ import type { Page } from '../../http/app.js'
 import { jsonType, type Reply } from '../../http/reply.js'
 import { isAccessCode } from '../../sub-users/access-codes.js'
 
-/* Pages to which links of sub-users lead. All well-formed codes get the same answer, to hide which codes exist. */
+/* Pages to which links of sub-users lead. All well-formed codes get the same answer, so that nobody can find codes. */
 
 /** Headers that keep the browser from storing the page and from sending its address to other pages. */
 const unseen = { 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' } as const

@@ -116,7 +116,7 @@ function changeRoutes({ webhooks, time }: Parts): Route[] {
         const { body, params, caller } = context
         const before = records.get(params.id)
         context.audit({ target: before.name, detail: detailOf(body) })
-        // The caller must also be allowed to read the previous events: their pending deliveries will go to the new URL.
+        // The caller must be able to read the previous events, too, because pending deliveries will go to the new URL.
         refuseUnreadable(caller, [...before.events, ...checkEvents(body.events ?? before.events)])
         const rotates = body.rotate_secret === true
         const record = await records.update(params.id, fieldsIn(body), rotates)

@@ -147,8 +147,8 @@ export class GrpcAgentClient implements AgentClient {
 }
 
 /**
- * Sends a call to a host. If the connection fails, sends the call again on the next one, unless the call may have been
- * executed and must not be executed twice.
+ * Sends a call to a host. If the connection fails, sends the call again on the next connection. A call that must not be
+ * executed twice is not sent again if it may have been executed.
  */
 async function callWhileOnline({ send, isIdempotent, ...parts }: RepeatableCall): Promise<unknown> {
   const { link, timeoutMs } = parts

@@ -63,7 +63,7 @@ export class AgentLink {
     return connection
   }
 
-  /** Notices a pause of this process before timers do. @returns monotonic time in ms at which the last pause ended */
+  /** Detects a pause of this process, even before timers do. @returns monotonic time in ms when the last pause ended */
   lastPauseMs(): number {
     return this.parts.pauses.check()
   }

@@ -2,7 +2,7 @@ import type { GuestView } from '../reported.js'
 
 const idsPerBlock = 256
 
-/** A block: the guests whose ids are in one range of 256. Data derived from it is valid for one `version`. */
+/** A block contains the guests with ids in one range of 256. Data derived from a block is valid for one `version`. */
 export interface GuestBlock {
   readonly version: number
   /** Guests of the block, ordered by id. */

@@ -90,7 +90,7 @@ export class MoveStore {
   }
 
   /**
-   * Decides a move in one durable write, which changes the guest's owner or confirms the present owner.
+   * Decides a move in one durable write. The write changes the guest's owner or confirms the present owner.
    * @returns false if nothing was written, because the move is already decided or has ended
    */
   async decide({ id, uuid }: StoredMove, decision: MoveDecision): Promise<boolean> {

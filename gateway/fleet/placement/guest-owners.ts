@@ -96,7 +96,7 @@ export class GuestOwners {
     }
   }
 
-  /** True if the guest may exist: its host reports it, or is offline. */
+  /** True if the guest may exist, because its host reports it or is offline. */
   #mayExist(hostId: string, uuid: string): boolean {
     const host = this.parts.view.findState(hostId)
     return host !== undefined && (!host.online || host.guests.has(uuid) || host.conflicts.has(uuid))

@@ -58,8 +58,7 @@ export class GuestRegistry {
   /**
    * Reserves a name and resources of a host, and assigns an id and a uuid. A repeated operation gets the same
    * reservation.
-   *
-   * All waiting requests share one transaction: with many transactions of one gateway, transactions of other gateways
+   * All waiting requests share one transaction. If this gateway ran many transactions, transactions of other gateways
    * would fail again and again.
    * @throws {BerthError} `name_conflict`, `store_unavailable`, or the error of `place`
    */
@@ -147,7 +146,7 @@ export class GuestRegistry {
     return [...stale.values()]
   }
 
-  /** Yields all reservations in small parts: parsing all at once would delay requests. Some may occur twice. */
+  /** Yields all reservations in small parts, because parsing all at once would delay requests. Some may occur twice. */
   async *#readAll(): AsyncIterable<Reservation[]> {
     let cursor = '0'
     do {
@@ -257,7 +256,7 @@ export class GuestRegistry {
     return steps
   }
 
-  /** Returns a free id for each request. Skips ids of reported guests: the store may have lost the latest counter. */
+  /** Returns a free id for each request. Skips ids of reported guests, in case the store has lost the counter. */
   async #findFreeIds(client: StoreClient, lastId: number, requests: readonly ReservationRequest[]): Promise<number[]> {
     const { isShown } = requests[0]!
     const free: number[] = []

@@ -36,8 +36,8 @@ interface PlacementFacts {
 }
 
 /**
- * Chooses hosts for a new guest: the requested host, or all hosts with enough resources. Hosts with most guests that
- * must stay together with the guest come first, and then the least loaded hosts.
+ * Chooses hosts for a new guest: the requested host, or all hosts with enough resources. Sorts them by the number of
+ * guests that must stay together with the guest, and then by load.
  * @returns ids of at least one host
  * @throws {BerthError} `not_found` (host or template), `host_offline`, `invalid_state` (draining), `unsupported` (no
  * host can run such guests), `image_disabled`, `agent_outdated`, `placement_group`, `placement_label`,

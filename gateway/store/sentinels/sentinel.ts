@@ -14,7 +14,7 @@ const answerTimeoutMs = 500
 
 type SentinelClient = ReturnType<typeof makeClient>
 
-/** The connection to one Sentinel. Opened for the first question, and again after a failure. */
+/** The connection to one Sentinel. It is opened for the first question, and again after a failure. */
 export class Sentinel {
   #client: SentinelClient | undefined
   readonly #asking = new SingleFlight<MasterAnswer>()

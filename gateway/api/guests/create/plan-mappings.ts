@@ -95,7 +95,7 @@ function pickedTo(containerPort: number): PortMapping {
   return { ...host, protocol: 'tcp', containerPort, containerPortEnd: containerPort, description }
 }
 
-/** Parses a list of ports. A value that is not a list is ignored: one client uses this field for something else. */
+/** Parses a list of ports. Ignores other values, because one client uses this field for something else. */
 function extraPorts(value: unknown): number[] {
   if (!Array.isArray(value)) return []
   // PHP's explode converts empty text to a list with one empty entry.
