@@ -46,7 +46,10 @@ export const GatewayConfigSchema = Type.Object(
         /** User and password file for the Sentinels. */
         sentinel_username: Type.String({ default: '' }),
         sentinel_password_file: optionalPath,
-        /** Encrypts connections to Sentinels and their master. With `url`, the scheme `rediss://` does this instead. */
+        /**
+         * Encrypts connections to Sentinels and their master. If `url` is used, its scheme `rediss://` does this
+         * instead.
+         */
         tls: Type.Boolean({ default: false }),
         /** Paths of PEM files: certificate authority, and this gateway's certificate and key. Empty: not used. */
         ca_file: optionalPath,

@@ -75,7 +75,7 @@ export interface AuditOutcome {
 /** An audit entry without an outcome. */
 export interface AuditEntry {
   readonly id: string
-  /** `Principal.ref` of the caller, by which its repeated failures are recognized. */
+  /** `Principal.ref` of the caller. It serves to recognize repeated failures of this caller. */
   readonly by: string
   readonly action: string
   readonly address: string

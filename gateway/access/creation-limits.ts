@@ -2,7 +2,7 @@ import { conflict } from '../../shared/errors.js'
 
 /** Maximum number of objects of one kind that may exist. */
 export interface CreationLimit {
-  /** Limit of a caller that may access only some containers. Objects created by the caller's keys also count. */
+  /** Limit of a caller that may access only some containers. Objects that the caller's keys created count, too. */
   readonly bound: number
   /** Limit of each limited API key that may access all containers. All unlimited callers share one more such limit. */
   readonly others: number

@@ -13,8 +13,8 @@ export function credentialOf(caller: Principal): string {
 /** Finds the present rights of a credential. Consoles stay open after their request, so they need current rights. */
 export interface Grants {
   /**
-   * Finds the caller with this credential. `undefined`: the credential is no longer valid, or its user must first set
-   * up a second factor. For a session, the search counts as a use.
+   * Finds the caller with this credential. `undefined`: the credential is no longer valid, or the user must first set
+   * up a second factor. If the credential is a session, the search counts as a use of it.
    * @throws {BerthError} `store_unavailable`
    */
   find(credential: string): Promise<Principal | undefined>

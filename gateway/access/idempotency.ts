@@ -132,7 +132,7 @@ export class IdempotencyStore implements Idempotency {
   }
 
   /**
-   * Removes records until at most `keep` are left: the oldest records of the callers with the most records. Records of
+   * Removes the oldest records of the callers with the most records, until at most `keep` records are left. Records of
    * requests that run in this process are not removed.
    * @throws {BerthError} `store_unavailable`
    */

@@ -32,7 +32,7 @@ export class MadeSecrets {
     this.#sealingKey = Buffer.from(hkdfSync('sha256', secret, '', use, 32))
   }
 
-  /** Returns the Redis entry that remembers a secret. Store it in one transaction with the object `id`. */
+  /** Returns the Redis entry that remembers a secret. Store it in the transaction that creates the object `id`. */
   marker(operationId: string, id: number, key: string): Required<KeyMarker> {
     const name = this.#nameOf(operationId)
     const made: CreatedSecret = { id, key: seal(this.#sealingKey, key, name) }

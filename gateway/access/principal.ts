@@ -29,7 +29,7 @@ interface Caller {
 /** A program with an API key. */
 export interface KeyPrincipal extends Caller {
   readonly kind: 'key'
-  /** Id of the API key, which limits everything that it creates. */
+  /** Id of the API key. The key limits everything that it creates. */
   readonly keyId: number
   /**
    * `ref` of a key that is restricted to containers: the oldest one among this key and its creators. Absent: no key is

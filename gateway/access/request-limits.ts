@@ -38,7 +38,7 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request, which is in progress until its answer has been sent.
+   * Counts a request as in progress until its answer has been sent.
    * @throws {BerthError} `rate_limited`, after setting `exchange.rate`
    */
   enter(caller: string, exchange: CountedRequest): void {

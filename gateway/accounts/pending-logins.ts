@@ -31,7 +31,7 @@ export class PendingLogins {
     return token
   }
 
-  /** Finds a pending login and counts an attempt. `undefined`: it does not exist, or has had too many attempts. */
+  /** Finds a pending login and counts an attempt. `undefined`: no such login exists, or it had too many attempts. */
   async try(token: string): Promise<PendingLogin | undefined> {
     if (!isToken(token)) return undefined
     const digest = digestToken(token)

@@ -20,8 +20,8 @@ import { Store } from '../store/store.js'
 import { tlsSettingsDocument } from '../tls/tls-settings.js'
 
 /*
- * Commands for administrators, which the operator of the host runs. They change the store of the gateways, whose Redis
- * server must be running.
+ * Commands for administrators, which the operator of the host runs. They change the store of the gateways. The Redis
+ * server of the store must be running.
  */
 
 export interface CommandContext {

@@ -107,7 +107,7 @@ class GatewayJoin {
     await this.#refuseMounts()
   }
 
-  /** Replaces the gateway's state by the prepared one. The gateway must not run. */
+  /** Replaces the gateway's state by the prepared state. The gateway must not run. */
   async change(): Promise<void> {
     if (!isJoinInterrupted(this.#stateDir)) await this.#begin()
     await this.#replaceState(join(this.#stateDir, `${formerPrefix}${this.id}`))

@@ -20,7 +20,7 @@ const pingEveryMs = 25_000
 const stalledInputMs = 60_000
 /** Each frame of input counts as at least this number of bytes towards the client's rate limit. */
 const frameCostBytes = 32
-/** A resize of the terminal counts as this many bytes of input, because it makes guest programs work. */
+/** A resize of the terminal counts as this many bytes of input, because it causes work for guest programs. */
 const resizeCostBytes = 1024
 
 export interface ConsoleSocketParts {
@@ -31,7 +31,7 @@ export interface ConsoleSocketParts {
   readFrame(data: Buffer, isBinary: boolean): ClientFrame
   /** Called when the console is open in the guest. */
   onReady(): void
-  /** Called once when the socket has ended. */
+  /** Called exactly once, when the socket has ended. */
   onEnd(ending: ConsoleEnding): void
 }
 
@@ -155,7 +155,7 @@ export class ConsoleSocket {
     this.parts.socket.resume()
   }
 
-  /** Reports the exit code. Then the client closes the socket, which may take time if much output is on the way. */
+  /** Reports the exit code. The client then closes the socket, but only after it has received all output. */
   #exited(exitCode: number): void {
     this.#state = 'exited'
     this.#stream.end()

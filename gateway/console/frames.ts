@@ -11,7 +11,9 @@ export type ClientFrame =
 
 const inputTypes: readonly unknown[] = ['input', 'stdin', 'data']
 
-/** Parses a frame of a client with the protocol `berth.console.v1`: binary frames are input, text frames messages. */
+/**
+ * Parses a frame of a client with the protocol `berth.console.v1`. Binary frames are input, text frames are messages.
+ */
 export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }
   const message = parseObject(data.toString())

@@ -49,7 +49,7 @@ export interface Drain {
   readonly guests: readonly DrainedGuest[]
   readonly startedBy: string
   readonly startedAtMs: number
-  /** End of the drain in ms since 1970. 0 until the end. */
+  /** End of the drain in ms since 1970. 0: the drain has not ended. */
   readonly endedAtMs: number
 }
 

@@ -120,8 +120,8 @@ export class Drains {
   }
 
   /**
-   * Cancels the drain of a host, and opens the host for new containers again. If the second step fails, a repeated call
-   * completes it.
+   * Cancels the drain of a host, and opens the host for new containers again. If the opening fails, a repeated call
+   * opens the host.
    * @param options.bringBack true: the containers that the drain has moved away return to the host, and those that it
    * has stopped are started
    * @returns undefined if the host was never drained
@@ -190,7 +190,7 @@ export class Drains {
   readonly #logFailure = (error: unknown): void =>
     this.options.log.debug({ reason: describeError(error) }, 'could not continue the drains')
 
-  /** Records the result, from which the event is created. A repeated call changes nothing. */
+  /** Records the result. The event is created from this record. A repeated call changes nothing. */
   async #recordEnd(fleet: Fleet, drain: Drain): Promise<void> {
     const { id, endedAtMs, ...result } = resultOf(drain)
     await fleet.hosts.recordDrain(drain.hostId, { id, endedAtMs, ...result })

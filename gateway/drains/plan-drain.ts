@@ -64,7 +64,7 @@ export interface TaskFailure {
 /** Number of containers in ended drains that are retained. Each gateway reads all drains after each change. */
 export const mostRetained = 5000
 
-/** Forgets the drains that ended first, so that the others have at most `mostRetained` containers. */
+/** Forgets the drains that ended first. The remaining ended drains have at most `mostRetained` containers. */
 export function forgetOldest(drains: DrainsByHost): DrainsByHost {
   let count = 0
   const retained = Object.values(drains)

@@ -30,7 +30,7 @@ export class CatchUp {
     this.#hasNews = foreign.connections === undefined
   }
 
-  /** Decides about the next entry. `gap`: this gateway lacks events that the client has not received either. */
+  /** Decides about the next entry. `gap`: neither this gateway nor the client has received some events. */
   judge({ event, mark }: RingEntry): Verdict {
     const verdict = this.#judge(mark)
     if (verdict === 'skip' && !(event && this.#removedGuests.has(event.guestUuid))) return 'skip'

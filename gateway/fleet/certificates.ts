@@ -277,9 +277,7 @@ function notRenewable({ record: { id } }: HostState): string {
   )
 }
 
-/**
- * Adds a serial number and drops old ones. Never drops `inUse`, the serial number of the agent's present certificate.
- */
+/** Adds a serial number and drops old numbers. Never drops `inUse`, the number of the agent's present certificate. */
 export function addSerial(serials: readonly string[], issued: string, inUse: string | undefined): string[] {
   const others = serials.filter((serial) => serial !== inUse)
   const kept = serials.filter((serial) => serial === inUse)

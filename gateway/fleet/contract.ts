@@ -103,7 +103,7 @@ export type ConsoleOutput = Exclude<ConsoleResponse, { $case: 'refusal' }>
 
 export interface ConsoleListener {
   onMessage(message: ConsoleOutput): void
-  /** Called once at the end of the connection. @param error error to pass to `fromServiceError` */
+  /** Called exactly once, at the end of the connection. @param error error to pass to `fromServiceError` */
   onEnd(error: ServiceError): void
 }
 

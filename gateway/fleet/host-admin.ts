@@ -116,9 +116,9 @@ export class StoredHostAdmin implements HostAdmin {
   }
 
   /**
-   * Issues the certificate of a joining agent, and revokes earlier ones of the host. The token determines the host.
-   * @param source address of the request, which the gateway uses for connections unless the host has a configured
-   * address
+   * Issues the certificate of a joining agent, and revokes earlier certificates of the host. The token determines the
+   * host.
+   * @param source address of the request. The gateway uses it for connections, unless the host has a configured address
    * @throws {BerthError} `join_token_invalid`, `invalid_csr`, `store_unavailable`, `clock_in_doubt`, `address_in_use`
    */
   async join({ token, csr, now_ms, port }: JoinRequest, source: string): Promise<JoinAnswer> {

@@ -19,7 +19,7 @@ export interface DrainResult {
 /** A stored host: settings of administrators, and its certificates. */
 export interface HostRecord {
   readonly id: string
-  /** Number that increases with every change: the record with the higher number is newer. */
+  /** Number that increases with every change. The record with the higher number is newer. */
   readonly version: number
   readonly name: string
   /** Address of the agent as host:port. "": it becomes known when the agent joins. */
@@ -35,7 +35,7 @@ export interface HostRecord {
   readonly labels?: readonly string[]
   /** Result of the last drain that has ended. */
   readonly drained?: DrainResult | undefined
-  /** Open maintenance windows, and those that were closed lately. Absent: none. */
+  /** Open maintenance windows, and windows that were closed lately. Absent: none. */
   readonly maintenance?: readonly HostWindow[]
   /** Name or address at which customers reach the guests. Absent or "": derived, see `public-address.ts`. */
   readonly publicAddress?: string

@@ -9,7 +9,7 @@ export interface GuestMoveRequest {
   readonly toHostId?: string | undefined
   /** Hosts that are chosen only if no other host can take the guest. */
   readonly refusedBy?: readonly string[]
-  /** Uuids of guests that leave the same host. Guests that must stay together can leave only with them. */
+  /** Uuids of guests that leave the same host. Guests that must stay together can leave only if all of them leave. */
   readonly alsoMoving?: readonly string[]
   /** Limit of the transfer in Mbit/s. 0: unlimited. */
   readonly bandwidthMbps: number

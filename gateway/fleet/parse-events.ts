@@ -9,7 +9,7 @@ import { clampTime } from '../../shared/time.js'
 
 /*
  * Limits the size of data from agents, because a broken or hostile agent could fill the gateway's memory. Data without
- * a valid identity is rejected. Each type of field has a limit, and some fields have a lower one.
+ * a valid identity is rejected. Each type of field has a limit, and some fields have a lower limit.
  */
 
 const maxTextChars = 1000

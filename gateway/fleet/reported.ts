@@ -54,7 +54,7 @@ export interface HostView {
   readonly labels: readonly string[]
   /** Result of the last drain that has ended. `undefined`: no drain has ended. */
   readonly drained: DrainResult | undefined
-  /** Open maintenance windows, and those that were closed lately. */
+  /** Open maintenance windows, and windows that were closed lately. */
   readonly maintenance: readonly HostWindow[]
   /** Public address at which the guests of the host are reachable. */
   readonly publicAddress: PublicAddress

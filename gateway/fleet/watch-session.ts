@@ -16,7 +16,7 @@ export interface WatchHandlers {
   synced(state: SyncedState): Promise<void>
   /** Called for each change after `synced`, in order. */
   changed(message: WatchResponse): void
-  /** Called once when the session ends, for any reason. */
+  /** Called exactly once, when the session ends for any reason. */
   ended(reason: unknown): void
 }
 

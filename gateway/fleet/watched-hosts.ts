@@ -38,7 +38,7 @@ export interface WatchedHostsOptions {
  */
 export class WatchedHosts {
   readonly #watchers = new Map<string, HostWatcher>()
-  /** Ids of hosts that were removed from the fleet. A list of hosts that was read before must not add them again. */
+  /** Ids of hosts that were removed from the fleet. Lists of hosts from before the removal must not add them again. */
   readonly #removed = new Set<string>()
   #complete = false
   #stopped = false

@@ -13,7 +13,7 @@ export function refuseBound(route: Pick<Route, 'bound'>, caller: Principal): voi
     throw new BerthError('forbidden', 'insufficient_scope', 'not available for callers that are bound to containers')
 }
 
-/** The guest or task that the path of a request names. Both are absent if the path names neither. */
+/** The guest or task that the path of a request names. If the path names neither, both fields are absent. */
 export interface BoundSubject {
   readonly guest?: GuestView
   readonly task?: OperationView

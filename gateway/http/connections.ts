@@ -49,7 +49,7 @@ export class Connections {
   }
 
   /**
-   * Closes each open connection after its next answer. New connections are still accepted. Clients change to new ones.
+   * Closes each open connection after its next answer. New connections are still accepted, and clients change to them.
    * A request can therefore only fail on a connection that is idle during the whole wait.
    * @param lingerMs maximum time in ms to wait for the next requests of idle connections
    */

@@ -61,7 +61,7 @@ const directions = {
   openapi: '/api/v1/openapi.json',
 }
 
-/** The OpenAPI document, the page that displays it, and an overview with links to both. They need no key. */
+/** The OpenAPI document, the page that displays it, and an overview with links to them. No key is needed. */
 export function documentPages(readDocument: () => object): Page[] {
   const openapi = fixed(() => JSON.stringify(readDocument()), jsonType)
   const overview = fixed(() => JSON.stringify({ success: true, data: directions }), jsonType)

@@ -158,7 +158,7 @@ function hasNoEntry(schema: Schema, value: unknown): boolean {
   return splitEntries(value).length === 0 && (value !== '' || schema.type === 'array')
 }
 
-/** True if an entry names nothing. A single text may contain several entries, separated by commas, as in `[","]`. */
+/** True if an entry names nothing. A text may contain several entries, separated by commas: `[","]` names nothing. */
 function namesNothing(entry: unknown): boolean {
   return entry === null || (typeof entry === 'string' && splitEntries(entry).length === 0)
 }

@@ -33,7 +33,7 @@ export function envelopeAround(json: string): string {
   return `{"success":true,"data":${json}}`
 }
 
-/** Headers of a stream: proxies must not buffer or cache it. */
+/** Headers of a stream. Proxies must not buffer or cache a stream. */
 const streamHeaders = {
   'Content-Type': 'text/event-stream; charset=utf-8',
   'Cache-Control': 'no-store',

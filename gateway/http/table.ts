@@ -29,7 +29,7 @@ export function checkRoutes(routes: readonly Route[]): void {
   }
 }
 
-/** Checks name and example of a route, which generated clients use. */
+/** Checks name and example of a route, because generated clients use them. */
 function refuseNameless({ name, body, example }: Route, names: Set<string>, refuse: (why: string) => never): void {
   if (!namePattern.test(name ?? '')) refuse('has no name')
   if (names.has(name)) refuse(`the name ${name} is used by another route`)

@@ -35,7 +35,7 @@ export interface HandlerOutcome {
   readonly unsettled?: boolean
 }
 
-/** A function that handles a write. Its promise never rejects: the outcome of a failure contains the response. */
+/** A function that handles a write. Its promise never rejects. After a failure, the outcome contains the response. */
 export type WriteHandler = (operationId: string) => Promise<HandlerOutcome>
 
 type Access = Pick<AccessControl, 'audit' | 'idempotency' | 'shared'>

@@ -13,7 +13,7 @@ interface MissingImage {
   readonly id: string
 }
 
-/** Adds the custom images for all hosts to hosts that lack them: new hosts, and hosts that were offline. */
+/** Adds the custom images for all hosts to hosts that lack them, such as new hosts and hosts that were offline. */
 export function keepImages({ fleet, images, log }: KeepImagesParts): () => Promise<void> {
   const refused = new Set<string>()
   const add = async ({ hostId, id }: MissingImage): Promise<void> => {

@@ -11,7 +11,7 @@ export const upgradeSteps = [
 ] as const
 export type UpgradeStep = (typeof upgradeSteps)[number]
 
-/** The last upgrade or rollback that the gateway ordered for a host's agent. */
+/** The last upgrade or rollback of a host's agent that the gateway has started. */
 export interface HostUpgrade {
   readonly id: string
   readonly from: string

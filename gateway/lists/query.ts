@@ -4,7 +4,6 @@ type FieldValue = string | number | readonly string[]
 /** Functions that read the fields of an item, for filters and sorting. */
 export type Fields<Item, Name extends string> = Readonly<Record<Name, (item: Item) => FieldValue>>
 
-/** The filters and the sort order of a list. */
 export interface ListQuery<Name extends string> {
   /** Filters that must all match. A filter matches if the field, converted to text, equals `value`. */
   readonly filters: readonly { readonly field: Name; readonly value: string }[]

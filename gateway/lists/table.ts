@@ -20,13 +20,13 @@ export interface QueryResult<Item> {
 export interface Queryable<Item, Name extends string> {
   readonly size: number
   countOf(field: Name, value: string): number
-  /** Runs a query. Recent queries are answered from a cache, others by a search in short steps between other work. */
+  /** Runs a query. Recent queries are answered from a cache. Other queries search in short steps between other work. */
   select(query: ListQuery<Name>): Promise<QueryResult<Item>>
 }
 
 export interface TableOptions<Item, Name extends string> {
   readonly fields: Fields<Item, Name>
-  /** Order of the table. Must return 0 only for the same item, and compare values that never change in the table. */
+  /** Order of the table. Must return 0 only for the same item. The compared values must not change in the table. */
   readonly compare: (a: Item, b: Item) => number
   /** Fields for which the table counts the items of each value. No search is needed for a value that no item has. */
   readonly counted: readonly Name[]

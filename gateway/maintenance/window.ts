@@ -15,7 +15,7 @@ export type Windows = Readonly<Record<string, Window>>
 export const mostOpenWindows = 100
 export const mostInterruptionMinutes = 7 * 24 * 60
 
-/** Number of windows in the store that have ended or were canceled. Older ones are dropped. */
+/** Number of windows in the store that have ended or were canceled. Older windows are dropped. */
 const mostClosedWindows = 100
 
 /** Drops the oldest closed windows. Open windows stay. */

@@ -12,7 +12,7 @@ import {
   type KeyedCertificate,
 } from './authority.js'
 
-/** File with the key and certificate of the CA that will replace the one in `authority.pem`. */
+/** File with the key and certificate of the CA that will replace the CA in `authority.pem`. */
 export const nextAuthorityFile = 'next-authority.pem'
 
 /**

@@ -56,7 +56,6 @@ export interface RotationGateway {
   readonly name: string
 }
 
-/** Facts from which the next state is planned. */
 export interface RotationFacts {
   readonly hosts: readonly RotationHost[]
   readonly gateways: readonly RotationGateway[]

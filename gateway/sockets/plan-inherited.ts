@@ -1,4 +1,3 @@
-/** The environment in which systemd starts a service. */
 export type ServiceEnvironment = Readonly<NodeJS.ProcessEnv>
 
 const firstDescriptor = 3

@@ -7,8 +7,8 @@ import { syncDirectory, writeFileAtomic } from '../../shared/files.js'
 import { isTornTail, parseManifest, rebuildManifest } from './plan-aof.js'
 
 /*
- * Repairs append-only files that a power cut has torn, with Redis' own checker. Other damage is not repaired, because
- * that could lose acknowledged data. The error then names the command to run.
+ * Repairs append-only files that a power cut has torn, with Redis' own checker. For other damage, the error only names
+ * the command to run, because a repair could lose acknowledged data.
  */
 
 /** Runs redis-check-aof if no server is running. @returns its exit code and its output */
@@ -37,7 +37,7 @@ export class AofRepair {
   }
 
   /**
-   * Rebuilds a missing or torn manifest. Call it before each start: without a manifest, Redis would start empty and
+   * Rebuilds a missing or torn manifest. Call it before each start. Without a manifest, Redis would start empty and
    * overwrite the files.
    * @throws {BerthError} `store_damaged`
    */

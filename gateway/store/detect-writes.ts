@@ -12,7 +12,7 @@ const reads: ReadonlySet<string> = new Set([
 export interface DetectedWrites {
   /** Client that records whether it is used for a write. */
   readonly client: StoreClient
-  /** True once the client was used for a write, even within a transaction. */
+  /** True after the client was used for a write, even within a transaction. */
   readonly hasWritten: boolean
 }
 

@@ -27,7 +27,9 @@ export class Lease {
     return performance.now() < this.#heldUntilMs
   }
 
-  /** Number of this take-over of the lease. It only increases. undefined: this process does not hold the lease. */
+  /**
+   * Number of this take-over. Later take-overs have higher numbers. undefined: this process does not hold the lease.
+   */
   get epoch(): number | undefined {
     return this.held ? this.#epoch : undefined
   }

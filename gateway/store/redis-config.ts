@@ -49,7 +49,7 @@ export function planRedisConfig(paths: RedisPaths, extra: readonly string[] = []
     'appendonly yes',
     'appendfsync always',
     'no-appendfsync-on-rewrite no',
-    // Redis must not cut off an incomplete end of a file. The gateway does this, and stores a copy: see aof-repair.ts.
+    // Redis must not cut off an incomplete end of a file. The gateway does this, and stores a copy (see aof-repair.ts).
     'aof-load-truncated no',
     'aof-use-rdb-preamble yes',
     'auto-aof-rewrite-percentage 100',

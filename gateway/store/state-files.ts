@@ -25,8 +25,8 @@ export function refuseInterruptedJoin(directory: string): void {
 }
 
 /**
- * Throws an error if a file of an earlier start is lost. New files would not help: hosts reject a new authority, and a
- * new secret cannot decrypt stored data.
+ * Throws an error if a file of an earlier start is lost. New files would not help, because hosts reject a new
+ * authority, and a new secret cannot decrypt stored data.
  * @throws {BerthError} `state_missing`, `join_interrupted`
  */
 export function checkStateComplete(directory: string): void {

@@ -48,7 +48,7 @@ export class TlsListener {
   }
 
   /**
-   * Uses this certificate for new connections. Existing connections keep the previous one.
+   * Uses this certificate for new connections. Existing connections keep the previous certificate.
    * @throws the error of OpenSSL; the previous certificate then stays in use
    */
   use(material: KeyedChain): void {

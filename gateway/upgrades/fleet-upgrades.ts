@@ -23,7 +23,7 @@ export interface FleetUpgradesOptions {
 export interface RunRequest {
   readonly id: string
   readonly parallel: number
-  /** Host that is upgraded before all other hosts. Default: the first one by name that can be upgraded. */
+  /** Host that is upgraded before all other hosts. Default: the first host by name that can be upgraded. */
   readonly canaryHostId?: string | undefined
   readonly startedBy: string
 }
@@ -51,7 +51,7 @@ export class FleetUpgrades {
     return this.#run.current
   }
 
-  /** True once the store has been read. */
+  /** True after the store has been read. */
   get isKnown(): boolean {
     return this.#run.value !== undefined
   }

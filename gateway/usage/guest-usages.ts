@@ -21,7 +21,7 @@ export class GuestUsages {
 
   constructor(private readonly fleet: Pick<Fleet, 'agent' | 'view'>) {}
 
-  /** Returns the usages of the guests of these hosts, by uuid of the guest. Never rejects. */
+  /** Returns a function that finds the usage of a guest on one of these hosts, by host id and uuid. Never rejects. */
   async read(hostIds: ReadonlySet<string>): Promise<(hostId: string, uuid: string) => GuestUsage | undefined> {
     const stale = [...hostIds].filter((id) => this.#ageMs(id) >= freshMs && this.#canAnswer(id))
     const reading = eachLimited(stale, { limit: parallel }, (id) => this.#reading.run(id, () => this.#readOne(id)))

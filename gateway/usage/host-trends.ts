@@ -31,7 +31,7 @@ export class HostTrends {
 
   constructor(private readonly fleet: Pick<Fleet, 'agent'>) {}
 
-  /** Returns what is known about each host. Waits a short time for hosts whose trend is outdated. Never rejects. */
+  /** Returns a function that finds the last known trend of a host. Waits a short time for new trends. Never rejects. */
   async read(hosts: readonly HostView[]): Promise<(hostId: string) => HostTrend> {
     this.#forget(hosts)
     const stale = hosts.filter(({ id, state }) => state === 'online' && this.#isStale(id))

@@ -135,7 +135,7 @@ export class Deliverer {
     for (const { id: hostId } of this.parts.view.hosts()) if (!this.#cursors.has(hostId)) this.#behind.add(hostId)
   }
 
-  /** True if a webhook has no `Outbox`, which `#followRecords` creates. Meanwhile, no deliveries are queued. */
+  /** True if a webhook has no `Outbox`, which `#followRecords` creates. Until then, no deliveries are queued. */
   get #lacksOutbox(): boolean {
     return this.parts.records().some(({ id }) => !this.#outboxes.has(id))
   }
@@ -176,8 +176,8 @@ export class Deliverer {
     this.#behind.clear()
     if (this.#outboxes.size === 0) return
     const cursors = new Map(behind.map((hostId) => [hostId, this.#cursorOf(hostId, news)]))
-    // A search for missed changes finds only the present states. Hosts without a stored revision need no search: `news`
-    // contains all their changes.
+    // A search for missed changes finds only the present states. Hosts without a stored revision need no search,
+    // because `news` contains all their changes.
     const missed = [...cursors].flatMap(([hostId, since]) =>
       this.#cursors.has(hostId) && this.#isSeen(hostId) ? missedNews(this.parts.view, hostId, since) : [],
     )

@@ -21,7 +21,7 @@ export interface MessageParts {
   readonly body: string
 }
 
-/** Maximum number of concurrent deliveries to one receiver. They concern different containers or hosts. */
+/** Maximum number of concurrent deliveries to one receiver. These deliveries concern different containers or hosts. */
 const parallel = 4
 /** Pause in ms between attempts to store the result of a delivery. */
 const storeRetryMs = 500

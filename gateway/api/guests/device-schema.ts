@@ -11,7 +11,7 @@ export const DevicesSchema = Type.Array(oneOf(guestDevices), {
   maxItems: 16,
   description: `Devices of the host that a container may use: \`tun\` for /dev/net/tun (VPNs), \`fuse\` for /dev/fuse (sshfs, rclone). Default: no devices. Only allowed for callers with \`${adminScope}\` that are not bound to containers.`,
 })
-/** Only administrators may allow devices, because each one exposes code of the host's kernel. @throws {BerthError} */
+/** Only administrators may allow devices, because each device exposes kernel code of the host. @throws {BerthError} */
 export function checkMayAllowDevices(caller: Principal, devices: readonly string[] = []): void {
   if (devices.length === 0) return
   if (isBound(caller) || !coversScope(caller.scopes, adminScope))

@@ -72,7 +72,7 @@ export function quotaRoute(fleet: Fleet): Route {
   })
 }
 
-/** @throws {BerthError} `insufficient_scope` for customers: the provider decides how much space snapshots use */
+/** @throws {BerthError} `insufficient_scope` for customers, because the provider decides on the space for snapshots */
 function checkMaySetSpace(caller: Principal): void {
   const field = 'space_limit_bytes'
   if (isBound(caller))

@@ -37,7 +37,7 @@ export class WholeList {
     return this.#assemble()
   }
 
-  /** Renders changed blocks, including those that change during this call, until `#assemble` has only few to render. */
+  /** Renders changed blocks, including blocks that change during this call, until only few are left for `#assemble`. */
   *#makeStale(): Generator<void, void> {
     for (let round = 0; round < mostRounds; round++) {
       const stale = this.view.guestBlocks.filter(

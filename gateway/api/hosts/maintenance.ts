@@ -150,7 +150,7 @@ function cancelRoute({ fleet, maintenance, time }: Parts): Route {
   })
 }
 
-/** @returns ids of the hosts, each once; undefined: the request names none @throws {BerthError} `invalid_field` */
+/** @returns ids of the hosts without duplicates; undefined: no host is named @throws {BerthError} `invalid_field` */
 function findHosts(view: FleetView, { hosts: names, group }: WindowBody): string[] | undefined {
   if (names && group !== undefined) throw invalidField('group', 'group: cannot be sent together with hosts')
   if (names) return [...new Set(names.map((name) => findHost(view.hosts(), name).id))]
@@ -177,7 +177,7 @@ function fieldsOf(body: WindowBody, time: TimeFormat): Partial<Omit<WindowFields
   }
 }
 
-/** Parses the start. Refuses a bare date: it would mean the end of the day. @throws {BerthError} `invalid_field` */
+/** Parses the start. Refuses a bare date, which would mean the end of the day. @throws {BerthError} `invalid_field` */
 function parseStart(text: string, time: TimeFormat): number {
   if (/^\s*\d+-\d+-\d+\s*$/.test(text)) throw invalidField('starts_at', 'starts_at: add the time to the date')
   return time.parseField('starts_at', text)

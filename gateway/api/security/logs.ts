@@ -90,7 +90,7 @@ async function readGuest({ fleet, time }: SecurityDeps, caller: Principal, ref: 
 }
 
 /**
- * Reads the logs of one host, or of all online hosts. In the second case, hosts that cannot be reached are omitted.
+ * Reads the logs of one host, or of all online hosts. If all are read, hosts that cannot be reached are omitted.
  * @throws {BerthError} `invalid_field`, or `host_offline` for a named host
  */
 async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | undefined): Promise<LogRow[]> {
@@ -100,7 +100,7 @@ async function readAll(deps: SecurityDeps, caller: Principal, hostId: string | u
   return rows.toSorted((a, b) => b.atMs - a.atMs).map(({ row }) => row)
 }
 
-/** Reads the logs of all online hosts. Skips failing hosts, because an old agent may only support logs of one guest. */
+/** Reads the logs of all online hosts. Skips failing hosts, because old agents only support logs of a single guest. */
 async function readOnline(deps: SecurityDeps, caller: Principal): Promise<TimedRow[]> {
   const online = [...deps.fleet.view.hosts()].filter(({ state }) => state === 'online')
   const read = await Promise.allSettled(online.map(({ id }) => readHost(deps, caller, id)))

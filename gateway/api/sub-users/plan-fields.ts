@@ -69,7 +69,9 @@ function planImages({
   return ids === undefined ? (limited ? [] : undefined) : [...new Set(ids)]
 }
 
-/** Finds containers by id, uuid or name, each once. Containers that the caller may not see seem not to exist. */
+/**
+ * Finds containers by id, uuid or name, without duplicates. The result omits containers that the caller may not see.
+ */
 function resolve(view: FleetView, refs: readonly string[], caller: Principal): string[] {
   const uuids = refs.map((ref) => {
     const found = view.findGuest(ref)

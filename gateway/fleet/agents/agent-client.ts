@@ -34,7 +34,7 @@ const refusedStream = 'Stream refused by server'
 
 /**
  * Makes one call with a deadline.
- * @throws {BerthError} as `fromServiceError`; `UnansweredError` also if the connection was closed
+ * @throws {BerthError} as `fromServiceError`. `UnansweredError` is also thrown if the connection was closed
  */
 export function callAgent<Request, Response>(
   method: UnaryMethod<Request, Response>,

@@ -35,7 +35,7 @@ export function connectForRenewal(target: AgentTarget): RenewalConnection {
   return { certificates, peer: () => peer, close: () => certificates.close() }
 }
 
-/** Creates credentials with which `check`, not TLS, verifies the peer's certificate, before anything is sent. */
+/** Creates credentials with which `check` verifies the peer's certificate in place of TLS, before anything is sent. */
 function checkedCredentials(secureContext: SecureContext, check: (peer: PeerCertificate) => void): ChannelCredentials {
   const created = credentials.createFromSecureContext(secureContext, { rejectUnauthorized: false })
   const createConnector = created._createSecureConnector.bind(created)

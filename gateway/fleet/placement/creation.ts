@@ -22,7 +22,7 @@ type Refusals = Map<string, BerthError>
 
 /** Creates guests: chooses a host, reserves resources, id and name, and calls the agent. */
 export class GuestCreator {
-  /** Ids of creations for which `holdRoom` has reserved resources, and that have not begun yet. */
+  /** Ids of creations that have not begun yet, and for which `holdRoom` has reserved resources. */
   readonly #held = new Set<string>()
 
   constructor(private readonly options: CreationOptions) {}

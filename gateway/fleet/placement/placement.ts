@@ -33,7 +33,7 @@ export interface PlacementOptions {
 export interface Placed {
   readonly hostId: string
   readonly room: ReservedRoom
-  /** Changes of other reservations that must be stored together with the new one. */
+  /** Changes of other reservations that must be stored together with the new reservation. */
   readonly changes: RoomChanges
 }
 
@@ -44,7 +44,7 @@ interface TargetRequest {
   readonly toHostId?: string | undefined
   /** Hosts that are chosen only if no other host can take the guest. */
   readonly refusedBy?: readonly string[]
-  /** Uuids of guests that leave the same host. Guests that must stay together can leave only with them. */
+  /** Uuids of guests that leave the same host. Guests that must stay together can leave only if all of them leave. */
   readonly alsoMoving?: readonly string[] | undefined
 }
 

@@ -39,8 +39,8 @@ export interface RoomPlan {
   /** Reservations that count as used resources of their hosts, in addition to the guests in the fleet view. */
   readonly counted: readonly ReservedRoom[]
   /**
-   * Changes to store. Shortens reservations of guests that hosts report, and removes expired reservations. Also
-   * shortens a reservation that would end too late, because the clock of its gateway is ahead.
+   * Changes to store. Shortens reservations of guests that hosts report, and removes expired reservations. If the clock
+   * of a reserving gateway is ahead, its reservations would end too late. They are shortened, too.
    */
   readonly changes: RoomChanges
 }

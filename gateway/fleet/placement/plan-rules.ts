@@ -14,9 +14,9 @@ export interface PlacedGuest {
 
 /** Other guests that decide on which hosts a guest may be. */
 export interface Neighbors {
-  /** True if a host has another guest of the same `spread` name. */
+  /** True if a host has another guest with the same `spread` name. */
   readonly isApartFrom: (hostId: string) => boolean
-  /** Number of guests of the same `together` name on each host that has any. The hosts with most are preferred. */
+  /** Number of guests with the same `together` name, by host. Hosts with many such guests are preferred. */
   readonly together: ReadonlyMap<string, number>
   /** Resources of guests that will follow the guest to its host. */
   readonly following: Allocation
