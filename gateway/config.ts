@@ -47,7 +47,7 @@ export const GatewayConfigSchema = Type.Object(
         sentinel_username: Type.String({ default: '' }),
         sentinel_password_file: optionalPath,
         /**
-         * Encrypts connections to Sentinels and their master. If `url` is used, its scheme `rediss://` does this
+         * Encrypts connections to Sentinels and their master. For `url`, the scheme `rediss://` has this effect
          * instead.
          */
         tls: Type.Boolean({ default: false }),

@@ -59,8 +59,8 @@ export interface SubUserAccount extends AccountBase {
   /** `Principal.root` of the creator: the caller whose limits the account shares. Absent: the creator was unlimited. */
   readonly root?: string
   /**
-   * `ref` of the caller whose quota of sub-users includes this account. That caller is restricted to containers.
-   * Absent: the account counts towards the quota of `root`.
+   * `ref` of the caller whose quota of sub-users includes this account. It is a caller that is restricted to
+   * containers. Absent: the account counts towards the quota of `root`.
    */
   readonly boundRoot?: string
 }

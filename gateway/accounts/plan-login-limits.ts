@@ -7,9 +7,7 @@
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
-/**
- * Kinds of credentials. Each has a separate counter, so that a correct password does not reset the counter of codes.
- */
+/** Kinds of credentials. Each has its own counter, because a correct password must not reset the counter of codes. */
 export const loginSteps = ['password', 'code', 'recovery'] as const
 export type LoginStep = (typeof loginSteps)[number]
 

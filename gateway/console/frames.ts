@@ -11,9 +11,7 @@ export type ClientFrame =
 
 const inputTypes: readonly unknown[] = ['input', 'stdin', 'data']
 
-/**
- * Parses a frame of a client with the protocol `berth.console.v1`. Binary frames are input, text frames are messages.
- */
+/** Parses a frame of a client with the protocol `berth.console.v1`. Binary frames are input, text frames messages. */
 export function readOwnFrame(data: Buffer, isBinary: boolean): ClientFrame {
   if (isBinary) return { type: 'input', bytes: data }
   const message = parseObject(data.toString())

@@ -23,7 +23,7 @@ export class HostStore {
   constructor(private readonly store: Store) {}
 
   /**
-   * Calls the listener when the store may have connected to another Redis server. That server lacks unconfirmed
+   * Calls the listener when the store may have connected to another Redis server. The new server lacks unconfirmed
    * changes, but its records replace all known records. Without replicas, the server is always the same.
    */
   onNewServer(listener: () => void): void {

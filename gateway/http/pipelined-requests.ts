@@ -43,7 +43,7 @@ export class PipelinedRequests {
     line.last = response
   }
 
-  /** Closes each connection after the answer to its newest request. That answer announces the close (RFC 9112, 9.6). */
+  /** Closes each connection after the answer to its newest request. The answer announces the close (RFC 9112, 9.6). */
   closeConnections(): void {
     this.#closes = true
     for (const { last } of this.#lines.values()) if (!last.headersSent) last.shouldKeepAlive = false

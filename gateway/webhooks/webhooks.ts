@@ -110,11 +110,7 @@ export class Webhooks {
     return this.#queue.getLogged(id, deliveryId)
   }
 
-  /**
-   * Queues a delivery from the log again, unchanged.
-   * @returns id of the new delivery
-   * @throws {BerthError} `not_found`
-   */
+  /** Queues a delivery from the log again, unchanged. @returns its new id @throws {BerthError} `not_found` */
   async redeliver(id: string, deliveryId: string): Promise<string> {
     const { outcome: _, number: _n, last: _l, ...before } = await this.ended(id, deliveryId)
     const again = { id: randomUUID(), createdAtMs: steadyClock.now(), nextAtMs: 0, attempts: 0 }

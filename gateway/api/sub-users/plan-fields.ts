@@ -69,9 +69,7 @@ function planImages({
   return ids === undefined ? (limited ? [] : undefined) : [...new Set(ids)]
 }
 
-/**
- * Finds containers by id, uuid or name, without duplicates. The result omits containers that the caller may not see.
- */
+/** Finds containers by id, uuid or name, without duplicates. Containers hidden from the caller count as unknown. */
 function resolve(view: FleetView, refs: readonly string[], caller: Principal): string[] {
   const uuids = refs.map((ref) => {
     const found = view.findGuest(ref)

@@ -93,7 +93,7 @@ export class GuestRegistry {
     return outcomes
   }
 
-  /** Reads the data on which reservations depend. Watches the data, so that a change makes the transaction fail. */
+  /** Watches and then reads the data on which reservations depend. A change makes the transaction fail. */
   async #watchAll(client: StoreClient, requests: readonly ReservationRequest[]) {
     const names = requests.map(({ name }) => this.#keys.name(name))
     const operations = requests.map(({ operationId }) => this.#keys.operation(operationId))

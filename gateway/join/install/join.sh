@@ -18,7 +18,7 @@ install_packages() {
   for name in InRelease Packages berth.gpg; do fetch "$name"; done
   fetch_package berth-runtime
   fetch_package berth-agent
-  # If an older version is installed, this upgrades it. Its packages are retained for a rollback.
+  # Upgrades an installed older version. The packages of that version are retained for a rollback.
   installed=$(installed_version berth-agent)
   [ "$installed" = "$(field berth-agent Version)" ] || ! is_complete "$packages" "$installed" || retain_installed
   mv "$work/InRelease" "$work/Packages" "$packages/"
@@ -26,14 +26,14 @@ install_packages() {
   read_packages
   update_system_lists
   install_listed
-  # Gives up an earlier, interrupted upgrade: it must not change the version at the next boot.
+  # Gives up an earlier, interrupted upgrade, because it must not change the version at the next boot.
   end_pending
 }
 
 join_gateway() {
   report joining >/dev/null || true
-  # The gateway connects from outside, so the agent listens on all addresses, protected by mutual TLS. An operator's
-  # address stays.
+  # The gateway connects from outside, so the agent listens on all addresses, protected by mutual TLS. An address that
+  # an operator has set stays.
   everywhere='0.0.0.0'
   [ ! -e /proc/net/if_inet6 ] || everywhere='[::]'
   sed -i "s/^listen: 127\.0\.0\.1:.*/listen: '$everywhere:$port'/" "$config"

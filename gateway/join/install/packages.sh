@@ -1,6 +1,6 @@
 # --- installation with apt and dpkg
 
-# apt checks the signature of the list. Its copies of earlier lists are deleted first: it would prefer a newer copy.
+# apt checks the signature of the list. Copies of earlier lists are deleted first, because apt prefers a newer copy.
 read_packages() {
   write_sources
   rm -f "$apt_lists"/*_var_lib_berth_packages_*
@@ -29,12 +29,12 @@ install_listed() {
   complete_interrupted
   is_consistent || remove_incomplete
   run 'installing the packages' apt_install
-  # lxc-net is a bridge with a DHCP server, which the agent does not need. An LXC that was installed before may need it.
+  # The agent does not need lxc-net, a bridge with a DHCP server. An LXC that was installed before may need lxc-net.
   [ -n "$had_lxc" ] || systemctl -q disable --now lxc-net 2>/dev/null || true
 }
 
-# Completes the work of an interrupted run, whose dpkg may still be running. Packages that cannot be configured yet, for
-# example because another one is missing, are configured by the installation.
+# Completes the work of an interrupted run, whose dpkg may still be running. If packages cannot be configured yet, for
+# example because another package is missing, the installation configures them.
 complete_interrupted() {
   for _ in $(seq 60); do
     dpkg --configure -a --force-confdef --force-confold >"$work/interrupted" 2>&1 </dev/null && return 0
@@ -46,12 +46,12 @@ complete_interrupted() {
 
 is_consistent() { ! dpkg-query -W -f '${db:Status-Abbrev}\n' berth-agent berth-runtime 2>/dev/null | grep -qv -e '^[iurph]i ' -e '^un ' -e '^rc '; }
 
-# Removes packages whose unpacking was interrupted: apt cannot always reinstall these. Data and guests stay.
+# Removes packages whose unpacking was interrupted, because apt cannot always reinstall them. Data and guests stay.
 remove_incomplete() {
   dpkg --remove --force-remove-reinstreq --force-depends berth-agent berth-runtime >>"$work/log" 2>&1 </dev/null || true
 }
 
-# Installs the packages again even if they are installed, which replaces damaged files.
+# Installs even packages that are already installed, so that damaged files are replaced.
 apt_install() {
   apt-get install -y --reinstall --allow-downgrades -o DPkg::Lock::Timeout=300 \
     -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \

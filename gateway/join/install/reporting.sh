@@ -10,8 +10,8 @@ begin_work() {
   check_authority
 }
 
-# Installations, upgrades and the removal wait for each other. Other users can neither create nor lock the file: all users
-# may write to /run/lock, and a file that they may read can be locked by them.
+# Installations, upgrades and the removal wait for each other. The file is not in /run/lock, where all users may create
+# files. It is readable only for root, because users who can read a file can lock it.
 lock() {
   (umask 077 && : >>"$lock_file")
   exec 9>"$lock_file"

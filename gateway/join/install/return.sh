@@ -1,8 +1,8 @@
 # --- return to the former version
 
-# While packages are being replaced, $pending contains the gateway's order, the former version and a copy of this
-# script. If the machine restarts meanwhile, a unit runs the copy at boot. The unit belongs to no package: dpkg may have
-# unpacked a package only partly. begin_pending ACTION DIRECTORY
+# While packages are being replaced, $pending contains the gateway's request, the former version and a copy of this
+# script. If the machine restarts meanwhile, a unit runs the copy at boot. The unit belongs to no package, because dpkg
+# may have unpacked a package only partly. begin_pending ACTION DIRECTORY
 begin_pending() {
   rm -rf "$pending.new"
   (umask 077 && mkdir "$pending.new")
@@ -56,7 +56,7 @@ resume() {
   architecture=$(dpkg --print-architecture)
   case $(installed_version berth-agent) in
     "$version" | "$installed" | '') ;;
-    # Meanwhile another version was installed, for example with the gateway's command for this host.
+    # Another version was installed meanwhile, for example with the gateway's command for this host.
     *)
       end_pending
       return
@@ -70,8 +70,8 @@ resume() {
   fi
 }
 
-# return_to_installed REASON: installs the earlier version again, and fails with REASON. Its retained packages stay until
-# they are installed. A rollback that failed can be tried again.
+# return_to_installed REASON: installs the earlier version again, and fails with REASON. The packages of this version
+# stay until they are installed. A failed rollback can be tried again.
 return_to_installed() {
   say "Returning to version $installed: $1"
   report rolling_back "$1" >/dev/null || true
@@ -98,7 +98,7 @@ install_former() {
   attempt change_to "$installed" || fail "$1; version $installed could not be installed again: $(cat "$work/reason")"
 }
 
-# After a failed rollback, makes its packages the previous ones again, unless an interrupted return has done so.
+# After a failed rollback, moves its packages back to $previous, unless an interrupted return has done so.
 retrieve_undone() {
   if [ ! -e "$undone" ] && is_complete "$previous" "$version"; then return; fi
   rm -rf "$previous"

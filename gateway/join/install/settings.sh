@@ -11,7 +11,7 @@ version='@VERSION@'
 authority='@AUTHORITY@'
 
 packages=/var/lib/berth/packages
-# Packages that are being fetched, and packages of the version before the installed one.
+# Packages that are being fetched, and packages of the version before the installed version.
 next=$packages/next
 previous=$packages/previous
 # Packages of a failed rollback. They are kept here until the newer version is installed again.
@@ -28,7 +28,7 @@ config=/etc/berth/agent.yaml
 port=7443
 least_free_mb=3000
 least_free_mb_of_upgrade=500
-# How often the gateway may answer that it does not reach the new version, and how long that may take in all.
+# How often the gateway may answer that it does not reach the new version, and a time limit for all these answers.
 most_answers=60
 most_seconds=900
 supported='Debian 12 or newer, or Ubuntu 24.04 or newer'

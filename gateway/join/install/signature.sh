@@ -17,7 +17,7 @@ fetch_next() {
   done
 }
 
-# Checks that the gateway offers the requested version, which must not be older than the installed one.
+# Checks that the gateway offers the requested version, and that it is not older than the installed version.
 check_offer() {
   [ "$1" = "$version" ] || fail "$gateway offers version $1 of the agent, but this upgrade needs version $version: upgrade the package berth-repository on the machine of the gateway"
   dpkg --compare-versions "$1" ge "$installed" ||
@@ -38,7 +38,7 @@ check_signature() {
 }
 
 # listed_digest FILE: prints the digest of a file in the signed part of InRelease. Anybody could have added text outside
-# of this part, which apt ignores.
+# of this part. apt ignores such text.
 listed_digest() {
   awk 'NR == 1 { if ($0 != "-----BEGIN PGP SIGNED MESSAGE-----") exit; next }
     !body { if ($0 == "") body = 1; else if ($0 !~ /^Hash: [A-Z0-9, ]+$/) exit; next }
@@ -47,7 +47,7 @@ listed_digest() {
     awk -v file="$1" '/^SHA256:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $3 == file { print $1; exit }'
 }
 
-# The signed list contains the digest of the new keyring. The former key therefore proves that the new one is genuine.
+# The signed list contains the digest of the new keyring. The former key thus proves that the new key is genuine.
 adopt_keyring() {
   digest=$(listed_digest berth.gpg)
   [ -n "$digest" ] || return 0

@@ -1,6 +1,6 @@
 # --- upgrades and rollbacks
 
-# Installs another version. The packages of the present version are retained as the previous ones. If the gateway does
+# Installs another version. The packages of the present version are retained as previous packages. If the gateway does
 # not reach the new agent, the previous packages are installed again. Guests continue to run, because they do not need
 # the agent.
 upgrade() {
@@ -29,7 +29,7 @@ upgrade() {
   fi
 }
 
-# Reads an order of the gateway. read_order DIRECTORY
+# Reads a request of the gateway for an upgrade. read_order DIRECTORY
 read_order() {
   gateway=$(cat "$1/address") token=$(cat "$1/token") version=$(cat "$1/version") authority=$(cat "$1/authority")
   end_attempts=24
@@ -62,7 +62,7 @@ change_to() {
   wait_for_version "$1"
 }
 
-# Counts answers of the gateway instead of seconds: a gateway that does not answer proves nothing about the agent.
+# Counts answers of the gateway, not seconds, because a gateway without an answer proves nothing about the agent.
 wait_for_version() {
   say "Waiting until the agent is online at the gateway with version $1"
   answers=0
@@ -78,7 +78,7 @@ wait_for_version() {
   say "The gateway does not answer, so it is unknown whether version $1 works: this version stays installed"
 }
 
-# Prints the last error that the agent has logged, without its stack trace. If there is none, prints the last line.
+# Prints the last error that the agent has logged, without its stack trace. Without an error, prints the last line.
 last_words() {
   journalctl _SYSTEMD_UNIT=berth-agent.service -n 50 -o cat --no-pager 2>/dev/null |
     awk '{ line = $0 } /^berth-agent: / { error = $0 } END { if (NR) print ": " substr(error != "" ? error : line, 1, 200) }'
