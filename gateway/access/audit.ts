@@ -33,7 +33,7 @@ export interface AuditPage {
   readonly total: number
 }
 
-/** Maximum number of characters of texts from requests. It limits the size of an entry. */
+/** Maximum numbers of characters of texts from requests. They limit the size of an entry. */
 const longest = { target: 200, detail: 1000 } as const
 
 const dayMs = 86_400_000

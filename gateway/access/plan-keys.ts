@@ -14,8 +14,8 @@ import { findExcess, isAdministrator, isUnlimited, unlimited, type Dimension, ty
 import { coversScope, defaultScopes } from './scopes.js'
 
 /*
- * Decides who may create and change which keys. The rights of its creator always limit a key (see effectiveRights).
- * Therefore, no decision in this file can give a key more rights than its creator has.
+ * Decides who may create and change which keys. A key is always limited by the rights of its creator (see
+ * effectiveRights). Therefore, no decision in this file can give a key more rights than its creator has.
  */
 
 /** Used instead of the id of a calling key if the caller is a logged-in administrator. No key limits this caller. */
@@ -166,7 +166,7 @@ function checkWidening(keys: Keys, callerId: number, target: KeyRecord, changed:
   const limit = callerRights(keys, callerId)
   refuseExcess(findExcess(ownRights(changed), limit))
   const makers = chainOf(target, (id) => keys.get(id)).records.slice(1)
-  // A limited key must not add rights to a key that it did not create. They would remain after its own deletion.
+  // A limited key must not add rights to a key that it did not create. The rights would outlive the limited key.
   if (!isUnlimited(limit) && !makers.some((maker) => maker.id === callerId))
     throw forbidden(
       'a limited key can extend only the rights of keys that it created itself, or that such a key created',

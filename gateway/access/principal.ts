@@ -103,7 +103,7 @@ export function mayFind(caller: Principal, { guest }: GuestView): boolean {
 
 /**
  * Returns the guests that a caller may see, in any order. A caller that is restricted to some guests sees no deleted
- * guests. For such a caller, only these guests are searched.
+ * guests. For such a caller, only its own guests are searched.
  */
 export function guestsOf(
   caller: Principal,

@@ -23,7 +23,7 @@ interface AccountBase {
   /** Argon2 hash in PHC format. "": the account has no password yet. Only a link gives access to it. */
   readonly passwordHash: string
   readonly disabled: boolean
-  /** Increases to end all sessions of the account. A session is valid only for the number at its login. */
+  /** This number is increased to end all sessions of the account. A session is valid only for its number at login. */
   readonly generation: number
   readonly createdAtMs: number
   readonly totp?: TotpRecord

@@ -51,7 +51,7 @@ export async function joinAsGateway(context: CommandContext, token: string, opti
   const content = parseJoinToken(text, gatewayJoinAudience)
   const { state_dir: stateDir } = context.config
   const own = await findOwnGateway(stateDir)
-  // The identity is moved last. Even with it, the command may have died before it removed the marker (see `#begin`).
+  // The identity is moved last. Even after that, the command may have died before it removed the marker.
   if (own?.id !== content.hostId || isJoinInterrupted(stateDir)) {
     refuseConfiguredStore(context)
     const joining = new GatewayJoin(context, content.hostId)
@@ -72,7 +72,7 @@ function refuseConfiguredStore({ config: { redis }, redisUrl }: CommandContext):
   )
 }
 
-/** Runs work on files as the user of the service, not as root, because this user may have put links to other files. */
+/** Runs work on files as the service's user instead of root. The user may have put links to root's files there. */
 async function asOwnerOf(directory: string, work: () => Promise<void>): Promise<void> {
   const { uid, gid } = await stat(directory)
   if (process.geteuid?.() !== 0 || uid === 0) return work()

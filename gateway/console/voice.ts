@@ -4,7 +4,7 @@ import type { ConsoleEnding } from './endings.js'
 export interface OpenedConsole {
   readonly resume: string
   readonly resumed: boolean
-  /** Number of bytes of earlier output that are sent first. Terminals must not answer its control codes again. */
+  /** Bytes of earlier output that are sent first. Terminals must not answer the control codes in this output again. */
   readonly replay: number
   readonly offset: number
 }
@@ -48,9 +48,7 @@ export const ownVoice: ConsoleVoice = {
 
 const nothing = (): void => undefined
 
-/**
- * Text for terminals without the subprotocol `berth.console.v1`. Some clients wait for a line before they send Enter.
- */
+/** Text for terminals without the subprotocol `berth.console.v1`. Some clients wait for a line and then send Enter. */
 export const terminalVoice: ConsoleVoice = {
   acknowledges: false,
   connecting: (socket) => say(socket, 'Connecting...\r\n'),

@@ -215,7 +215,7 @@ export class CertificateKeeper {
     const issuer = this.options.rotation.issuerFor(host.record)
     const issued = await this.#issue(host, request, issuer)
     const hostId = host.record.id
-    // Read this after the first call, because that call establishes the connection, and only then the peer is known.
+    // The peer is only known after the first call, because this call establishes the connection.
     const inUse = connection.peer()?.serial
     await watched.update(hostId, (record) => ({
       ...record,

@@ -159,7 +159,7 @@ export class StoredHostAdmin implements HostAdmin {
     return address
   }
 
-  /** Rejects the address of another, online host. A server that was an offline host may be joining as a new host. */
+  /** Rejects the address of another online host. The server of an offline host may be joining as a new host. */
   readonly #checkAddress = ({ address }: Pick<HostRecord, 'address'>, others: readonly HostRecord[]): void => {
     if (address === '') return
     const holds = (host: HostRecord): boolean =>

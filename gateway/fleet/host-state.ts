@@ -40,7 +40,7 @@ export class HostState {
   /** Identity of the agent's journal, and the last revision received from it. New streams continue from there. */
   epoch = ''
   revision = 0
-  /** All changes up to this revision are shown. It may lag behind `revision`: a slow stream combines changes. */
+  /** All changes up to this revision are shown. It may be below `revision`, because a slow stream combines changes. */
   shownRevision = 0
   /** Listeners get changes in the host's first report only above this revision. See `ReportingHost`. */
   newsAfter: number | undefined

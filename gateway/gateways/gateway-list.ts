@@ -21,9 +21,7 @@ export interface GatewayRecord {
   /** Address of its join endpoint, as host:port. */
   readonly joinAddress: string
   readonly startedAtMs: number
-  /**
-   * SubjectPublicKeyInfo (DER, base64url) of the X25519 key for which secrets are encrypted. Absent in old versions.
-   */
+  /** X25519 key for which secrets are encrypted, as SubjectPublicKeyInfo (DER, base64url). Absent in old versions. */
   readonly publicKey?: string
 }
 

@@ -50,7 +50,7 @@ export class Announcer {
         await watched.agent(hostId).moves.appointOwner({ uuid, generation: decided!.generation, isOwner: false })
   }
 
-  /** Returns the other host of a move. If it is not known, returns all other hosts: any may have a reservation. */
+  /** Returns the other host of a move. If it is not known, any other host may have a reservation, so returns all. */
   #othersOf({ decided, fromHostId, toHostId }: StoredMove): string[] {
     const { ownerId } = decided!
     if (toHostId !== '') return [ownerId === fromHostId ? toHostId : fromHostId]

@@ -2,7 +2,7 @@ import { noNeighbors, type Neighbors, type PlacedGuest } from './plan-rules.js'
 
 type Located = Pick<PlacedGuest, 'hostId' | 'rules'>
 
-/** Counts guests by host and name in their rules, so that a plan of many guests needs no search for neighbors. */
+/** Counts guests by host and by names in their rules, so that a plan of many guests needs no search for neighbors. */
 export class NeighborIndex {
   readonly #spread = new NameCounts()
   readonly #together = new NameCounts()
@@ -47,7 +47,7 @@ function fullest(counts: Counts, presentId: string): Counts {
 }
 
 class NameCounts {
-  /** By name in the guests' rules: number of these guests on each host. */
+  /** By name in a rule: number of guests with this name on each host. */
   readonly #byName = new Map<string, Map<string, number>>()
 
   of(name: string): Counts {

@@ -4,7 +4,7 @@ import type { ReservedRoom, ReservedRooms, RoomChanges } from './plan-rooms.js'
 
 /**
  * Resources of hosts that are reserved for guests, among all gateways that share the store. Each transaction that
- * reserves resources watches the key. If another transaction has changed a reservation, it runs again.
+ * reserves resources watches the key, and runs again if another transaction has changed a reservation.
  * | key | holds |
  * |---|---|
  * | `reserved-rooms` | hash: id of the operation that creates or moves the guest → ReservedRoom as JSON |

@@ -41,7 +41,7 @@ export interface CaRotationOptions {
   readonly gateways?: RotationMembers | undefined
   /** True if each connection to a host with a certificate of this CA uses a gateway's certificate of the same CA. */
   readonly isInUse: (fingerprint: string) => boolean
-  /** Executes, for each connected host, the step that `stepFor` returns, for example renews its certificate. */
+  /** Executes the step that `stepFor` returns for each connected host, for example a renewal of its certificate. */
   readonly checkHosts: () => Promise<void>
   readonly everyMs?: number
   readonly leaseMs?: number

@@ -10,8 +10,8 @@ begin_work() {
   check_authority
 }
 
-# Installations, upgrades and the removal wait for each other. The file is not in /run/lock, where all users may create
-# files. It is readable only for root, because users who can read a file can lock it.
+# Installations, upgrades and the removal wait for each other. The lock file is not in /run/lock, where all users may
+# create files. Only root can read the lock file, because users who can read a file can lock it.
 lock() {
   (umask 077 && : >>"$lock_file")
   exec 9>"$lock_file"
