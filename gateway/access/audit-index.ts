@@ -179,7 +179,7 @@ export class AuditIndex {
     return readShares(this.store, 'remove old audit entries', names)
   }
 
-  /** Reads all entries about some guests at once and sorts them. This is fast, because a guest has only few entries. */
+  /** Reads and sorts all entries about some guests in one step. This is fast, because a guest has only few entries. */
   async *#pagesOfGuests(uuids: readonly string[], span: Span): AsyncGenerator<string[]> {
     const found = await Promise.all(uuids.map((uuid) => this.#range(this.#guest(uuid), span)))
     const ids = found.flat()

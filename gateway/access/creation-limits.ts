@@ -5,7 +5,7 @@ export interface CreationLimit {
   /** Limit of a caller that may access only some containers. Objects that the caller's keys created count, too. */
   readonly bound: number
   /**
-   * Limit of each limited API key that may access all containers. All unlimited callers together have one such limit.
+   * Limit of each limited API key that may access all containers. All unlimited callers together have this limit, too.
    */
   readonly others: number
 }

@@ -96,7 +96,7 @@ export function maySee(caller: Principal, guestUuid: string): boolean {
   return caller.guests === 'all' || caller.guests.has(guestUuid)
 }
 
-/** True if the caller may see the guest now. Deleted guests are hidden from callers that may access only some guests. */
+/** True if the caller may see the guest now. Callers that may access only some guests cannot see deleted guests. */
 export function mayFind(caller: Principal, { guest }: GuestView): boolean {
   return caller.guests === 'all' || (caller.guests.has(guest.uuid) && !guest.deletion)
 }

@@ -4,7 +4,7 @@ import { perMinute, perSecond, RateLimit, rateLimited } from '../../shared/rate-
 export interface RequestLimit {
   /** Average number of requests per second, and maximum number of requests after a pause (`burst`). 0: no limit. */
   readonly perSecond: number
-  /** Number of requests that may be in progress at once. 0: no limit. */
+  /** Number of requests that may be in progress at the same time. 0: no limit. */
   readonly atOnce: number
 }
 

@@ -175,7 +175,7 @@ export class Admins {
     return this.parts.accounts.create(
       'admin',
       (id, others) => {
-        // If several requests use the link at once, only the first one may create the administrator.
+        // If several requests use the link at the same time, only the first may create the administrator.
         if (others.length > 0) throw invalidLink()
         return newAdmin(id, username, passwordHash)
       },

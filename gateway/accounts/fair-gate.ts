@@ -50,9 +50,9 @@ const recentTurns = 32
 const maxServed = 10_000
 
 /**
- * Limits how much work, such as password checks, runs at once. Further work waits in three queues: logins of known
- * users run first, then logins of strangers, then other work. In each queue, accounts and addresses take turns, so that
- * a caller with much work delays only itself.
+ * Limits how much work, such as password checks, runs at the same time. Further work waits in three queues: logins of
+ * known users run first, then logins of strangers, then other work. In each queue, accounts and addresses take turns,
+ * so that a caller with much work delays only itself.
  */
 export class FairGate {
   readonly #running: Record<Queue, number> = { known: 0, stranger: 0, other: 0 }

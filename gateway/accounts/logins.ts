@@ -115,7 +115,7 @@ export class Logins {
   }
 
   /**
-   * Marks a code as used. If two requests use the same code at once, only one of them succeeds.
+   * Marks a code as used. If two requests use the same code at the same time, only one of them succeeds.
    * @returns the changed account; `undefined`: the code is wrong
    */
   async useSecondFactor(account: Account, given: SecondFactor): Promise<Account | undefined> {

@@ -98,7 +98,7 @@ class GatewayJoin {
     this.#prepared = join(this.#stateDir, joiningDirectory)
   }
 
-  /** Prepares the new state, and checks that it can replace the present one. @param replace as in `JoinOptions` */
+  /** Prepares the new state, and checks that it can replace the present state. @param replace as in `JoinOptions` */
   async prepare(token: string, content: JoinTokenContent, replace: boolean): Promise<void> {
     if (isJoinInterrupted(this.#stateDir)) return
     if (!replace) await refuseUsed(this.context)

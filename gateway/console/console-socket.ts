@@ -15,7 +15,7 @@ const inputWindowBytes = 256 * 1024
 const fullBytes = 1024 * 1024
 const drainedBytes = 256 * 1024
 const openTimeoutMs = 15_000
-/** Interval of pings in ms. A client that does not answer a ping until the next one is disconnected. */
+/** Interval of pings in ms. A client that does not answer a ping before the next ping is disconnected. */
 const pingEveryMs = 25_000
 const stalledInputMs = 60_000
 /** Each frame of input counts as at least this number of bytes towards the client's rate limit. */

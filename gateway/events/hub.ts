@@ -83,8 +83,8 @@ export class EventHub {
   }
 
   /**
-   * Continues with the events of the previous gateway process, and reports which hosts have changed since. Before this
-   * call, changes of hosts are not reported, because every host would seem to be new.
+   * Continues with the events of the previous gateway process, and reports the hosts that have changed since that
+   * process ended. Before this call, changes of hosts are not reported, because every host would seem to be new.
    * @param isComplete false: some hosts are not known. Earlier events are dropped, and clients start over.
    */
   start(isComplete: boolean): void {

@@ -244,7 +244,7 @@ export interface Fleet {
   agent(hostId: string): AgentClient
   /**
    * Waits for hosts that are not connected yet, but are expected soon after the start of this gateway. After this time,
-   * calls resolve at once.
+   * calls resolve immediately.
    * @param guestRef id, uuid or name of a guest. If the fleet view has the guest, the call only waits for the guest's
    * host. Otherwise it waits for all hosts. From 10 s after the start, one connected host is enough.
    */
@@ -279,8 +279,8 @@ export interface Fleet {
   suggestMoves(): Promise<Suggestion[]>
   /**
    * Begins to move a guest to another host. The source's operation shows the progress.
-   * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`, `offline_required`,
-   * `resource_exhausted`, `name_conflict`, `host_offline`
+   * @throws {BerthError} `not_found`, `unsupported`, `invalid_state`, `guest_moving`, `move_unsupported`,
+   * `offline_required`, `resource_exhausted`, `name_conflict`, `host_offline`
    */
   moveGuest(request: GuestMoveRequest): Promise<GuestMovePlan & { readonly response: SubmitOperationResponse }>
   /**

@@ -4,7 +4,7 @@ import type { Store } from '../store/store.js'
 import type { FleetState } from './view.js'
 
 const flushEveryMs = 1000
-/** Maximum number of guests in one write. Encoding more of them at once would delay other requests. */
+/** Maximum number of guests in one write. Encoding more guests in one step would delay other requests. */
 const batch = 100
 
 export interface StoredGuest {

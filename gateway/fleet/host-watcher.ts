@@ -82,7 +82,7 @@ export class HostWatcher {
     if (!this.#stopped && !this.#next) this.#open()
   }
 
-  /** Opens a new connection. The present one stays in use until the new one has delivered the host's complete state. */
+  /** Opens a new connection. The present connection stays in use until the new one has delivered the complete state. */
   refresh(): void {
     this.start()
   }

@@ -44,7 +44,7 @@ export class GatewayStatuses {
     return texts.map((text) => (text === null ? undefined : (JSON.parse(text) as GatewayStatus)))
   }
 
-  /** Deletes the report of this gateway. Other gateways then show this gateway as offline at once. */
+  /** Deletes the report of this gateway. Other gateways then show this gateway as offline immediately. */
   async withdraw(): Promise<void> {
     await this.store.run('withdraw the state of this gateway', (client) => client.del(this.#key(this.ownId)))
   }

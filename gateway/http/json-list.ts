@@ -4,7 +4,7 @@ import { countHeader } from './list.js'
 import { envelopeAround, etagOf } from './reply.js'
 import type { Answer } from './route.js'
 
-/** Maximum number of rows that are converted at once. Longer lists are converted in slices. */
+/** Maximum number of rows that are converted in one step. Longer lists are converted in slices. */
 const fewRows = 100
 const rowsPerPiece = 64
 const longBody = 16_384

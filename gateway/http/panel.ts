@@ -120,7 +120,7 @@ function plainForms(type: string, identity: Buffer): Forms {
 /** Serves `/setup`. Without a valid link the status is 404, and the page explains why. */
 function setupPageOf(show: (ctx: ExchangeContext) => Promise<Reply>, hasLink: () => Promise<boolean>): Page['handle'] {
   return async (ctx) => {
-    // While the store is down, nobody knows if a valid setup link exists. The page is then shown, and explains this.
+    // While the store is down, nobody knows if a valid setup link exists. The page is shown, and explains this state.
     const leads = await hasLink().catch(() => true)
     if (!leads) delete ctx.req.headers['if-none-match']
     const reply = await show(ctx)

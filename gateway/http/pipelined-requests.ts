@@ -13,7 +13,7 @@ interface Line {
   ends: boolean
 }
 
-/** Maximum number of waiting requests of a connection. Node parses up to 3,600 requests from one packet at once. */
+/** Maximum number of waiting requests of a connection. Node may parse 3,600 requests of one packet in one step. */
 const perConnection = 16
 
 /**

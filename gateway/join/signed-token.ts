@@ -9,7 +9,7 @@ export interface TokenContent {
   readonly subject: string
   readonly id: string
   readonly expiresAtMs: number
-  /** Addresses of the join endpoints of all gateways, as host:port. The endpoint of this gateway is the first one. */
+  /** Addresses of the join endpoints of all gateways, as host:port. The address of this gateway comes first. */
   readonly addresses: readonly string[]
   readonly claims?: Readonly<Record<string, unknown>>
 }

@@ -35,7 +35,7 @@ export interface TableOptions<Item, Name extends string> {
 /** Maximum number of cached query results. Beyond it, the least recently used one is dropped. */
 export const maxCachedResults = 32
 
-/** Maximum number of query results that are computed at once. It must be lower than `maxCachedResults`. */
+/** Maximum number of query results that are computed at the same time. It must be lower than `maxCachedResults`. */
 const maxComputations = 4
 
 /** Items by key. Caches the results of recent queries, and updates the cached results with each change of an item. */
@@ -101,7 +101,7 @@ export class Table<Item, Name extends string> implements Queryable<Item, Name> {
     for (const result of this.#cached.values()) result.delete(slot)
   }
 
-  /** Changes the same fields of many items at once. @param change function that changes the items */
+  /** Changes the same fields of many items in one step. @param change function that changes the items */
   changeAll(keys: Iterable<string>, fields: readonly Name[], change: () => void): void {
     const slots = [...keys].flatMap((key) => this.#slots.get(key) ?? [])
     this.#change(slots, fields, change)

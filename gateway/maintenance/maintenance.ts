@@ -126,7 +126,7 @@ export class Maintenance {
     )
   }
 
-  /** Copies each state of a window to the hosts before the next one begins. No state is skipped after a pause. */
+  /** Copies each state of a window to the hosts before the next state begins. No state is skipped after a pause. */
   async #advance(fleet: Fleet): Promise<void> {
     // The hosts are read before the windows. The store therefore has every window that a host shows, unless it lost it.
     const hosts = factsOf(fleet)

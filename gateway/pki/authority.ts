@@ -113,7 +113,7 @@ export async function createAuthorityPem(caDays: number): Promise<string> {
   return toPem('PRIVATE KEY', Buffer.from(pkcs8)) + toPem('CERTIFICATE', Buffer.from(certificate.rawData))
 }
 
-/** @param pem private key and certificate @param path file for the error message @throws {BerthError} `bad_authority` */
+/** @param pem private key and certificate @param path file for error messages @throws {BerthError} `bad_authority` */
 export async function loadAuthority(pem: string, path: string): Promise<Authority> {
   try {
     const privateKeyPem = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n/.exec(pem)?.[0] ?? ''

@@ -30,7 +30,7 @@ export class FleetAuthority implements Authority {
     private present: Authority,
   ) {}
 
-  /** Reads the CAs in `directory`. Creates the first one if it does not exist. */
+  /** Reads the CAs in `directory`. Creates the first CA if it does not exist. */
   static async open(directory: string, caDays: number): Promise<FleetAuthority> {
     const opened = new FleetAuthority(directory, await ensureAuthority(directory, caDays))
     const pem = await readFile(opened.#nextPath, 'utf8').catch((cause: NodeJS.ErrnoException) => {
@@ -46,7 +46,7 @@ export class FleetAuthority implements Authority {
     return this.present
   }
 
-  /** The CA that will replace the present one. undefined: no next CA is prepared. */
+  /** The CA that will replace the present CA. undefined: no next CA is prepared. */
   get next(): Authority | undefined {
     return this.#next
   }

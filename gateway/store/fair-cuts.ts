@@ -1,6 +1,6 @@
 /*
  * If a shared list of entries is full, the callers with the most entries lose some of them. One caller therefore cannot
- * push out the entries of the others.
+ * push out the entries of other callers.
  */
 
 /**

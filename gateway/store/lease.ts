@@ -6,7 +6,8 @@ import type { Store, StoreClient } from './store.js'
 
 /**
  * A lease that at most one gateway of a store holds. If the holder dies, another gateway can take over the lease after
- * a short time. After `release`, this is possible at once. Each take-over increases the epoch, see `shared/fence.ts`.
+ * a short time. After `release`, this is possible immediately. Each take-over increases the epoch, see
+ * `shared/fence.ts`.
  */
 export class Lease {
   readonly #holder = randomUUID()

@@ -190,7 +190,7 @@ export class Store {
     return result
   }
 
-  /** Sends a PING and waits for the answer. Before the answer, the server reports all changes that it has acknowledged. */
+  /** Sends a PING and waits for the answer. Before the answer, the server reports all changes that it acknowledged. */
   async ping(): Promise<void> {
     await this.trust.exchange()
   }

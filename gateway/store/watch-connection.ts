@@ -18,7 +18,7 @@ export interface ConnectionWatch {
   readonly stop: AbortSignal
 }
 
-/** Sends pings, and asks the Sentinels, until the connection is no longer the current one. */
+/** Sends pings, and asks the Sentinels, until the connection is dropped or replaced. */
 export async function watchConnection(watch: ConnectionWatch): Promise<void> {
   await Promise.all([watchServer(watch), watchWriters(watch)])
 }

@@ -30,7 +30,7 @@ export interface IssuerOptions {
 const orderMs = 90_000
 export const orderLeaseMs = orderMs + 30_000
 
-/** Time in ms for other gateways to get the challenge. The authority asks only once, and may reach any gateway. */
+/** Time in ms for other gateways to get the challenge. The authority may ask any gateway, and asks only once. */
 const othersLearnMs = 500
 
 /** Obtains certificates from an authority, only one at a time among all gateways. */

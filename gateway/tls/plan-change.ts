@@ -14,7 +14,7 @@ export interface WantedTls {
   readonly keyPem: string | undefined
 }
 
-/** Certificate to use: no certificate, a stored one, or a new one. */
+/** Certificate to use: no certificate, a stored certificate, or a new certificate. */
 export type CertificatePlan =
   | { readonly from: 'none' }
   | { readonly from: 'stored'; readonly stored: StoredCertificate }

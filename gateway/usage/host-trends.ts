@@ -19,7 +19,7 @@ const unknown: HostTrend = { cpu: [], diskFullInDays: null, ipv4: null }
 /** Age in ms from which a trend is read again. A failed reading is repeated after `retryMs`. */
 const freshMs = 10 * 60_000
 const retryMs = 60_000
-/** Maximum number of hosts whose trends are read at once. */
+/** Maximum number of hosts whose trends are read at the same time. */
 const parallel = 8
 /** Maximum time in ms that a caller waits. Hosts that answer later are included in the next answer. */
 const patienceMs = 2000

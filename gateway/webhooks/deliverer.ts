@@ -157,7 +157,7 @@ export class Deliverer {
 
   /**
    * Forgets the queue and the stored revisions after a failed write, which the store may nevertheless have executed.
-   * The next round reads both again, so that no delivery is stored twice.
+   * The next round reads them again, so that no delivery is stored twice.
    */
   #forget(): void {
     for (const outbox of this.#outboxes.values()) outbox.stop()
@@ -198,8 +198,8 @@ export class Deliverer {
 
   /**
    * Returns the revision after which changes of a host are sent. If no revision is stored, only changes from now on are
-   * sent. The stored revision may exceed all revisions of the host if its agent has a new journal. The newest revision
-   * of the host is returned in this case.
+   * sent. If the agent has a new journal, the stored revision may exceed all revisions of the host. In this case,
+   * returns the newest revision of the host.
    */
   #cursorOf(hostId: string, news: readonly News[]): number {
     const newest = newestRevision(this.parts.view, hostId)

@@ -34,7 +34,7 @@ export interface OrderFields {
   readonly force: boolean
   /** True if the action ends a suspension for abuse. Callers that are restricted to some guests may not end it. */
   readonly liftBlock: boolean
-  /** Time in ms for which a deleted guest is retained. 0: the guest is removed at once. Only used by deletions. */
+  /** Time in ms for which a deleted guest is retained. 0: it is removed immediately. Only used by deletions. */
   readonly retainMs: number
 }
 

@@ -28,9 +28,9 @@ export interface UndoDeleteParts {
 }
 
 /**
- * Time in ms for which the container is retained after its deletion. 0: the container is removed at once. This applies
- * to every container with the status `error`.
- * @param now true if the caller wants to remove the container at once
+ * Time in ms for which the container is retained after its deletion. 0: the container is removed immediately. This
+ * applies to every container with the status `error`.
+ * @param now true if the caller wants to remove the container immediately
  * @throws {BerthError} `agent_outdated`
  */
 export function retentionOf({ fleet, settings }: UndoDeleteParts, { hostId, guest }: GuestView, now: boolean): number {
@@ -41,7 +41,7 @@ export function retentionOf({ fleet, settings }: UndoDeleteParts, { hostId, gues
 }
 
 /**
- * Returns whether the caller wants to remove a container at once.
+ * Returns whether the caller wants to remove a container immediately.
  * @throws {BerthError} `insufficient_scope` if the caller may access only some containers: a thief of its key must not
  * be able to remove the data of these containers for ever
  */

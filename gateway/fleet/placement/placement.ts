@@ -115,7 +115,7 @@ export class Placement {
     return this.#placeMoved(guest, await this.options.rooms.list(), request).hostId
   }
 
-  /** Chooses the host to which a guest moves, and reserves resources there. @throws {BerthError} as `planMoveTargets` */
+  /** Chooses the target of a guest's move, and reserves resources there. @throws {BerthError} as `planMoveTargets` */
   async reserveTarget(moveId: string, guest: MovingGuest, request: TargetRequest = {}): Promise<string> {
     return this.options.rooms.change((rooms) => {
       const { hostId, room, changes } = this.#placeMoved(guest, rooms, { ...request, moveId })
