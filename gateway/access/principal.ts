@@ -70,7 +70,7 @@ export const nobody: NobodyPrincipal = {
   guests: new Set(),
 }
 
-/** True if no quotas and rates limit the caller: it is an administrator of any role, or a key without any limits. */
+/** True if no quota or rate limits the caller, which is an administrator of any role, or a key without limits. */
 export function isUnbounded(caller: Principal): boolean {
   return caller.kind === 'key' ? caller.unlimited : caller.kind === 'session' && caller.accountKind === 'admin'
 }

@@ -14,7 +14,7 @@ const reservedAreas: readonly string[] = ['apikey', 'admin']
 
 const operatorScopes = scopeCatalogue.filter((scope) => !reservedAreas.includes(scope.split(':')[0]!))
 const readScopes = operatorScopes.filter((scope) => scope.endsWith(':read'))
-/** Changes that help customers, without creating, resizing or removing anything that they own. */
+/** Scopes of changes that help customers, but create, resize or remove nothing that customers own. */
 const supportScopes = [
   ...(['container:power', 'container:password', 'container:network', 'container:label'] as const),
   ...(['snapshot:create', 'backup:create', 'security:check', 'terminal:ssh', 'terminal:vnc'] as const),

@@ -7,7 +7,7 @@ function isUsable(admin: AdminAccount): boolean {
 }
 
 /**
- * Checks that an administrator with all rights who can log in is left.
+ * Checks that at least one administrator is left who has all rights and can log in.
  * @param without the account to remove or disable, or whose role becomes lower
  * @throws {BerthError} `invalid_state` if nobody could log in with all rights
  */

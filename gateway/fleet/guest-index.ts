@@ -41,7 +41,7 @@ export class GuestIndex {
     const before = host.guests.get(guest.uuid)
     const entry = new GuestEntry(host, guest)
     if (before && sameKeys(before.guest, guest)) return void this.#put(host, entry)
-    // Listeners get the change of a name as one change.
+    // If only the name has changed, listeners get one change, not a removal and an addition.
     const renamed = before?.guest.id === guest.id ? before : undefined
     if (renamed) this.#remove(host, renamed)
     else if (before) this.#unplace(host, before)
@@ -115,7 +115,7 @@ export class GuestIndex {
     return `guest ${guest.name} (${guest.id}, ${guest.uuid}) clashes with ${name} (${id}, ${uuid}) of host ${other.hostId} and is not shown`
   }
 
-  /** @param formerly the guest's entry before, if the guest has moved to this host or has got another name */
+  /** @param formerly previous entry of the guest, if the guest has moved to this host or has another name now */
   #place(host: HostState, entry: GuestEntry, formerly?: GuestEntry): void {
     const slot = this.#put(host, entry, formerly)
     this.#byId.set(entry.guest.id, slot)

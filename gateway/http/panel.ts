@@ -143,7 +143,7 @@ function assetReply(assets: ReadonlyMap<string, Forms>, ctx: ExchangeContext): R
   return replyOf(forms, ctx, assetHeaders)
 }
 
-/** Serves the logo of the provider. Its name contains its digest, as for assets. */
+/** Serves the logo of the provider. Like the name of an asset, the name of its file contains a digest. */
 function logoReply({ logo }: ShownBrand, ctx: ExchangeContext): Reply {
   const { name } = (ctx as unknown as { params: { name: string } }).params
   if (logo === undefined || logo.path !== `/brand/${name}`) throw notFound('logo')

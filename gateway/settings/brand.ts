@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { StoredDocument } from '../store/document.js'
 
-/** Name of the panel until an administrator sets another one. */
+/** Name of the panel until an administrator sets another name. */
 const defaultName = 'Berth'
 
 export interface BrandDocument {

@@ -30,7 +30,7 @@ export class GuestRegistry {
   readonly #keys: GuestKeys
   readonly #rooms: RoomStore
   readonly #releases: GuestReleases
-  /** Changes names of guests that exist. */
+  /** Changes names of existing guests. */
   readonly names: ReservedNames
   #waiting: WaitingRequest[] = []
   readonly #rounds = new Coalescer(() => this.#reserveWaiting())
@@ -201,7 +201,7 @@ export class GuestRegistry {
     })
   }
 
-  /** Plans claims in a transaction. If a reservation changes its name, other changes of it must not be lost. */
+  /** Plans claims in a transaction. Watches the reservations if it renames one, so that no other change is lost. */
   async #planWatched(client: StoreClient, hostId: string, claims: readonly GuestClaim[]) {
     const plan = await this.#planClaims(client, hostId, claims)
     if (plan.renamed.length === 0) return plan

@@ -40,13 +40,13 @@ export interface StoredClaims {
 export interface ClaimPlan {
   /** Identities of this host's guests that the store does not know yet. */
   readonly add: readonly GuestClaim[]
-  /** Reservations of guests that have another name now. */
+  /** Reservations of guests that have a new name. */
   readonly renamed: readonly Renaming[]
   /** Guests that do not belong to this host, and the reasons, by uuid of the guest. */
   readonly refused: ReadonlyMap<string, Refusal>
 }
 
-/** A reservation whose guest got another name. */
+/** A reservation, and the new name of its guest. */
 export interface Renaming {
   readonly before: Reservation
   readonly name: string
@@ -71,7 +71,7 @@ export function planClaims(hostId: string, claims: readonly GuestClaim[], held: 
     const reason = findProblem(hostId, claim, { known, names, ids })
     if (reason !== undefined) refused.set(claim.uuid, { reason, ...newerOwner(hostId, claim, known) })
     else if (known) {
-      // A copy that is not the guest itself may have an old name.
+      // A copy that this host must not start may have an old name.
       if (known.name === claim.name || claim.isOwner === false) continue
       renamed.push({ before: known, name: claim.name })
       names.set(claim.name.toLowerCase(), claim.uuid)

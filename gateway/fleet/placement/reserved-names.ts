@@ -4,7 +4,7 @@ import type { Store } from '../../store/store.js'
 import { parseReservation, type GuestKeys } from './guest-keys.js'
 import type { Renaming, Reservation } from './plan-claims.js'
 
-/** Changes the reserved names of guests. While a guest gets another name, both names are reserved for it. */
+/** Changes the reserved names of guests. During a change of its name, a guest has the old and the new name. */
 export class ReservedNames {
   constructor(
     private readonly store: Store,
@@ -46,7 +46,7 @@ export class ReservedNames {
     })
   }
 
-  /** Writes the name that a guest got, and frees its other names. The caller watches the reservations. */
+  /** Stores the new name of a guest, and frees its other names. The caller must watch the reservations. */
   put(steps: Transaction, { before, name }: Renaming): void {
     const { newName: _, ...rest } = before
     this.#drop(steps, before, [name])
@@ -54,7 +54,7 @@ export class ReservedNames {
     steps.hSet(this.keys.guests, before.uuid, JSON.stringify({ ...rest, name } satisfies Reservation))
   }
 
-  /** Deletes the names of a reservation, except some of them. */
+  /** Deletes the names of a reservation, except the names in `kept`. */
   #drop(steps: Transaction, { name, newName }: Reservation, kept: readonly string[]): void {
     const keptKeys = kept.map((one) => this.keys.name(one))
     const keys = [name, ...(newName === undefined ? [] : [newName])].map((one) => this.keys.name(one))
