@@ -32,7 +32,7 @@ export class WatchSession {
   #changes: WatchResponse[] | undefined = []
   #unsynced = 0
   #ended = false
-  /** True while the complete state is written to the fleet view. Changes during this time are applied afterwards. */
+  /** True while the complete state is written to the fleet view. Later changes must wait until it is written. */
   #holding = false
   #idleTimer: NodeJS.Timeout | undefined
   readonly #rate = { windowStart: 0, events: 0 }

@@ -20,7 +20,7 @@ import type { FleetState } from './view.js'
  */
 const returnMs = 10_000
 
-/** Number of hosts whose stored guests are read at once. */
+/** Number of hosts whose stored guests are read in one step. */
 const hostsPerRead = 4
 
 export interface WatchedHostsOptions {

@@ -132,7 +132,7 @@ export class MoveStore {
     )
   }
 
-  /** Forgets a move that has ended, when both hosts know the result. */
+  /** Forgets a move that has ended. Call it when both hosts know the result. */
   async forget({ id, uuid }: StoredMove): Promise<void> {
     await this.store.transact('forget move', async (client) => {
       await client.watch(this.#movesKey)

@@ -42,7 +42,7 @@ export class GuestCreator {
     }
   }
 
-  /** Reserves resources for several guests before the first one is created, see `Placement.hold`. */
+  /** Reserves resources for several guests before the first guest is created, see `Placement.hold`. */
   async holdRoom(...hold: Parameters<Placement['hold']>): Promise<HeldRoom> {
     const { placement } = this.options
     await placement.hold(...hold)

@@ -20,7 +20,7 @@ export interface GuestOwnersParts {
 
 type ReportedGuest = Pick<Guest, 'uuid' | 'id' | 'name' | 'ownership'>
 
-/** Updates guests' ids and names in the store from the reports of all hosts, and keeps both unique in the fleet. */
+/** Updates guests' ids and names in the store from the reports of all hosts, and keeps them unique in the fleet. */
 export class GuestOwners {
   constructor(private readonly parts: GuestOwnersParts) {}
 

@@ -75,7 +75,7 @@ export class Placement {
   }
 
   /**
-   * Reserves resources for several guests before the first one is created. If no host has room for one of them,
+   * Reserves resources for several guests before the first guest is created. If no host has room for one of the guests,
    * reserves nothing.
    * @param attempt called for each guest with its index; must call `place`, and may replace the error of `place`
    * @throws {BerthError} as `planPlacement`, `store_unavailable`

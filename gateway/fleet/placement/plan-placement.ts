@@ -92,8 +92,9 @@ function filterAble(candidates: readonly Candidate[], conditions: readonly Condi
 }
 
 /**
- * Returns the hosts to which a guest can move, at least one, in the order of `planPlacement`. A move needs no template.
- * @param candidates all hosts except the present one
+ * Returns all hosts to which a guest can move (at least one), in the order of `planPlacement`. A move needs no
+ * template.
+ * @param candidates all hosts except the guest's present host
  * @throws {BerthError} `not_found`, `host_offline`, `invalid_state` (draining), `move_unsupported`, `agent_outdated`,
  * `placement_group`, `placement_label`, `placement_spread`, `placement_together`, `resource_exhausted`
  */
