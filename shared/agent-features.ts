@@ -13,6 +13,7 @@
  * - `run`: programs can be run in containers without a terminal.
  * - `placement`: guests have placement rules, which the agent stores and the gateway applies.
  * - `rename`: the name of a guest can change.
+ * - `create-tags`: guests can have tags from their creation on.
  */
 export const agentFeatures = [
   'upgrade',
@@ -26,5 +27,6 @@ export const agentFeatures = [
   'placement',
   'run',
   'rename',
+  'create-tags',
 ] as const
 export type AgentFeature = (typeof agentFeatures)[number]

@@ -16,6 +16,7 @@ export function describePackages(packages: AgentPackages): Pick<HostDescription,
     'placement',
     'run',
     'rename',
+    'create-tags',
   ]
   if (isSupported) features.push('upgrade')
   return { features, previousVersion: isSupported ? packages.previousVersion() : '' }

@@ -5,9 +5,10 @@ import { cannotLabel, cannotMove } from './placement/plan-placement.js'
 
 /**
  * Features that requests can require with this function. The other features are never required here. Agents without
- * `fence` ignore fences, a CA rotation checks `rotate-ca`, and without `list-usage`, the usage is just unknown.
+ * `fence` ignore fences, a CA rotation checks `rotate-ca`, `planPlacement` checks `create-tags`, and without `list-usage`,
+ * the usage is just unknown.
  */
-type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-ca' | 'list-usage'>
+type RequiredFeature = Exclude<AgentFeature, 'move-offline' | 'fence' | 'rotate-ca' | 'list-usage' | 'create-tags'>
 
 const missing: Readonly<Record<RequiredFeature, (name: string) => BerthError>> = {
   move: cannotMove,

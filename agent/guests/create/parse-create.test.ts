@@ -63,7 +63,7 @@ describe('the check of a request to create a guest', () => {
     })
   })
 
-  it('accepts addresses, a quota, rates and an expiry time', () => {
+  it('accepts addresses, a quota, rates, tags and an expiry time', () => {
     const order = parseCreate({
       ...request,
       spec: {
@@ -73,6 +73,7 @@ describe('the check of a request to create a guest', () => {
         publicIpv4s: ['198.51.100.7'],
         ipv6Count: 1,
         ipv6Addresses: ['2001:0DB8::0001'],
+        tags: ['web', 'paid', 'web'],
         expiresAtMs: 1_800_000_000_000,
         traffic: TrafficLimit.create({
           mode: 'split',
@@ -87,6 +88,7 @@ describe('the check of a request to create a guest', () => {
       publicIpv4s: ['198.51.100.7'],
       ipv6Count: 1,
       ipv6Addresses: ['2001:db8::1'],
+      labels: { tags: ['paid', 'web'], note: '', deleteProtected: false },
       expiresAtMs: 1_800_000_000_000,
       traffic: { mode: 'split', monthlyGb: 0, inGb: 5, outGb: 0, action: 'throttle', throttleMbps: 10, resetDay: 0 },
     })
@@ -117,6 +119,7 @@ describe('the check of a request to create a guest', () => {
     ['a path as template id', withSpec({ templateId: '../debian-12' }), 'invalid_field template_id'],
     ['a request without a kind of virtualization', withSpec({ virtualization: '' }), 'invalid_field virtualization'],
     ['an unknown kind of virtualization', withSpec({ virtualization: 'xen' }), 'invalid_field virtualization'],
+    ['a tag with a space', withSpec({ tags: ['a b'] }), 'invalid_field tags'],
     ['user data for a container', withSpec({ userData: '#!/bin/sh' }), 'unsupported user_data'],
     [
       'user data of more than 64 KiB',

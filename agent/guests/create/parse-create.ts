@@ -13,6 +13,7 @@ import {
 import type { GuestSpec as WireSpec } from '../../../proto/gen/berth/agent/v1/guest.js'
 import type { DriverKind } from '../../drivers/drivers.js'
 import type { CreateOrder } from '../../../proto/gen/berth/agent/v1/operation.js'
+import { noLabels, parseTags, type GuestLabels } from '../../../shared/label-rules.js'
 import { networkLimits } from '../../../shared/network-limits.js'
 import { noPlacement, parsePlacement, type PlacementRules } from '../../../shared/placement-rules.js'
 import { checkPortMapping, type CheckedMapping } from '../../../shared/port-mapping-rules.js'
@@ -45,6 +46,7 @@ export interface CreateRequest {
   start: boolean
   devices: GuestDevice[]
   placement: PlacementRules
+  labels: GuestLabels
 }
 
 /**
@@ -76,6 +78,7 @@ export function parseCreate(request: CreateOrder): CreateRequest {
     start: spec.start,
     devices: parseGuestDevices(spec.devices),
     placement: parsePlacement(spec.placement ?? noPlacement),
+    labels: { ...noLabels, tags: parseTags(spec.tags) },
   }
 }
 

@@ -1,6 +1,10 @@
 import { Type, type Static, type TObject } from 'typebox'
-import { noLabels } from '../../../shared/label-rules.js'
+import { maxTags, noLabels, tagPattern } from '../../../shared/label-rules.js'
 import type { Guest } from '../../../proto/gen/berth/agent/v1/guest.js'
+
+/** Schema of tags in a request. */
+export const tagsSchema = (description: string) =>
+  Type.Array(Type.String({ pattern: tagPattern }), { maxItems: maxTags, description })
 
 /** Fields of a container's row that only administrators set. */
 export const labelRowFields = {

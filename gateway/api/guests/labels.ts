@@ -2,12 +2,13 @@ import { Type, type Static } from 'typebox'
 import type { LabelsChange } from '../../../proto/gen/berth/agent/v1/network.js'
 import { BerthError, conflict } from '../../../shared/errors.js'
 import { checkGuestName, guestNamePattern } from '../../../shared/guest-rules.js'
-import { checkNote, maxTags, notePattern, parseTags, tagPattern } from '../../../shared/label-rules.js'
+import { checkNote, notePattern, parseTags } from '../../../shared/label-rules.js'
 import type { Fleet, GuestView } from '../../fleet/contract.js'
 import { requireFeature } from '../../fleet/require-feature.js'
 import { trimmed } from '../../http/normalize.js'
 import { route, type RequestContext, type Route } from '../../http/route.js'
 import { ContainerPathSchema } from './containers.js'
+import { tagsSchema } from './label-row.js'
 import { PlacementSchema, planRules } from './placement-row.js'
 import {
   changeSetting,
@@ -28,12 +29,7 @@ const BodySchema = Type.Object(
           'New name, unique in the fleet. The container’s own host name follows at its next start. URLs with the old name stop working.',
       }),
     ),
-    tags: Type.Optional(
-      Type.Array(Type.String({ pattern: tagPattern }), {
-        maxItems: maxTags,
-        description: 'Replaces all tags of the container. Sub-users see the tags.',
-      }),
-    ),
+    tags: Type.Optional(tagsSchema('Replaces all tags of the container. Sub-users see the tags.')),
     note: Type.Optional(
       Type.String({
         pattern: notePattern,

@@ -44,7 +44,7 @@ interface PlacementFacts {
  * `placement_spread`, `placement_together`, `resource_exhausted`
  */
 export function planPlacement(
-  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'>,
+  spec: Pick<GuestSpec, 'virtualization' | 'templateId' | 'limits' | 'placement'> & Partial<Pick<GuestSpec, 'tags'>>,
   candidates: readonly Candidate[],
   { ratios, hostId, neighbors = noNeighbors }: PlacementFacts,
 ): string[] {
@@ -58,6 +58,7 @@ export function planPlacement(
     [({ findTemplate }) => findTemplate(spec.templateId) !== undefined, () => notFound('template')],
     [({ findTemplate }) => findTemplate(spec.templateId)?.unsupported === '', () => unusable()],
     [({ findTemplate }) => !findTemplate(spec.templateId)?.disabled, () => disabled()],
+    [({ host }) => keepsTags(host, spec.tags), () => cannotLabel(named[0]?.host.name)],
     ...ruleConditions(spec.placement, neighbors),
     [(candidate) => fits(candidate, limits, ratios), () => exhausted(spec.placement)],
   ] satisfies Condition[]
@@ -65,6 +66,11 @@ export function planPlacement(
   const ranked = bestFirst(left, limits, { ratios, neighbors })
   const first = spec.virtualization === 'kvm' ? ranked.filter(isAccelerated) : ranked
   return [...first, ...ranked.filter((candidate) => !first.includes(candidate))].map(({ host }) => host.id)
+}
+
+/** False if the host would ignore the tags of a new guest, because its agent does not know them. */
+function keepsTags({ description }: HostView, tags: readonly string[] = []): boolean {
+  return tags.length === 0 || (description?.features.includes('create-tags') ?? false)
 }
 
 /** Conditions of a guest's placement rules. The first one excludes agents that would lose the rules. */

@@ -38,6 +38,18 @@ describe('the labels of a container', () => {
       .and.not.to.have.property('note')
   })
 
+  it('include tags that are set with the creation, unless a tag is invalid', async () => {
+    const fields = { template_id: 'debian-12', ram_mb: 64, disk_gb: 1, vcpu: 0.1, start: false }
+    const create = (name: string, tags: readonly string[]) =>
+      gateway.request('POST', '/containers', { body: { name, tags, ...fields } })
+    const { status, body, text } = await create('tagged', ['web', 'berth.apply:main', 'web'])
+    expect(status, text).to.equal(202)
+    const row = (await gateway.request('GET', `/containers/${body.data.id}`)).body.data as Row
+    expect(row['tags']).to.deep.equal(['berth.apply:main', 'web'])
+    const refused = await create('untagged', ['Web'])
+    expect([refused.status, refused.body.code]).to.deep.equal([400, 'invalid_field'])
+  })
+
   it('are refused if one of them is invalid, and the error names the field of this label', async () => {
     for (const [body, field] of [
       [{ tags: ['Web'] }, 'tags'],

@@ -136,6 +136,7 @@ describe('an upgrade of one host over HTTP', () => {
       'placement',
       'run',
       'rename',
+      'create-tags',
     ])
   })
 

@@ -7,6 +7,7 @@ import {
   templateIdPattern,
 } from '../../../../shared/guest-rules.js'
 import { DevicesSchema } from '../device-schema.js'
+import { tagsSchema } from '../label-row.js'
 import { PlacementSchema } from '../placement-row.js'
 import { VirtualizationSchema } from '../guest-row.js'
 import { trimmed } from '../../../http/normalize.js'
@@ -114,6 +115,7 @@ export const CreateBodySchema = Type.Object(
     ),
     devices: optional(DevicesSchema),
     placement: optional(PlacementSchema),
+    tags: optional(tagsSchema('Tags of the container. Sub-users see them.')),
     user_data: optional(
       Type.String({
         maxLength: maxUserDataLength,

@@ -3,6 +3,7 @@ import type { TimeFormat } from '../../../../shared/time.js'
 import { checkGuestName, defaultSnapshotLimit } from '../../../../shared/guest-rules.js'
 import type { GuestSpec, TrafficLimit } from '../../../../proto/gen/berth/agent/v1/guest.js'
 import { parseGuestDevices } from '../../../../shared/guest-devices.js'
+import { parseTags } from '../../../../shared/label-rules.js'
 import { parseUserData } from '../../../../shared/first-boot/user-data.js'
 import type { CreateBody } from './create-body.js'
 import { planRules } from '../placement-row.js'
@@ -42,6 +43,7 @@ export function planCreate(body: CreateBody, time: TimeFormat, os: Os = 'linux')
       userData: body.user_data ?? '',
       devices: planDevices(body),
       placement: planRules(body.placement),
+      tags: parseTags(body.tags ?? []),
     },
   }
 }

@@ -22,8 +22,11 @@ describe('the request of the form for a new guest', () => {
       login: 'key',
       publicKey: 'ssh-ed25519 A',
       expiresAt: '2027-01-02 03:04:00',
+      tags: ' web  customer-42 ',
     } as const
-    expect(planRequest({ ...emptyForm, ...full })).to.include({
+    const request = planRequest({ ...emptyForm, ...full })
+    expect(request.tags).to.deep.equal(['web', 'customer-42'])
+    expect(request).to.include({
       assign_nat: false,
       assign_ipv6: true,
       ipv6_count: 1,

@@ -1,6 +1,7 @@
 import type { CreateGuest } from '../../api/types.ts'
 import { hasRules, placementForm, planPlacement, type PlacementForm } from '../../guests/placement.ts'
 import type { FirewallPreset } from '../../guests/firewall-presets.ts'
+import { splitWords } from '../../ui/words.ts'
 
 /** Content of the form for a new guest. `planRequest` converts it to a request. */
 export interface CreateForm {
@@ -25,6 +26,8 @@ export interface CreateForm {
   expiresAt: string
   snapshots: number
   placement: PlacementForm
+  /** Separated by spaces. */
+  tags: string
   /** First-boot data of a virtual machine. */
   userData: string
   /** Id of the customer who gets the guests. Empty: nobody. */
@@ -55,6 +58,7 @@ export const emptyForm: CreateForm = {
   expiresAt: '',
   snapshots: 3,
   placement: placementForm(),
+  tags: '',
   userData: '',
   owner: '',
   firewall: '',
@@ -94,6 +98,7 @@ export function planRequest(form: CreateForm): CreateGuest {
     ...when(form.expiresAt !== '', { expires_at: form.expiresAt }),
     snapshot_limit: form.snapshots,
     ...when(hasRules(form.placement), { placement: planPlacement(form.placement) }),
+    ...when(form.tags.trim() !== '', { tags: splitWords(form.tags) }),
     ...when(form.virtualization === 'kvm' && form.userData.trim() !== '', { user_data: form.userData }),
   }
 }
