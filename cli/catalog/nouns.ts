@@ -9,6 +9,7 @@ export const describeNouns: Readonly<Record<string, string>> = {
   'backup-target': 'places for backups',
   branding: 'name and logo that the panel shows',
   'console-origins': 'pages that can open consoles',
+  caller: 'the API key of this command, and what it may do',
   customer: 'customers, which the API calls sub-users',
   dashboard: 'numbers of hosts and guests',
   'deletion-settings': 'time for which deletions can be undone',

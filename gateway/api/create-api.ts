@@ -40,6 +40,7 @@ import { sslRoutes } from './access/ssl.js'
 import { publicUrlRoutes } from './access/public-url.js'
 import { brandingRoutes } from './access/branding.js'
 import { panelSettingRoutes } from './access/panel-settings.js'
+import { callerRoute } from './access/caller.js'
 import { apiKeyRoutes } from './access/api-keys.js'
 import { auditLogRoutes } from './access/audit-logs.js'
 import { linkPages } from './sub-users/link-pages.js'
@@ -143,7 +144,11 @@ export function createApi(options: ApiOptions): Api {
   const consoles = new Consoles({ view: fleet.view, grants: access.grants, policies, log })
   const openSockets = new OpenSockets(policies)
   const upgrades = new ConsoleUpgrades({ fleet, access, policies, openSockets, settings, tickets, consoles, log })
-  const routes = [...allRoutes(options), ...ticketRoutes({ view: fleet.view, tickets })]
+  const routes: Route[] = [
+    ...allRoutes(options),
+    ...ticketRoutes({ view: fleet.view, tickets }),
+    callerRoute({ authorize: access.authorize, routes: () => routes }),
+  ]
   let document: object | undefined
   const readDocument = (): object => (document ??= buildOpenApi(routes, { version: options.version, tags: tagTexts }))
   const metrics = createMetrics({

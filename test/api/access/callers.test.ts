@@ -64,6 +64,7 @@ const forSubUsers: Readonly<Record<string, string>> = {
   'GET /events': 'task:read',
   'GET /language': 'any',
   'GET /version': 'any',
+  'GET /caller': 'any',
   'POST /ssh-ticket': 'terminal:ssh',
   'POST /vnc-ticket': 'terminal:vnc',
   'GET /containers/{id}/screenshot': 'terminal:vnc',

@@ -1,0 +1,61 @@
+import { Type } from 'typebox'
+import { BerthError } from '../../../shared/errors.js'
+import type { Authorize } from '../../access/contract.js'
+import { isBound, type Principal } from '../../access/principal.js'
+import { refuseBound } from '../../http/bound.js'
+import { route, type Route } from '../../http/route.js'
+import { oneOf } from '../../http/schema.js'
+import { refuseSubUser, scopeFor } from '../../http/sub-user.js'
+
+const CallerSchema = Type.Object(
+  {
+    name: Type.String({ description: 'Name in the audit log and in tasks.' }),
+    kind: oneOf(['key', 'session']),
+    scopes: Type.Array(Type.String()),
+    bound: Type.Boolean({ description: '`true`: the caller is bound to some containers.' }),
+    operations: Type.Array(Type.String(), {
+      description:
+        'Operations that the caller may use, by the `operationId` in the OpenAPI document, without those that need no credentials.',
+    }),
+  },
+  { title: 'Caller' },
+)
+
+export interface CallerDeps {
+  readonly authorize: Authorize
+  /** Returns all routes of the API. */
+  readonly routes: () => readonly Route[]
+}
+
+/** A client that offers operations to its user finds out here which ones the gateway would refuse. */
+export function callerRoute({ authorize, routes }: CallerDeps): Route {
+  const mayUse = (caller: Principal, one: Route): boolean => {
+    try {
+      refuseSubUser(one, caller)
+      authorize(caller, scopeFor(one, caller))
+      refuseBound(one, caller)
+      return true
+    } catch (error) {
+      if (error instanceof BerthError) return false
+      throw error
+    }
+  }
+  return route({
+    method: 'GET',
+    path: '/caller',
+    name: 'getCaller',
+    scope: 'any',
+    bound: 'same',
+    subUser: 'allowed',
+    tag: 'API keys',
+    summary: 'Returns the caller of this request, its scopes and the operations that it may use',
+    data: CallerSchema,
+    handle: ({ caller }) => {
+      const { user: name, scopes } = caller
+      const kind: 'key' | 'session' = caller.kind === 'session' ? 'session' : 'key'
+      const operations = routes().filter((one) => one.scope !== 'public' && mayUse(caller, one))
+      const names = operations.map((one) => one.name)
+      return { data: { name, kind, scopes: [...scopes], bound: isBound(caller), operations: names } }
+    },
+  })
+}
