@@ -20,8 +20,21 @@ module.exports = {
     {
       name: 'nobody-needs-cli',
       severity: 'error',
-      from: { path: '^(agent|gateway|panel|shared)/' },
+      from: { path: '^(agent|client|gateway|panel|shared)/' },
       to: { path: '^cli/' },
+    },
+    {
+      name: 'client-alone',
+      comment: 'The client is a package of its own, without dependencies. The panel uses only its types.',
+      severity: 'error',
+      from: { path: '^client/', pathNot: 'test\\.ts$' },
+      to: { pathNot: '^client/', dependencyTypesNot: ['core'] },
+    },
+    {
+      name: 'programs-not-client',
+      severity: 'error',
+      from: { path: '^(agent|gateway|shared)/' },
+      to: { path: '^client/' },
     },
     {
       name: 'panel-alone',
@@ -75,7 +88,7 @@ module.exports = {
     {
       name: 'product-not-test',
       severity: 'error',
-      from: { path: '^(agent|cli|gateway|panel|shared)/', pathNot: 'test\\.ts$' },
+      from: { path: '^(agent|cli|client|gateway|panel|shared)/', pathNot: 'test\\.ts$' },
       to: { path: '(^test/|\\.test\\.ts$)' },
     },
   ],

@@ -30,7 +30,7 @@ export default tseslint.config(
   },
   {
     // Only one module of each program starts processes.
-    files: ['agent/**/*.ts', 'cli/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
+    files: ['agent/**/*.ts', 'cli/**/*.ts', 'client/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
     ignores: [
       '**/*.test.ts',
       'cli/commands/ssh.ts',
@@ -52,7 +52,7 @@ export default tseslint.config(
   },
   {
     // The environment is read once.
-    files: ['agent/**/*.ts', 'cli/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
+    files: ['agent/**/*.ts', 'cli/**/*.ts', 'client/**/*.ts', 'gateway/**/*.ts', 'shared/**/*.ts'],
     ignores: ['**/*.test.ts', 'agent/main.ts', 'cli/main.ts', 'gateway/main.ts'],
     rules: {
       'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'read in main.ts only' }],

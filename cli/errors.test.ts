@@ -1,7 +1,8 @@
 import { expect } from 'chai'
-import { parseRefusal } from './client/refusal.js'
+import { parseRefusal } from '../client/http/refusal.js'
+import { RefusedError } from '../client/index.js'
 import { closeError } from './consoles/close-error.js'
-import { exitCodeOf, RefusedError } from './errors.js'
+import { cliErrorOf, exitCodeOf } from './errors.js'
 
 describe('the exit code of the command line', () => {
   for (const [status, code] of [
@@ -35,7 +36,7 @@ describe('the exit code of the command line', () => {
 describe('an error message of the command line', () => {
   it('names the command that shows the task if the task may still be running', () => {
     const text = '{"message": "the host did not answer", "code": "agent_timeout", "details": {"task_id": "t1"}}'
-    const { message, hint } = new RefusedError(504, parseRefusal(504, text))
+    const { message, hint } = cliErrorOf(new RefusedError(504, parseRefusal(504, text)))!
     expect(message).to.equal('the host did not answer (agent_timeout)')
     expect(hint).to.contain('berth task get t1')
   })

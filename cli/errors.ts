@@ -1,3 +1,12 @@
+// Only the errors: every command loads this module, but not every command sends requests.
+import {
+  RefusedError,
+  TimeoutError,
+  UnexpectedAnswerError,
+  UnreachableError,
+  type Refusal,
+} from '../client/http/errors.js'
+
 /* Errors that the program reports, and its exit codes. The codes never change, because docs/cli.md documents them. */
 
 export const exitCodes = {
@@ -40,24 +49,20 @@ export class CliError extends Error {
 
 export const usageError = (message: string, hint?: string): CliError => new CliError(exitCodes.usage, message, hint)
 
-/** The content of an answer with an error. */
-export interface Refusal {
-  readonly message: string
-  readonly code: string
-  readonly field?: string
-  readonly taskId?: string
-  readonly requestId?: string
-}
-
-/** An answer of the gateway with an error. */
-export class RefusedError extends CliError {
-  constructor(
-    readonly status: number,
-    readonly refusal: Refusal,
-  ) {
-    const { message, code } = refusal
-    super(exitCodeOf(status), `${message} (${code})`, hintOf(status, refusal))
-  }
+/** Converts an error of the client to the error that the program reports; undefined: another kind of error. */
+export function cliErrorOf(cause: unknown): CliError | undefined {
+  if (cause instanceof CliError) return cause
+  if (cause instanceof RefusedError)
+    return new CliError(exitCodeOf(cause.status), cause.message, hintOf(cause.status, cause.refusal))
+  if (cause instanceof UnreachableError)
+    return new CliError(exitCodes.unreachable, cause.message, unreachableHint(cause.code))
+  if (cause instanceof UnexpectedAnswerError)
+    return new CliError(
+      exitCodes.failed,
+      cause.message,
+      cause.location && `log in there: berth login ${cause.location}`,
+    )
+  return cause instanceof TimeoutError ? new CliError(exitCodes.unreachable, cause.message) : undefined
 }
 
 export function exitCodeOf(status: number): ExitCode {
@@ -79,7 +84,20 @@ const hints: Readonly<Record<string, string>> = {
   address_denied: 'use an address that the key and the access policy allow',
 }
 
+/** The gateway does not know the endpoint of a command. */
+const otherVersion =
+  'the gateway has another version than this program: compare berth gateway version and berth --version'
+
 function hintOf(status: number, { code, taskId }: Refusal): string | undefined {
   if (taskId !== undefined) return `the task continues; follow it with: berth task get ${taskId}`
+  if (status === 501) return otherVersion
   return hints[code] ?? (status === 401 ? hints['unauthorized'] : undefined)
+}
+
+const certificateCodes = /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)/
+
+function unreachableHint(code: string): string {
+  return certificateCodes.test(code)
+    ? 'trust a certificate of your own with: berth login URL --ca-file FILE'
+    : 'check that the gateway runs and that the URL is right: berth context list'
 }

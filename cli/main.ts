@@ -3,7 +3,7 @@ import { CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { loadOperations } from './catalog/load.js'
-import { CliError, exitCodes, usageError, type ExitCode } from './errors.js'
+import { cliErrorOf, exitCodes, usageError, type ExitCode } from './errors.js'
 import { printable } from './output/width.js'
 import { createProgram } from './program.js'
 import type { Surroundings } from './surroundings.js'
@@ -14,10 +14,16 @@ const surroundings: Surroundings = {
   isRoot: process.getuid?.() === 0,
   width: process.stdout.isTTY ? process.stdout.columns : undefined,
   hasProgress: process.stderr.isTTY,
-  writeOut: (text) => void process.stdout.write(text),
-  writeError: (text) => void process.stderr.write(text),
+  writeOut: (text) => void process.stdout.write(typeof text === 'string' ? displayable(text) : text),
+  writeError: (text) => void process.stderr.write(displayable(text)),
   nowMs: () => Date.now(),
   readFile: readOnce,
+}
+
+/** Replaces the only character outside ASCII that the program itself prints, if the locale has another encoding. */
+function displayable(text: string): string {
+  const { LC_ALL: all, LC_CTYPE: type, LANG: language } = process.env
+  return /^$|utf-?8/i.test(all || type || language || '') ? text : text.replaceAll('…', '~')
 }
 
 const files = new Map<string, string>()
@@ -55,13 +61,13 @@ async function run(): Promise<ExitCode> {
 /** Prints an error. Commander prints its own errors and help itself. */
 function report(cause: unknown): ExitCode {
   if (cause instanceof CommanderError) return cause.exitCode === 0 ? exitCodes.ok : exitCodes.usage
-  const { message } = cause as Error
+  const error = cliErrorOf(cause)
+  const { message } = error ?? (cause as Error)
   const red = useColor() ? ['\u001b[31m', '\u001b[0m'] : ['', '']
   const lines = message.split('\n').map(printable)
   process.stderr.write(`${red[0]}berth: ${lines.join('\nberth: ')}${red[1]}\n`)
-  if (!(cause instanceof CliError)) return exitCodes.failed
-  if (cause.hint !== undefined) process.stderr.write(`${cause.hint.split('\n').map(printable).join('\n')}\n`)
-  return cause.exitCode
+  if (error?.hint !== undefined) process.stderr.write(`${error.hint.split('\n').map(printable).join('\n')}\n`)
+  return error?.exitCode ?? exitCodes.failed
 }
 
 /** https://no-color.org: any value except an empty one turns colors off. */

@@ -26,9 +26,10 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
 
   add('api <method> <path>', 'Sends any request, such as: berth api GET /hosts. The path is below /api/v1.')
     .option('--data <json>', 'body of the request; @FILE reads a file, @- the standard input')
-    .action(async (method: string, path: string, { data }: { data?: string }) => {
+    .option('--if-match <etag>', 'change the object only if it still has this ETag')
+    .action(async (method: string, path: string, { data, ifMatch }: { data?: string; ifMatch?: string }) => {
       const { runRaw } = await import('./commands/api.js')
-      await runRaw({ method, path, data, options: globals(), surroundings })
+      await runRaw({ method, path, data, ifMatch, options: globals(), surroundings })
     })
 
   add('events', 'Prints changes as they happen.')
@@ -115,6 +116,12 @@ interface AddedCommands {
   readonly surroundings: Surroundings
 }
 
+interface MigrateFlags {
+  readonly offline?: true
+  readonly yes?: true
+  readonly bandwidthMbps?: string
+}
+
 /** Adds commands that explain or show a plan before they change something. */
 function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void {
   add('why <guest> <port>', 'Explains why a TCP port of a guest cannot be reached. Ends with 1 in this case.')
@@ -126,10 +133,12 @@ function addPlannedCommands({ add, globals, surroundings }: AddedCommands): void
 
   add('migrate <guest> [host]', 'Shows how a guest would move to another host, and moves it after a confirmation.')
     .option('--offline', 'shut the guest down during the move; required for running virtual machines')
+    .option('--bandwidth-mbps <number>', 'limit of the transfer in Mbit/s; default: no limit')
     .option('--yes', 'move it without a confirmation')
-    .action(async (guest: string, host: string | undefined, { offline, yes }: { offline?: true; yes?: true }) => {
+    .action(async (guest: string, host: string | undefined, given: MigrateFlags) => {
+      const { offline, yes, bandwidthMbps: bandwidth } = given
       const { runMigrate } = await import('./commands/migrate.js')
-      const chosen = { isOffline: offline ?? false, isConfirmed: yes ?? false }
+      const chosen = { isOffline: offline ?? false, bandwidth, isConfirmed: yes ?? false }
       await runMigrate({ guest, host, ...chosen, options: globals(), surroundings })
     })
 

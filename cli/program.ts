@@ -56,7 +56,7 @@ function optionTerm({ flags, long, negate }: Option): string {
   const isSwitch =
     !negate &&
     !flags.includes('<') &&
-    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune|recursive)$/.test(long ?? '')
+    !/^--(version|help|quiet|follow|serial|offline|yes|dry-run|prune|recursive|read-only)$/.test(long ?? '')
   return isSwitch ? flags.replace('--', '--[no-]') : flags
 }
 

@@ -1,7 +1,8 @@
-import { Client } from './client/client.js'
+import { BerthClient, type Connection } from '../client/index.js'
 import { findConnection } from './contexts/connection.js'
 import { Names } from './names/names.js'
 import type { Surroundings } from './surroundings.js'
+import { printable } from './output/width.js'
 import { outputForms, type OutputOptions } from './output/print.js'
 import { usageError } from './errors.js'
 import { parseDuration } from './input/times.js'
@@ -18,13 +19,21 @@ export interface GlobalOptions {
 
 /** The gateway with which a command works, and the names of the gateway's objects. */
 export interface Session {
-  readonly client: Client
+  readonly client: BerthClient
   readonly names: Names
 }
 
 export async function openSession(surroundings: Surroundings, options: GlobalOptions): Promise<Session> {
-  const client = new Client(await findConnection(surroundings, options.context))
+  const client = openClient(await findConnection(surroundings, options.context), surroundings)
   return { client, names: new Names(client) }
+}
+
+/** Returns a client that fails at once if it cannot connect, since the user waits. */
+export function openClient(connection: Connection, { hasProgress, writeError }: Surroundings): BerthClient {
+  const onRetry = ({ message }: Error, delayMs: number): void => {
+    if (hasProgress) writeError(`${printable(message)}: trying again in ${Math.ceil(delayMs / 1000)} s\n`)
+  }
+  return new BerthClient({ ...connection, connectAttempts: 1, onRetry })
 }
 
 /** @throws {CliError} usage */

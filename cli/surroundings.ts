@@ -8,8 +8,8 @@ export interface Surroundings {
   readonly width: number | undefined
   /** True if errors and progress go to a terminal. */
   readonly hasProgress: boolean
-  writeOut(text: string | Buffer): void
-  writeError(text: string): void
+  readonly writeOut: (text: string | Uint8Array) => void
+  readonly writeError: (text: string) => void
   nowMs(): number
   /** Reads a file; `-` is the standard input. @throws {CliError} usage */
   readonly readFile: (path: string) => string

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 
 /* Rejects two exported classes with the same name: a reader would confuse them. */
 
-const files = execFileSync('git', ['ls-files', 'agent', 'gateway', 'panel', 'shared'], {
+const files = execFileSync('git', ['ls-files', 'agent', 'cli', 'client', 'gateway', 'panel', 'shared'], {
   encoding: 'utf8',
 }).split('\n')
 const filesByName = new Map<string, string[]>()

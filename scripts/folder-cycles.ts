@@ -9,7 +9,9 @@ import { dirname, join } from 'node:path'
 
 type Import = readonly [from: string, to: string]
 
-const files = execFileSync('git', ['ls-files', 'agent', 'cli', 'gateway', 'panel', 'shared'], { encoding: 'utf8' })
+const files = execFileSync('git', ['ls-files', 'agent', 'cli', 'client', 'gateway', 'panel', 'shared'], {
+  encoding: 'utf8',
+})
   .split('\n')
   .filter((path) => /\.(ts|svelte)$/.test(path) && !path.endsWith('.test.ts'))
 const known = new Set(files)

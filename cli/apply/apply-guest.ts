@@ -1,10 +1,13 @@
-import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
-import type { Answer, Client, ClientRequest } from '../client/client.js'
-import { CliError, exitCodes, RefusedError } from '../errors.js'
+import {
+  pollUntilEnd,
+  RefusedError,
+  taskIdsOf,
+  type Answer,
+  type BerthClient,
+  type ClientRequest,
+} from '../../client/index.js'
+import { CliError, exitCodes } from '../errors.js'
 import { followTasks, type FollowOptions } from '../tasks/follow.js'
-import { pollUntilEnd } from '../tasks/poll.js'
-import { taskIdsOf } from '../tasks/plan-follow.js'
 import { markOf, withMark } from './marks.js'
 import type { Alteration, Deletion } from './plan-changes.js'
 import type { CurrentItem, NamesOfIds } from './plan-current.js'
@@ -15,7 +18,7 @@ import { readGuestState, type GuestState } from './read-present.js'
 /* Makes guests match a fleet file. Each step reads the guest again, so that a run can end at any point. */
 
 export interface ApplyContext {
-  readonly client: Client
+  readonly client: BerthClient
   readonly names: NamesOfIds
   /** Name of the file's set. New guests get the tag of this set. */
   readonly set: string
@@ -24,16 +27,13 @@ export interface ApplyContext {
   showSecret(text: string): void
 }
 
-/** Creates a guest and adds the tag of its set before the creation ends, so that an interrupted run loses no guest. */
+/** Creates a guest with the tag of its set. */
 export async function createGuest(context: ApplyContext, wanted: WantedItem): Promise<void> {
   const { client, names, set } = context
-  const answer = await sendSafely(client, createRequest(wanted, names))
+  const marked = { ...wanted, fields: withMark(wanted.fields, set) }
+  const answer = await client.send(createRequest(marked, names))
   const { uuid, ssh_password: password } = answer.body.data as { uuid: string; ssh_password: string }
   if (password !== '') context.showSecret(`guest ${wanted.name}: password ${password}`)
-  const marked = { ...wanted, fields: withMark(wanted.fields, set) }
-  const labels = { method: 'PATCH', path: `/containers/${uuid}`, body: { tags: marked.fields['tags'] } }
-  // If this fails because the creation failed, the task contains the reason. In other cases, `converge` repeats it.
-  await client.send(labels).catch(() => undefined)
   await followAll(context, answer)
   await converge(context, marked, uuid)
 }
@@ -50,15 +50,13 @@ export async function changeGuest(context: ApplyContext, { wanted, current }: Al
 /** Waits for a creation that an earlier run has started. @throws {CliError} failed if it fails */
 export async function waitUntilCreated({ client, following }: ApplyContext, guest: CurrentItem): Promise<void> {
   if (guest.status !== 'creating') return
-  const { timeoutMs = Infinity } = following
-  const nowMs = (): number => following.nowMs()
+  const request = { method: 'GET', path: `/containers/${encodeURIComponent(guest.id)}` }
   try {
-    await pollUntilEnd<{ status: string }>(client, {
-      path: `/containers/${encodeURIComponent(guest.id)}`,
+    await pollUntilEnd({
+      read: async () => (await client.send(request)).data as { status: string },
       isEnded: ({ status }) => status !== 'creating',
       show: () => undefined,
-      endMs: nowMs() + timeoutMs,
-      nowMs,
+      timeoutMs: following.timeoutMs ?? Infinity,
       timedOut: () => new CliError(exitCodes.unreachable, 'was not created in time'),
     })
   } catch (cause) {
@@ -118,19 +116,3 @@ async function followAll({ client, following }: ApplyContext, { status, body }: 
 }
 
 const silent = { showProgress: () => undefined, report: () => undefined }
-
-const attempts = 4
-const retryDelayMs = 1000
-
-/** Sends a request that creates something. The idempotency key allows a repetition if the answer is lost. */
-export async function sendSafely(client: Client, request: ClientRequest): Promise<Answer> {
-  const idempotencyKey = randomUUID()
-  for (let attempt = 1; ; attempt++)
-    try {
-      return await client.send({ ...request, idempotencyKey })
-    } catch (cause) {
-      const isLost = cause instanceof CliError && cause.exitCode === exitCodes.unreachable
-      if (!isLost || attempt === attempts) throw cause
-      await delay(retryDelayMs)
-    }
-}

@@ -1,13 +1,6 @@
 import { eachLimited } from '../../shared/async/each-limited.js'
-import { CliError, exitCodes } from '../errors.js'
-import {
-  changeGuest,
-  createGuest,
-  deleteGuest,
-  sendSafely,
-  waitUntilCreated,
-  type ApplyContext,
-} from './apply-guest.js'
+import { CliError, cliErrorOf, exitCodes } from '../errors.js'
+import { changeGuest, createGuest, deleteGuest, waitUntilCreated, type ApplyContext } from './apply-guest.js'
 import { titleOf } from './difference.js'
 import { kinds } from './kinds.js'
 import type { Alteration, Change, Creation, Plan } from './plan-changes.js'
@@ -70,8 +63,9 @@ async function failureOf(job: Job, context: ApplyContext): Promise<string | unde
     await job.run(context)
     return undefined
   } catch (cause) {
-    if (!(cause instanceof CliError)) throw cause
-    return `failed: ${cause.message}`
+    const error = cliErrorOf(cause)
+    if (!error) throw cause
+    return `failed: ${error.message}`
   }
 }
 
@@ -109,7 +103,7 @@ function jobOf(change: Change): Job {
 /** Creates an object that is not a guest, and shows its secret. */
 async function createAccount(context: ApplyContext, wanted: Creation['wanted']): Promise<void> {
   const { client, names } = context
-  const { body } = await sendSafely(client, createRequest(wanted, names))
+  const { body } = await client.send(createRequest(wanted, names))
   const made = body.data as Readonly<Record<string, unknown>>
   if (made['created'] === false)
     throw new CliError(exitCodes.conflict, 'was created in the meantime: run the command again')

@@ -111,7 +111,7 @@ const guest: Kind = {
     field('snapshot_limit', whole, 'snapshots'),
     field('expires_at', time, 'expiry'),
     field('devices', wordsOf(...guestDevices), 'devices'),
-    field('tags', tags, 'labels', { isAddedLater: true }),
+    field('tags', tags, 'labels'),
     field('note', note, 'labels', { isAddedLater: true }),
     field('placement', placement, 'labels'),
     field('delete_protected', flag, 'labels', { isAddedLater: true }),

@@ -80,7 +80,7 @@ describe('the request that creates an object of a fleet file', () => {
       'contains the id of the host, but no settings that later requests send',
       'guests',
       { image: 'debian-12', host: 'host-a', ram: '1g', tags: ['x'], note: 'n', firewall: { enabled: false } },
-      { name: 'a', template_id: 'debian-12', host_id: 'id-a', ram_mb: 1024 },
+      { name: 'a', template_id: 'debian-12', host_id: 'id-a', ram_mb: 1024, tags: ['x'] },
     ],
     ['turns off NAT for a guest without mappings', 'guests', { ports: [] }, { name: 'a', assign_nat: false }],
     [

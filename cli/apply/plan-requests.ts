@@ -1,4 +1,4 @@
-import type { ClientRequest } from '../client/client.js'
+import type { ClientRequest } from '../../client/index.js'
 import { CliError, exitCodes } from '../errors.js'
 import { compareMappings, mappingBody, type Mapping } from './mappings.js'
 import type { Field, Fields, GuestSetting, Kind } from './kinds.js'

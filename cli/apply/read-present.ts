@@ -1,13 +1,13 @@
 import { eachLimited } from '../../shared/async/each-limited.js'
-import type { Client } from '../client/client.js'
-import { CliError, RefusedError } from '../errors.js'
+import { RefusedError, type BerthClient } from '../../client/index.js'
+import { cliErrorOf } from '../errors.js'
 import type { Row } from '../output/table.js'
 import { kindOf, kinds, type Kind } from './kinds.js'
 import { currentItem, type CurrentItem, type NamesOfIds } from './plan-current.js'
 
 /* Reads the state of a fleet through the API. */
 
-type Sender = Pick<Client, 'send'>
+type Sender = Pick<BerthClient, 'send'>
 
 /** Maximum number of requests that are sent at the same time. */
 export const parallelRequests = 8
@@ -107,8 +107,7 @@ async function readFirewall(client: Sender, uuid: string): Promise<unknown> {
   try {
     return (await client.send({ method: 'GET', path: `/containers/${uuid}/firewall` })).body.data
   } catch (cause) {
-    if (cause instanceof CliError) return cause
-    return new Error('the answer cannot be read', { cause })
+    return cliErrorOf(cause) ?? new Error('the answer cannot be read', { cause })
   }
 }
 

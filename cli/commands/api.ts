@@ -9,17 +9,20 @@ export interface RawRequest {
   /** Path below `/api/v1`, with its query. */
   readonly path: string
   readonly data: string | undefined
+  /** ETag that the object must still have. */
+  readonly ifMatch: string | undefined
   readonly options: GlobalOptions
   readonly surroundings: Surroundings
 }
 
 /** Sends a request as it is and prints the complete answer. */
-export async function runRaw({ method, path, data, options, surroundings }: RawRequest): Promise<void> {
+export async function runRaw({ method, path, data, ifMatch, options, surroundings }: RawRequest): Promise<void> {
   if (!/^[a-z]+$/i.test(method)) throw usageError(`${method}: not a method such as GET or POST`)
   const text = data?.startsWith('@') ? surroundings.readFile(data.slice(1)) : data
   const body = text === undefined ? undefined : parseJson('--data', text)
   const { client } = await openSession(surroundings, options)
-  const request = { method: method.toUpperCase(), path: pathBelowApi(path), ...(body !== undefined && { body }) }
+  const content = body === undefined ? {} : { body }
+  const request = { method: method.toUpperCase(), path: pathBelowApi(path), ifMatch, ...content }
   const { bytes } = await client.read(request)
   surroundings.writeOut(formatAnswer(bytes))
 }
@@ -29,9 +32,9 @@ function pathBelowApi(path: string): string {
   return `/${path.replace(/^\/?(api\/(v1\/)?)?/, '')}`
 }
 
-function formatAnswer(bytes: Buffer): string | Buffer {
+function formatAnswer(bytes: Uint8Array): string | Uint8Array {
   try {
-    return `${formatJson(JSON.parse(bytes.toString()))}\n`
+    return `${formatJson(JSON.parse(new TextDecoder().decode(bytes)))}\n`
   } catch {
     return bytes
   }

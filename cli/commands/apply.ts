@@ -5,7 +5,7 @@ import { planChanges, type Plan } from '../apply/plan-changes.js'
 import { planWanted, type Problem, type Wanted } from '../apply/plan-wanted.js'
 import { readFleetFile, type FleetFile } from '../apply/read-file.js'
 import { readPresent, type PresentFleet } from '../apply/read-present.js'
-import type { Client } from '../client/client.js'
+import type { BerthClient } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import { confirm } from '../input/confirm.js'
 import { formatJson } from '../output/print.js'
@@ -62,7 +62,7 @@ function refuseProblems(file: FleetFile, problems: readonly Problem[]): void {
   throw usageError([...lines, ...more].join('\n'), 'nothing was changed')
 }
 
-function readFleet(client: Client, { sections, items }: Wanted): Promise<PresentFleet> {
+function readFleet(client: BerthClient, { sections, items }: Wanted): Promise<PresentFleet> {
   const filtered = new Set(
     items.flatMap(({ kind, name, fields }) =>
       kind.noun === 'guest' && fields['firewall'] !== undefined ? [nameKey(kind, name)] : [],
@@ -96,7 +96,7 @@ function refuseUnread(unread: readonly string[]): void {
 }
 
 interface Work {
-  readonly client: Client
+  readonly client: BerthClient
   readonly wanted: Wanted
   readonly fleet: PresentFleet
   readonly plan: Plan

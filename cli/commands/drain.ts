@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.js'
+import { pollUntilEnd, type BerthClient } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import { confirm } from '../input/confirm.js'
 import { parseTime } from '../input/times.js'
@@ -18,8 +18,7 @@ import {
 import { formatTable } from '../output/table.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
-import { endOf, type FollowOptions } from '../tasks/follow.js'
-import { pollUntilEnd } from '../tasks/poll.js'
+import type { FollowOptions } from '../tasks/follow.js'
 import { waitWithProgress } from '../tasks/wait.js'
 
 export interface DrainRun {
@@ -53,7 +52,7 @@ export async function runDrain({ host, settings, isConfirmed, options, surroundi
 }
 
 interface NamedDrain {
-  readonly client: Client
+  readonly client: BerthClient
   readonly path: string
   readonly name: string
   readonly nameOf: (hostId: string) => string
@@ -103,23 +102,21 @@ async function begin(
 }
 
 /** @throws {CliError} failed if guests stay on the host, or the drain is paused, canceled or replaced */
-async function follow(
-  { client, path, name, nameOf }: NamedDrain,
-  started: Drain,
-  options: FollowOptions,
-): Promise<void> {
+async function follow(drain: NamedDrain, started: Drain, options: FollowOptions): Promise<void> {
+  const { name, nameOf } = drain
   let before: Drain | undefined
-  const show = (drain: Drain): void => {
-    for (const line of drainNews(before, drain, nameOf)) options.report(line)
-    before = drain
-    options.showProgress(`drain ${name}: ${drainProgress(drain)}`)
+  const show = (now: Drain): void => {
+    for (const line of drainNews(before, now, nameOf)) options.report(line)
+    before = now
+    options.showProgress(`drain ${name}: ${drainProgress(now)}`)
   }
-  const replacementOf = (drain: Drain): string | undefined => drainReplacement(started, drain)
+  const replacementOf = (now: Drain): string | undefined => drainReplacement(started, now)
   const timedOut = (): CliError =>
     new CliError(exitCodes.unreachable, `the drain of host ${name} did not end in time`, followHint(name))
-  const nowMs = (): number => options.nowMs()
-  const isEnded = (drain: Drain): boolean => drain.state !== 'running' || replacementOf(drain) !== undefined
-  const ended = await pollUntilEnd<Drain>(client, { path, isEnded, show, endMs: endOf(options), nowMs, timedOut })
+  const read = (): Promise<Drain> => readDrain(drain)
+  const isEnded = (now: Drain): boolean => now.state !== 'running' || replacementOf(now) !== undefined
+  const { timeoutMs = Infinity } = options
+  const ended = await pollUntilEnd({ read, isEnded, show, timeoutMs, timedOut })
   const replacement = replacementOf(ended)
   if (replacement !== undefined) throw new CliError(exitCodes.failed, replacement, statusHint(name))
   show(ended)

@@ -1,8 +1,9 @@
-import { Client, type Connection } from '../client/client.js'
+import type { Connection } from '../../client/index.js'
 import { configFile, readContexts, writeContexts } from '../contexts/config-file.js'
 import { parseUrl } from '../contexts/connection.js'
 import { usageError } from '../errors.js'
 import { readSecret } from '../input/secret.js'
+import { openClient } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
 
 export interface LoginOptions {
@@ -19,7 +20,7 @@ export async function logIn(written: string, options: LoginOptions, surroundings
     surroundings.writeError('Warning: http:// sends the key unencrypted.\n')
   const key = await readKey(options, surroundings)
   const connection: Connection = { url, key, ...(ca !== undefined && { ca }) }
-  const { body } = await new Client(connection).send({ method: 'GET', path: '/version' })
+  const { body } = await openClient(connection, surroundings).send({ method: 'GET', path: '/version' })
   const { version } = body.data as { version: string }
   const name = options.name ?? new URL(url).host
   const path = configFile(surroundings.env, surroundings.home)

@@ -1,3 +1,4 @@
+import { usageError } from '../errors.js'
 import { confirm } from '../input/confirm.js'
 import { hostNames } from '../moves/host-names.js'
 import { moveSentences, type MovePlan } from '../moves/plan-move.js'
@@ -13,6 +14,8 @@ export interface MigrateRun {
   /** Target; undefined: the gateway chooses it. */
   readonly host: string | undefined
   readonly isOffline: boolean
+  /** Limit of the transfer in Mbit/s; undefined: no limit. */
+  readonly bandwidth: string | undefined
   readonly isConfirmed: boolean
   readonly options: GlobalOptions
   readonly surroundings: Surroundings
@@ -23,11 +26,12 @@ export async function runMigrate(run: MigrateRun): Promise<void> {
   const { options, surroundings } = run
   const output = outputOptions(options, 'migrate', surroundings.width)
   const timeoutMs = timeoutOf(options)
+  const bandwidth = parseBandwidth(run.bandwidth)
   const { client, names } = await openSession(surroundings, options)
   const { uuid, name } = await readGuest({ client, names }, run.guest)
   const target = run.host === undefined ? undefined : await names.resolve(run.host, 'host')
   const send = async (body: object): Promise<MovePlan> => {
-    const request = { ...body, offline: run.isOffline }
+    const request = { ...body, ...bandwidth, offline: run.isOffline }
     return (await client.send({ method: 'POST', path: `/containers/${uuid}/migrate`, body: request })).body
       .data as MovePlan
   }
@@ -39,4 +43,11 @@ export async function runMigrate(run: MigrateRun): Promise<void> {
   if (output.form !== 'table' || output.isQuiet) surroundings.writeOut(await formatResult(started, '', output))
   if (options.wait) await waitForTasks(client, [started.task_id], { timeoutMs, surroundings, isQuiet: output.isQuiet })
   else surroundings.writeError(`The task has started: berth task get ${started.task_id}\n`)
+}
+
+/** @throws {CliError} usage */
+function parseBandwidth(text: string | undefined): { bandwidth_mbps?: number } {
+  if (text === undefined) return {}
+  if (!/^\d+$/.test(text)) throw usageError(`--bandwidth-mbps: ${text} is not a whole number`)
+  return { bandwidth_mbps: Number(text) }
 }

@@ -1,12 +1,11 @@
 import { commandOf, type Named, type Operation } from '../catalog/operation.js'
-import type { Answer, Client } from '../client/client.js'
+import { taskIdsOf, type Answer, type BerthClient } from '../../client/index.js'
 import { usageError } from '../errors.js'
 import { planRequest, type Input, type PlannedRequest } from '../input/plan-request.js'
 import { isNotFound, type Names } from '../names/names.js'
 import { formatResult, type OutputOptions } from '../output/print.js'
 import { openSession, outputOptions, timeoutOf, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
-import { taskIdsOf } from '../tasks/plan-follow.js'
 import { waitForTasks } from '../tasks/wait.js'
 
 /* Runs the command of an operation. */
@@ -52,7 +51,7 @@ async function resolveNames(operation: Operation, input: Input, names: Names): P
 }
 
 interface Sending {
-  readonly client: Client
+  readonly client: BerthClient
   readonly names: Names
   readonly operation: Operation
   readonly input: Input
@@ -87,7 +86,7 @@ async function formatAnswer({ body }: Answer, output: OutputOptions): Promise<st
 }
 
 interface StreamRun {
-  readonly client: Client
+  readonly client: BerthClient
   readonly operation: Operation
   readonly request: PlannedRequest
   readonly surroundings: Surroundings
@@ -97,6 +96,6 @@ interface StreamRun {
 async function runStream({ client, operation, request, surroundings }: StreamRun): Promise<void> {
   if (operation.answer === 'picture' && surroundings.width !== undefined)
     throw usageError('the result is a picture', `write it to a file: berth ${operation.example} > FILE`)
-  const response = await client.open(definedParts(request))
-  for await (const part of response) surroundings.writeOut(part as Buffer)
+  const { parts } = await client.open(definedParts(request))
+  for await (const part of parts) surroundings.writeOut(part)
 }

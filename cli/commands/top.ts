@@ -1,7 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Client } from '../client/client.js'
-import { CliError, exitCodes } from '../errors.js'
-import { parseData, readStream } from '../events/read-stream.js'
+import { isTemporary, RefusedError, type BerthClient, type BerthEvent } from '../../client/index.js'
 import { formatResult } from '../output/print.js'
 import { openSession, outputOptions, type GlobalOptions } from '../session.js'
 import type { Surroundings } from '../surroundings.js'
@@ -35,7 +33,7 @@ class LiveUsage {
   #note = ''
 
   constructor(
-    private readonly client: Client,
+    private readonly client: BerthClient,
     private readonly screen: FullScreen,
     private usage: FleetUsage,
   ) {}
@@ -71,22 +69,19 @@ class LiveUsage {
   }
 
   async #followEvents(): Promise<never> {
-    for (let lastId: string | undefined; ; await delay(refreshMs)) {
+    for (; ; await delay(refreshMs)) {
       try {
-        lastId = await readStream(this.client, { lastId, kinds: 'usage' }, ({ data }) => this.#take(parseData(data)))
+        for await (const event of this.client.events({ kinds: ['usage'] })) this.#take(event)
       } catch (cause) {
         // With a key that cannot read events or hosts, the usage comes only from repeated requests.
-        if (cause instanceof CliError && cause.exitCode === exitCodes.notAllowed) return new Promise(() => undefined)
+        if (cause instanceof RefusedError && cause.status === 403) return new Promise(() => undefined)
         if (!isTemporary(cause)) throw cause
       }
     }
   }
 
-  #take({ type, data }: Readonly<Record<string, unknown>>): void {
+  #take({ type, data }: BerthEvent): void {
     this.usage = withEvent(this.usage, type, data)
     this.#draw()
   }
 }
-
-const isTemporary = (cause: unknown): boolean =>
-  cause instanceof CliError && (cause.exitCode === exitCodes.unreachable || cause.exitCode === exitCodes.failed)

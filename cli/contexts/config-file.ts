@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeFileAtomic } from '../../shared/files.js'
-import type { Connection } from '../client/client.js'
+import type { Connection } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 
 /* The file with the contexts: the gateways that the user has logged in to. */

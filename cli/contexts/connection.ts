@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { Connection } from '../client/client.js'
+import type { Connection } from '../../client/index.js'
 import { CliError, exitCodes, usageError } from '../errors.js'
 import type { Surroundings } from '../surroundings.js'
 import { configFile, readContexts, type Contexts } from './config-file.js'

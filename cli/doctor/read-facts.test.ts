@@ -1,6 +1,5 @@
 import { expect } from 'chai'
-import type { ClientRequest, Envelope } from '../client/client.js'
-import { RefusedError } from '../errors.js'
+import { RefusedError, type ClientRequest, type Envelope } from '../../client/index.js'
 import { readFacts } from './read-facts.js'
 
 const nowMs = Date.UTC(2026, 10, 27, 5)

@@ -1,8 +1,10 @@
-import type { Client } from '../client/client.js'
-import { RefusedError } from '../errors.js'
+import { RefusedError, type ClientRequest, type Envelope } from '../../client/index.js'
 import type { FleetFacts } from './facts.js'
 
-type Sender = Pick<Client, 'send'>
+/** The part of the client that reads facts. */
+interface Sender {
+  send(request: ClientRequest): Promise<{ readonly body: Envelope }>
+}
 
 export interface ReadFacts {
   readonly facts: FleetFacts

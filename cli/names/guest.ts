@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.js'
+import type { BerthClient } from '../../client/index.js'
 import { isNotFound, type Names } from './names.js'
 
 /** The fields of a guest that commands of this program use. */
@@ -12,7 +12,7 @@ export interface Guest {
 }
 
 interface GuestSource {
-  readonly client: Client
+  readonly client: BerthClient
   readonly names: Names
 }
 

@@ -1,6 +1,6 @@
 import type { Named } from '../catalog/operation.js'
-import type { Client } from '../client/client.js'
-import { CliError, exitCodes, RefusedError } from '../errors.js'
+import { RefusedError, type BerthClient } from '../../client/index.js'
+import { CliError, exitCodes } from '../errors.js'
 import { matchName, type Candidate } from './plan-match.js'
 
 /* Converts names and beginnings of UUIDs to the ids that the API expects. */
@@ -11,7 +11,7 @@ const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 export class Names {
   readonly #lists = new Map<'guest' | 'host', Promise<Candidate[]>>()
 
-  constructor(private readonly client: Client) {}
+  constructor(private readonly client: BerthClient) {}
 
   /**
    * Returns the text as the API expects it. The API itself knows guests by id, UUID and name, so these texts stay as
@@ -52,7 +52,7 @@ export class Names {
   }
 }
 
-async function readCandidates(client: Client, kind: 'guest' | 'host'): Promise<Candidate[]> {
+async function readCandidates(client: BerthClient, kind: 'guest' | 'host'): Promise<Candidate[]> {
   const { body } = await client.send({ method: 'GET', path: kind === 'guest' ? '/containers/list' : '/hosts' })
   const rows = body.data as readonly { id: number | string; name: string; uuid?: string }[]
   return rows.map(({ id, name, uuid }) => ({ id: String(id), name, uuid: uuid ?? String(id) }))

@@ -1,7 +1,5 @@
-import type { Client } from '../client/client.js'
+import { nameOfTask, TaskFailedError, TimeoutError, type BerthClient, type Task } from '../../client/index.js'
 import { CliError, exitCodes } from '../errors.js'
-import { progressLine, type Task } from './plan-follow.js'
-import { pollUntilEnd } from './poll.js'
 
 export interface FollowOptions {
   /** Longest time to wait; undefined: no limit. */
@@ -13,47 +11,36 @@ export interface FollowOptions {
   report(line: string): void
 }
 
-/** Returns the time at which the waiting ends. */
-export const endOf = (options: FollowOptions): number =>
-  options.timeoutMs === undefined ? Infinity : options.nowMs() + options.timeoutMs
+/** Returns a function that returns the ms until the waiting ends. */
+function remainingTime(options: FollowOptions): () => number {
+  const endMs = options.nowMs() + (options.timeoutMs ?? Infinity)
+  return () => Math.max(0, endMs - options.nowMs())
+}
 
 /**
  * Waits for tasks one after another and reports each end.
- * @throws {CliError} failed if a task failed, unreachable if the time is over or the gateway does not answer
+ * @throws {CliError} failed if a task failed, unreachable if the time is over, and as `BerthClient.followTask`
  */
-export async function followTasks(client: Client, ids: readonly string[], options: FollowOptions): Promise<void> {
-  const endMs = endOf(options)
+export async function followTasks(client: BerthClient, ids: readonly string[], options: FollowOptions): Promise<void> {
+  const remainingMs = remainingTime(options)
   const failures: string[] = []
   for (const id of ids) {
-    const task = await followTask(client, id, endMs, options)
+    const onProgress = (task: Task): void => options.showProgress(progressLine(task))
+    const task = await client.followTask(id, { onProgress, timeoutMs: remainingMs() }).catch((cause: unknown) => {
+      throw cause instanceof TimeoutError ? new CliError(exitCodes.unreachable, cause.message, followHint(id)) : cause
+    })
     options.showProgress(undefined)
-    if (task.status === 'done') options.report(`${progressLine(task)}`)
-    else failures.push(failureOf(task))
+    if (task.status === 'done') options.report(progressLine(task))
+    else failures.push(new TaskFailedError(task).message)
   }
   if (failures.length > 0) throw new CliError(exitCodes.failed, failures.join('\n'))
 }
 
-function failureOf(task: Task): string {
-  if (task.status === 'canceled') return `task ${task.task_id} was canceled: ${nameOf(task)}`
-  return `${nameOf(task)} failed: ${task.error || 'no reason is known'} (${task.error_code || 'task_failed'})`
+function progressLine(task: Task): string {
+  const { status, progress, stage } = task
+  const state = status === 'running' ? [stage, `${progress} %`].filter(Boolean).join(', ') : status
+  return `${nameOfTask(task)}: ${state}`
 }
-
-const nameOf = ({ action, container_name, image_id }: Task): string =>
-  [action, container_name || image_id].filter(Boolean).join(' ')
-
-function followTask(client: Client, id: string, endMs: number, options: FollowOptions): Promise<Task> {
-  return pollUntilEnd<Task>(client, {
-    path: `/tasks/${encodeURIComponent(id)}`,
-    isEnded: ({ finished_at: end, status }) => end !== '' && !/^(pending|running)$/.test(status),
-    show: (task) => options.showProgress(progressLine(task)),
-    endMs,
-    nowMs: () => options.nowMs(),
-    timedOut: () => timedOut(id),
-  })
-}
-
-const timedOut = (id: string): CliError =>
-  new CliError(exitCodes.unreachable, `task ${id} did not end in time`, followHint(id))
 
 /** Returns a text that says how to follow or cancel a task that continues without this program. */
 export const followHint = (id: string): string =>

@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.js'
+import type { BerthClient } from '../../client/index.js'
 import { CliError, exitCodes } from '../errors.js'
 import { cutTo, printable } from '../output/width.js'
 import type { Surroundings } from '../surroundings.js'
@@ -15,7 +15,7 @@ export interface WaitOptions {
 const clearLine = '\r\u001b[K'
 
 /** @throws {CliError} as `followTasks`, and if the user interrupts it */
-export async function waitForTasks(client: Client, ids: readonly string[], options: WaitOptions): Promise<void> {
+export async function waitForTasks(client: BerthClient, ids: readonly string[], options: WaitOptions): Promise<void> {
   await waitWithProgress(options, ids.map(followHint).join('\n'), (following) => followTasks(client, ids, following))
 }
 

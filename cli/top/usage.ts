@@ -1,5 +1,4 @@
-import type { Client } from '../client/client.js'
-import { RefusedError } from '../errors.js'
+import { RefusedError, type BerthClient } from '../../client/index.js'
 
 /** Usage of a host. A number is null if it is not known, for example because the host is offline. */
 export interface HostUsage {
@@ -38,7 +37,7 @@ export interface FleetUsage {
 export const maxGuests = 100
 
 /** @throws {CliError} if the gateway cannot be reached, or refuses the list of guests */
-export async function readUsage(client: Client): Promise<FleetUsage> {
+export async function readUsage(client: BerthClient): Promise<FleetUsage> {
   const read = async (path: string, query = {}): Promise<unknown> =>
     (await client.send({ method: 'GET', path, query })).body.data
   const [guests, fleet, states] = await Promise.all([

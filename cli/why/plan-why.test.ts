@@ -17,8 +17,8 @@ const diagnosis = (fields: Partial<Diagnosis> = {}): Diagnosis => ({
   repair: null,
   ...fields,
 })
-const repair = (action: string, body: Readonly<Record<string, unknown>> | null = {}) =>
-  diagnosis({ repair: { action, method: 'PUT', path: '/containers/7/firewall', body } })
+const repair = (action: string, body: Readonly<Record<string, unknown>> | null = {}, etag = '') =>
+  diagnosis({ repair: { action, method: 'PUT', path: '/containers/7/firewall', body, if_match: etag } })
 
 describe('berth why', () => {
   it('shows a line for each step, and the reason for a failure', () =>
@@ -63,6 +63,11 @@ describe('berth why', () => {
       'the firewall drops the connection',
       repair('open_firewall', { rules: ["a'b"] }),
       `try: berth api PUT /containers/7/firewall --data '{"rules":["a'\\''b"]}'`,
+    ],
+    [
+      'the repair must not overwrite a newer change',
+      repair('open_firewall', {}, '"12.ab"'),
+      `try: berth api PUT /containers/7/firewall --if-match '"12.ab"' --data '{}'`,
     ],
   ] as const)
     it(`suggests ${text === undefined ? 'nothing' : `“${text}”`} if ${name}`, () =>

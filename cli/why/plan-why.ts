@@ -18,6 +18,8 @@ interface Repair {
   readonly method: string
   readonly path: string
   readonly body: Readonly<Record<string, unknown>> | null
+  /** Value for `If-Match`; empty or undefined (older gateways): none. */
+  readonly if_match?: string
 }
 
 /** The condition that each step checks. */
@@ -68,7 +70,7 @@ export function nextStep(
   return hints.length > 0 ? hints.join('\n') : undefined
 }
 
-function commandOf({ action, method, path, body }: Repair, name: string, port: number): string {
+function commandOf({ action, method, path, body, if_match: etag }: Repair, name: string, port: number): string {
   const commands: Readonly<Record<string, string>> = {
     start: `berth guest start ${name}`,
     restart: `berth guest restart ${name}`,
@@ -76,6 +78,10 @@ function commandOf({ action, method, path, body }: Repair, name: string, port: n
     set_expiry: `berth guest set-expiry ${name} --expires-at +30d`,
     add_port_mapping: `berth port add ${name} --guest-port ${port}`,
   }
-  const data = body === null ? '' : ` --data '${JSON.stringify(body).replaceAll("'", `'\\''`)}'`
-  return commands[action] ?? `berth api ${method} ${path}${data}`
+  const data = body === null ? '' : ` --data ${quoted(JSON.stringify(body))}`
+  const condition = etag ? ` --if-match ${quoted(etag)}` : ''
+  return commands[action] ?? `berth api ${method} ${path}${condition}${data}`
 }
+
+/** Quotes a text for a shell. */
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

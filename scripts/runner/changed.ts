@@ -24,7 +24,7 @@ const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
 ]
 
 /** True for files of the product. They may mention scripts and pages of the documentation without depending on them. */
-const isProduct = (file: string): boolean => /^(agent|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
+const isProduct = (file: string): boolean => /^(agent|client|gateway|panel|shared|proto)\/(?!.*\.test\.ts$)/.test(file)
 
 /** Returns the files that differ from the commit `base`, including untracked files. */
 export function changedFiles(base: string): string[] {

@@ -9,7 +9,7 @@ import { bundle } from '../lib/bundle.js'
  * repository: it contains JavaScript with source maps in place of TypeScript, and links for all other files.
  */
 
-const folders = ['agent', 'cli', 'gateway', 'panel', 'shared', 'proto', 'scripts', 'test']
+const folders = ['agent', 'cli', 'client', 'gateway', 'panel', 'shared', 'proto', 'scripts', 'test']
 const linked = ['dist', 'node_modules', 'package.json']
 
 /** True for files that tests write, and for files of the panel that only the panel's own build reads. */

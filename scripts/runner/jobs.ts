@@ -7,7 +7,7 @@ import { join } from 'node:path'
  */
 
 /** Folders with tests next to the code. All files of such a folder share one process. */
-const unitFolders = ['agent', 'cli', 'gateway', 'panel', 'shared', 'scripts'] as const
+const unitFolders = ['agent', 'cli', 'client', 'gateway', 'panel', 'shared', 'scripts'] as const
 
 /**
  * Folders whose files share processes, with the number of files per process. Each process of the first five loads the
@@ -21,7 +21,7 @@ const computing = /^(?!test\/)|^test\/(api|browser|cli|fleet|network|operations|
 /** Files that run only if they are named. They build the packages, which takes minutes. */
 const onRequest = /^test\/packages\//
 /** Files that `scripts/test quick` runs. They need neither root nor Debian packages. */
-const quick = /^(agent|cli|gateway|panel|shared|scripts|test\/operations)\//
+const quick = /^(agent|cli|client|gateway|panel|shared|scripts|test\/operations)\//
 
 interface Group {
   readonly name: string

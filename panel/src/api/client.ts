@@ -1,7 +1,7 @@
 import createClient from 'openapi-fetch'
 import { online } from './online.svelte.ts'
 import { ApiFailure, failureOf } from './failure.ts'
-import type { paths } from './schema.gen.ts'
+import type { paths } from '../../../client/schema.gen.ts'
 
 /** Functions that the session provides for requests. The session sets them once. */
 export interface CallerHooks {

@@ -1,4 +1,4 @@
-import type { components } from './schema.gen.ts'
+import type { components } from '../../../client/schema.gen.ts'
 
 type Schemas = components['schemas']
 

@@ -14,6 +14,7 @@ export const checkout = '/srv/berth'
 const checkoutParts = [
   'agent',
   'cli',
+  'client',
   'gateway',
   'panel',
   'shared',

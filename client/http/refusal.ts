@@ -1,4 +1,4 @@
-import type { Refusal } from '../errors.js'
+import type { Refusal } from './errors.js'
 
 interface ErrorBody {
   readonly message?: unknown

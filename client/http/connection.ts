@@ -1,0 +1,37 @@
+/** Address of a gateway, and the key for it. */
+export interface Connection {
+  /** Without a slash at its end, such as `https://panel.example.com`. */
+  readonly url: string
+  readonly key: string
+  /** Certificates in PEM that are trusted in place of the system's certificates. */
+  readonly ca?: string
+}
+
+export interface RequestOptions {
+  /** ETag that the object must still have. The gateway answers 412 if it was changed in the meantime. */
+  readonly ifMatch?: string | undefined
+  /** Idempotency key: a request with the same key takes effect only once. Default: a random key. */
+  readonly idempotencyKey?: string
+  /** Ends the request. */
+  readonly signal?: AbortSignal
+}
+
+export type QueryValue = string | number | boolean | undefined
+
+export interface ClientRequest extends RequestOptions {
+  readonly method: string
+  /** Path below `/api/v1`, with its parameters encoded. */
+  readonly path: string
+  readonly query?: Readonly<Record<string, QueryValue>>
+  readonly body?: unknown
+}
+
+/** An answer whose body was not read yet. */
+export interface OpenAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Throws `UnreachableError` if the connection ends before the body. */
+  readonly parts: AsyncIterable<Uint8Array>
+  /** Closes the connection. */
+  close(): void
+}

@@ -1,0 +1,117 @@
+import { request as requestHttp, type ClientRequest as SentRequest, type IncomingMessage } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import type { ClientRequest, Connection, OpenAnswer } from './connection.js'
+import { UnreachableError } from './errors.js'
+
+const connectTimeoutMs = 30_000
+/** Time in ms within which the gateway must send something. It answers some requests only after two minutes. */
+const answerTimeoutMs = 150_000
+
+export interface ExchangeOptions {
+  readonly idempotencyKey: string
+  /** Longest time in ms without any part of the body; undefined: no limit. */
+  readonly maxSilenceMs?: number | undefined
+}
+
+/** Sends a request once. @throws {UnreachableError} if there is no answer, and the reason of the signal */
+export function exchange(
+  connection: Connection,
+  request: ClientRequest,
+  { idempotencyKey, maxSilenceMs = 0 }: ExchangeOptions,
+): Promise<OpenAnswer> {
+  const { url, key, ca } = connection
+  const { method, body, ifMatch, signal } = request
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  const headers = {
+    'x-api-key': key,
+    accept: '*/*',
+    ...(ifMatch !== undefined && { 'if-match': ifMatch }),
+    ...(method === 'POST' && { 'idempotency-key': idempotencyKey }),
+    ...(text !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+  }
+  const target = targetOf(url, request)
+  const send = target.protocol === 'https:' ? requestHttps : requestHttp
+  return new Promise((resolve, reject) => {
+    const sent = send(target, { method, headers, ...(ca && { ca }), ...(signal && { signal }) }, (response) => {
+      sent.setTimeout(maxSilenceMs)
+      resolve(openAnswer(response, url, signal))
+    })
+    const connected = limitSilence(sent, url)
+    sent.once('error', (cause: NodeJS.ErrnoException) =>
+      reject(signal?.aborted ? (signal.reason as Error) : unreachable(url, cause, connected())),
+    )
+    sent.end(text)
+  })
+}
+
+function targetOf(url: string, { path, query = {} }: ClientRequest): URL {
+  const target = new URL(`${url}/api/v1${path}`)
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined) target.searchParams.set(name, String(value))
+  return target
+}
+
+/**
+ * Ends a request whose connection or answer takes too long.
+ * @returns a function that says whether the connection has existed, so that the request may have been sent
+ */
+function limitSilence(sent: SentRequest, url: string): () => boolean {
+  let isConnected = false
+  const expire = (): void => void sent.destroy(new UnreachableError(`${url} does not answer`, '', isConnected))
+  const timer = setTimeout(expire, connectTimeoutMs)
+  const connected = (): void => {
+    isConnected = true
+    clearTimeout(timer)
+  }
+  sent.once('socket', (socket) => {
+    if (sent.reusedSocket) return connected()
+    socket.once(sent.protocol === 'https:' ? 'secureConnect' : 'connect', connected)
+  })
+  sent.once('close', () => clearTimeout(timer))
+  sent.setTimeout(answerTimeoutMs, expire)
+  return () => isConnected
+}
+
+function openAnswer(response: IncomingMessage, url: string, signal: AbortSignal | undefined): OpenAnswer {
+  return {
+    status: response.statusCode ?? 0,
+    headers: response.headers,
+    parts: partsOf(response, url, signal),
+    close: () => void response.destroy(),
+  }
+}
+
+async function* partsOf(
+  response: IncomingMessage,
+  url: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  const parts = response[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
+  try {
+    for (;;) {
+      const part = await nextPart(parts, url, signal)
+      if (part.done === true) return
+      yield part.value
+    }
+  } finally {
+    response.destroy()
+  }
+}
+
+async function nextPart(
+  parts: AsyncIterator<Uint8Array>,
+  url: string,
+  signal: AbortSignal | undefined,
+): Promise<IteratorResult<Uint8Array>> {
+  try {
+    return await parts.next()
+  } catch (cause) {
+    throw signal?.aborted ? signal.reason : unreachable(url, cause as NodeJS.ErrnoException, true)
+  }
+}
+
+function unreachable(url: string, cause: NodeJS.ErrnoException, wasSent: boolean): UnreachableError {
+  if (cause instanceof UnreachableError) return cause
+  const reason = cause.code === 'ECONNREFUSED' ? 'the connection was refused' : cause.message
+  return new UnreachableError(`cannot reach ${url}: ${reason}`, cause.code ?? '', wasSent)
+}
