@@ -8,6 +8,8 @@ const reasons: Readonly<Record<string, string>> = {
   too_many: 'too many consoles are open',
   revoked: 'the key or its rights changed',
   deleted: 'the guest was deleted',
+  console_gone: 'the connection was lost for too long, and its programs were ended',
+  taken_over: 'another client continues it',
 }
 
 const codes: Readonly<Record<number, ExitCode>> = {

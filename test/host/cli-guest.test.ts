@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from '../../agent/storage/pool.js'
 import { BerthTerminal, startBerth, type Ended } from '../support/cli/berth.js'
+import { Tmux } from '../support/cli/tmux.js'
 import { ensureTestImage } from '../support/guests/debian-image.js'
 import { processes } from '../support/host/inventory.js'
 import { ServedHost } from '../support/host/served-host.js'
@@ -197,6 +198,74 @@ describe('the command line with a real container', () => {
       expect(code).to.equal(1)
       expect(err).to.match(/the guest sent \/srv\/\.\.\/srv\/escaped, which was not requested/)
       expect(existsSync(at('got/hostile'))).to.equal(false)
+    })
+  })
+
+  describe('in a terminal of tmux', () => {
+    let tmux: Tmux
+    before(() => {
+      tmux = new Tmux('btest-cli', env)
+    })
+    after(() => tmux?.close())
+
+    it('shows a narrow table, and waits until a new guest is created', async () => {
+      tmux.resize(44, 20)
+      tmux.enter('berth guest list')
+      await tmux.shows(/web1 .*\n(.*\n)*\$/)
+      expect(
+        tmux
+          .screen()
+          .split('\n')
+          .filter((line) => line.includes('web1')),
+      ).to.have.lengthOf(1)
+      tmux.resize(100, 30)
+      tmux.enter('clear; berth guest create web3 --image debian-12 --ram 256m --disk 2g --no-start; echo "code $?"')
+      await tmux.shows('create web3: done')
+      await tmux.shows('code 0')
+    })
+
+    it('changes nothing after Ctrl-C in place of a confirmation', async () => {
+      tmux.enter(`clear; berth drain ${lab.host.name} --mode stop; echo "code $?"`)
+      await tmux.shows('[y/N]')
+      tmux.keys('C-c')
+      await tmux.shows('nothing was changed')
+      await tmux.shows('code 1')
+    })
+
+    it('runs a full-screen program in a console, which follows the size of the terminal', async () => {
+      expect((await berth('cp', '/bin/busybox', 'web1:/usr/local/bin/busybox')).code).to.equal(0)
+      tmux.enter('clear; berth console web1')
+      await tmux.shows(/root@web1:\S* ?# ?/)
+      tmux.enter('busybox vi /root/note')
+      await tmux.shows('- /root/note')
+      tmux.keys('i')
+      tmux.enter('first line')
+      tmux.resize(70, 18)
+      await tmux.shows(/^(.*\n){17}I \/root\/note/)
+      await waitFor(
+        () => {
+          if (tmux.screen().includes('- /root/note [Modified]')) return true
+          tmux.keys('Escape') // the program may lose a key while it handles the new size
+          return false
+        },
+        { timeoutMs: 60_000, intervalMs: 500, what: () => `the command mode:\n${tmux.screen()}` },
+      )
+      tmux.enter(':wq')
+      await tmux.shows(/root@web1:\S* ?# ?$/m)
+      tmux.enter('clear; cat note; echo size $(stty size)')
+      await tmux.shows(/first line\n+size 18 70/)
+    })
+
+    it('continues a console after the gateway was killed, without lost output', async () => {
+      tmux.enter('clear; for i in $(seq 40); do echo "line $i"; sleep 0.2; done; echo "all $((40 + 2))"')
+      await tmux.shows('line 3')
+      await lab.gateway.kill()
+      lab.gateway.start()
+      await tmux.shows('all 42')
+      const shown = [...tmux.screen().matchAll(/^line (\d+)$/gm)].map(([, number]) => Number(number))
+      expect(shown).to.deep.equal(shown.map((_, index) => shown[0]! + index))
+      tmux.enter('exit')
+      await tmux.shows(/^\$ ?$/m)
     })
   })
 

@@ -1,0 +1,58 @@
+import { execFileSync } from 'node:child_process'
+import { resolve } from 'node:path'
+import { waitFor } from '../wait.js'
+import type { Environment } from './berth.js'
+
+const berth = `${process.execPath} ${resolve('dist/cli/main.js')}`
+
+/** A terminal of tmux with a shell, in which `berth` is the built command line. */
+export class Tmux {
+  /** @param name name of the tmux server, which no other test uses */
+  constructor(
+    private readonly name: string,
+    env: Environment,
+  ) {
+    const variables = Object.entries({ ...env, HISTFILE: '' }).flatMap(([key, value]) => ['-e', `${key}=${value}`])
+    const size = ['-x', '100', '-y', '30']
+    this.#run('-f', '/dev/null', 'new-session', '-d', ...size, ...variables, 'bash --norc --noprofile')
+    this.enter(`PS1='$ '; berth() { ${berth} "$@"; }; clear`)
+  }
+
+  /** Types a line. */
+  enter(line: string): void {
+    this.#run('send-keys', '-l', line)
+    this.keys('Enter')
+  }
+
+  /** Presses keys by their names, such as `C-c` or `Escape`. */
+  keys(...names: string[]): void {
+    this.#run('send-keys', ...names)
+  }
+
+  resize(columns: number, rows: number): void {
+    this.#run('resize-window', '-x', String(columns), '-y', String(rows))
+  }
+
+  /** Returns the text on the screen, with colors if requested. */
+  screen(hasColors = false): string {
+    return this.#run('capture-pane', '-p', ...(hasColors ? ['-e'] : []))
+  }
+
+  /** Resolves when the screen shows the text. */
+  async shows(text: string | RegExp): Promise<void> {
+    const isShown = (): boolean => (typeof text === 'string' ? this.screen().includes(text) : text.test(this.screen()))
+    await waitFor(isShown, {
+      timeoutMs: 60_000,
+      intervalMs: 200,
+      what: () => `${String(text)} on the screen:\n${this.screen()}`,
+    })
+  }
+
+  close(): void {
+    this.#run('kill-server')
+  }
+
+  #run(...args: string[]): string {
+    return execFileSync('tmux', ['-L', this.name, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+  }
+}
