@@ -71,6 +71,14 @@ export function addOwnCommands(program: Command, { operations, surroundings }: O
   addPlannedCommands({ add, globals, surroundings })
   addFileCommands({ add, globals, surroundings })
 
+  add('mcp', 'Offers the operations that the API key may use as tools to an assistant, over standard input and output.')
+    .option('--read-only', 'offer only operations that change nothing')
+    .option('--only <nouns>', 'offer only operations of these nouns, separated by commas: guest,task')
+    .action(async ({ readOnly, only }: { readOnly?: true; only?: string }) => {
+      const { runMcp } = await import('./commands/mcp.js')
+      await runMcp({ only, isReadOnly: readOnly ?? false, options: globals(), surroundings })
+    })
+
   add('completion <shell>', 'Prints the completion for bash, zsh or fish.').action(async (shell: string) => {
     const { completionScript } = await import('./commands/completion.js')
     surroundings.writeOut(completionScript(shell))
