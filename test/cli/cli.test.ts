@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { conflict } from '../../shared/errors.js'
 import type { Body } from '../support/body.js'
-import { startBerth, type Ended, type Started } from '../support/cli/berth.js'
+import { BerthTerminal, startBerth, type Ended, type Started } from '../support/cli/berth.js'
 import { startTestGateway, type TestGateway } from '../support/gateway/test-gateway.js'
 import { freePort } from '../support/ports.js'
 import { waitFor } from '../support/wait.js'
@@ -256,6 +256,45 @@ describe('the command line', () => {
     expect((await run(file, ['--version'])).stdout).to.equal('0.0.0-test\n')
     const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
     expect((await run(file, ['host', 'list', '-q', '-o', 'yaml'], { env })).stdout).to.equal('host-a\n')
+  })
+
+  describe('in other environments', () => {
+    it('ends quietly if nobody reads its output', async () => {
+      const script = `${process.execPath} dist/cli/main.js host list -o json | head -c 1; echo " $PIPESTATUS"`
+      const env = { ...process.env, HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey }
+      const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], { env })
+      expect([stdout, stderr]).to.deep.equal(['[ 0\n', ''])
+    })
+
+    for (const [name, variables, mark, shown] of [
+      ['shows errors in red in a terminal', {}, '\u001b[31m', true],
+      ['shows no colors with NO_COLOR', { NO_COLOR: '1' }, '\u001b[31m', false],
+      ['prints only characters of the encoding of the locale', { LC_ALL: 'C' }, '~', true],
+    ] as const)
+      it(name, async () => {
+        const env = { HOME: home, BERTH_URL: gateway.url, BERTH_KEY: gateway.adminKey, ...variables }
+        const long = 'a'.repeat(63)
+        const columns = 'name,name,name,name,id'
+        await gateway.fleet.addGuest({ name: long }).catch(() => undefined)
+        const terminal = new BerthTerminal(['guest', 'list', '--name', long, '--columns', columns], env)
+        await terminal.ended
+        const failing = new BerthTerminal(['guest', 'get', 'nothing'], env)
+        expect(await failing.ended).to.equal(3)
+        expect((terminal.text + failing.text).includes(mark), terminal.text + failing.text).to.equal(shown)
+      })
+
+    it('names the next step if the key has expired, or the gateway does not know the endpoint', async () => {
+      const body = { name: 'cli-expired', scopes: ['host:read'], expires_at: '2001-01-01' }
+      const { key } = (await gateway.request('POST', '/api-keys', { body })).body.data as { key: string }
+      const expired = await start(['host', 'list'], { BERTH_KEY: key }).ended
+      expect([expired.code, expired.err]).to.deep.equal([
+        4,
+        'berth: this API key has expired (key_expired)\nlog in with another key: berth login URL\n',
+      ])
+      const unknown = await berth('api', 'GET', '/no-such-endpoint')
+      expect(unknown.code).to.equal(1)
+      expect(unknown.err).to.contain('compare berth gateway version and berth --version')
+    })
   })
 
   it('ends with the exit code 4 if the key lacks a scope', async () => {

@@ -71,6 +71,23 @@ describe('packages', function () {
     expect(gateway.run('stat', '-c', '%U:%G %a', '/etc/berth/admin.key').trim()).to.equal('root:root 600')
   })
 
+  it('install the command line on a machine that has nothing else of Berth, and remove it completely', () => {
+    repository.addTo(host)
+    answerYes(host)
+    host.run('apt-get', 'install', 'berth-cli')
+    expect(host.run('berth', '--version').trim()).to.equal('0.9.1')
+    const { code, error } = shell(host, 'berth guest list')
+    expect([code, error]).to.deep.equal([4, 'berth: not logged in\nlog in to a gateway: berth login URL\n'])
+    expect(host.run('zcat', '/usr/share/man/man1/berth.1.gz')).to.match(/^\.TH BERTH 1/im)
+    const complete = `. /usr/share/bash-completion/completions/berth; COMP_LINE='berth gu' COMP_POINT=8; _berth; echo $COMPREPLY`
+    expect(host.run('bash', '-c', complete)).to.equal('guest\n')
+    for (const file of ['zsh/vendor-completions/_berth', 'fish/vendor_completions.d/berth.fish'])
+      expect(host.run('cat', `/usr/share/${file}`)).to.contain('berth complete --')
+    host.run('apt-get', 'purge', 'berth-cli', 'berth-runtime')
+    host.run('sh', '-c', 'rm -r /srv/repository /usr/share/keyrings/berth.gpg /etc/apt/sources.list.d/berth.sources')
+    expect(shell(host, 'find / -xdev -ipath "*berth*" -not -path "/proc/*" -not -path "/sys/*"').output).to.equal('')
+  })
+
   it('install the agent on another machine with the command from POST /hosts', async () => {
     serveHosts(gateway, addresses.gateway)
     await waitFor(() => api().tryAsk('/hosts'), { what: 'the gateway' })

@@ -58,6 +58,8 @@ export const settings = {
   'publicUrl.set': 'Set the public URL in Settings',
   'keys.text': 'Access for scripts and integrations.',
   'keys.docs': 'Documentation',
+  'keys.cli': 'Command line',
+  'keys.cliHint': 'Downloads the program berth, which needs Node.js 20. Log in with an API key: berth login',
   'keys.none': 'No keys yet.',
   'keys.add': 'Create API key',
   'keys.created': 'New API key',

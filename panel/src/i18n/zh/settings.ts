@@ -60,6 +60,8 @@ export const settings: Readonly<Record<keyof typeof english, string>> = {
   'publicUrl.set': '前往设置页面设置公开网址',
   'keys.text': '供程序使用，密钥只能执行其权限允许的操作。',
   'keys.docs': 'API 文档',
+  'keys.cli': '命令行工具',
+  'keys.cliHint': '下载 berth 程序（需要 Node.js 20），用 API 密钥登录：berth login',
   'keys.none': '暂无密钥。',
   'keys.add': '新建密钥',
   'keys.created': '新的 API 密钥',
