@@ -13,7 +13,7 @@ import { addOwnCommands } from './own-commands.js'
 export interface ProgramOptions {
   readonly operations: readonly Operation[]
   readonly surroundings: Surroundings
-  /** Words of the command line. Only their nouns get commands, because commands for every noun would take 10 ms. */
+  /** Words of the command line. Only nouns among these words get commands: commands for every noun would take 10 ms. */
   readonly words: readonly string[]
 }
 

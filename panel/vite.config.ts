@@ -14,7 +14,7 @@ export default defineConfig({
     outDir: resolve(repository, 'dist/panel'),
     emptyOutDir: true,
     target: 'es2022',
-    // Inlines no file: the content security policy forbids inline scripts. Images are therefore separate files too.
+    // No file is inlined: the content security policy forbids inline scripts, and images are separate files, too.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,

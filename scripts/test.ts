@@ -146,7 +146,7 @@ class TestRun {
   }
 
   /**
-   * Ends the run. Results of files that have ended are still shown, but the run counts as failed.
+   * Ends the run. Results of files that have already ended are still shown, but the run counts as failed.
    * @param error a bug of the runner, or the error of writing to a closed output
    */
   #interrupt(error?: unknown): void {
@@ -188,8 +188,8 @@ function report(results: readonly JobResult[], interruptions: readonly string[])
 }
 
 /**
- * Describes how busy the processors were, in total and with the tests' processes. On a host without other work, the
- * difference is the time of guests, daemons and the kernel.
+ * Describes how busy the processors were, in total and with the tests' processes. If the host does no other work, the
+ * difference between these values is the work of guests, daemons and the kernel.
  */
 function processorText(results: readonly JobResult[], seconds: number): string {
   const own = results.reduce((total, { processorSeconds }) => total + processorSeconds, 0)

@@ -26,6 +26,6 @@ export const keptAlerts = 10_000
 /** Name under which the agent stops a guest for abuse, in operations and audit logs. */
 export const securityUser = 'system:security'
 
-/** The action that followed an alert. An empty text stands for no action. */
+/** The action that followed an alert. An empty text means that no action followed. */
 export const alertActions = ['', 'stop_pending', 'stopped', 'canceled', 'lifted'] as const
 export type AlertAction = (typeof alertActions)[number]

@@ -13,7 +13,7 @@ export interface AddressRange {
   readonly family: AddressFamily
   readonly first: bigint
   readonly last: bigint
-  /** Canonical text (RFC 5952) in the form of the input, without host bits. A one-address range becomes an address. */
+  /** Canonical text (RFC 5952). A CIDR has no host bits. A CIDR or range with only one address becomes that address. */
   readonly text: string
 }
 

@@ -1,6 +1,6 @@
 /**
- * Optional functions of agents. An agent lists its functions in its description. A gateway uses only these, because an
- * older agent would not know the other calls.
+ * Optional functions of agents. An agent lists its functions in its description. A gateway only calls functions in this
+ * list, because an older agent does not know the others.
  * - `upgrade`: the agent can install another version of itself; only for hosts that their gateway installed.
  * - `move`: the host can send containers to other hosts and receive them.
  * - `move-offline`: the host can shut guests down for a move, and can send and receive virtual machines.

@@ -1,6 +1,6 @@
 /**
  * Waits until all promises are settled, so that a retry after a failure never overlaps with their work.
- * @throws the rejection of the first promise in the list that failed
+ * @throws the error of the first promise that failed, in the order of the list
  */
 export async function allEnded<T extends readonly Promise<unknown>[] | []>(
   works: T,

@@ -53,7 +53,7 @@ export function planShares(allocated: Allocation, size: HostSize | undefined): S
   ]
 }
 
-/** Finds a resource of which more is allocated than its ratio permits. Both gateway and agent use this function. */
+/** Finds a resource whose allocation exceeds its ratio. The gateway and the agent use this function. */
 export function findExceeded(
   allocated: Allocation,
   size: HostSize | undefined,

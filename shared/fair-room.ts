@@ -22,7 +22,7 @@ export interface Room {
   readonly reserve: number
 }
 
-/** @returns the limit that one more console or stream would exceed; undefined: there is room for it */
+/** @returns the limit that one more console or stream would exceed; undefined if it exceeds no limit */
 export function findFullRoom(
   held: Iterable<Holding>,
   { share, unlimited }: Holding,

@@ -4,7 +4,7 @@ import type { Firewall, FirewallRule } from './firewall-rules.js'
 /** A TCP connection from a client to a guest. */
 export interface Arrival {
   readonly family: AddressFamily
-  /** Address of the client. Empty: an address that is in no rule's `sourceIp`. */
+  /** Address of the client. Empty: stands for any client whose address no rule names in `sourceIp`. */
   readonly source: string
   /** Port of the guest. */
   readonly port: number
@@ -12,7 +12,7 @@ export interface Arrival {
 
 /**
  * Applies a guest's firewall to an incoming connection.
- * @returns the rule that drops it, or `default` if the default action drops it; undefined if it is accepted
+ * @returns the rule that drops the connection, or `default` if no rule matches it; undefined if it is accepted
  */
 export function findDropping(firewall: Firewall, arrival: Arrival): FirewallRule | 'default' | undefined {
   if (!firewall.enabled) return undefined

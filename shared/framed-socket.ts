@@ -10,13 +10,13 @@ export const consoleProtocol = 'berth-console/2'
 /** Interval in ms of each side's keep-alives. The connection ends when two keep-alives of the peer are missing. */
 const defaultSignEveryMs = 5000
 const silentSigns = 2
-/** Maximum time in ms for the transfer of pending data after the end of a connection was requested. */
+/** Maximum time in ms for sending pending data after `end` was called. */
 const lastSendMs = 10_000
 
 const sign = frameOf(Buffer.alloc(0))
 
 export interface FramedSocketListener {
-  /** Called for every frame except keep-alives. `onEnd` gets a RangeError or decoding error that `onFrame` throws. */
+  /** Called for every frame except keep-alives. If it throws a RangeError or decoding error, `onEnd` gets it. */
   readonly onFrame: OnFrame
   /** Called once. @param error undefined if the peer ended the connection */
   onEnd(error: Error | undefined): void

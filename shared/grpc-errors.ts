@@ -5,7 +5,7 @@ import { StaleEpochError, staleEpochCode } from './fence.js'
 
 /*
  * This module converts a BerthError to a gRPC status and back. The metadata contains the stable code as `berth-code`,
- * the invalid field as `berth-field`, the highest known epoch as `berth-epoch`, and in `berth-undone` whether the
+ * the invalid field as `berth-field` and the highest known epoch as `berth-epoch`. `berth-undone` states whether the
  * change was rolled back. Causes are not sent.
  */
 
@@ -41,7 +41,7 @@ export interface GrpcStatus {
 
 const maxDetails = 1024
 
-/** Converts any error to the status that an agent answers. Only a BerthError shows details. */
+/** Converts any error to the gRPC status of an agent's answer. Only the status of a BerthError shows details. */
 export function toStatus(error: unknown, step = 'internal error'): GrpcStatus {
   const known = toBerthError(error, step)
   const metadata = new Metadata()
@@ -86,7 +86,7 @@ function serviceError(of: GrpcStatus): ServiceError {
 /**
  * Converts the failure of a call to an agent. If the failure concerns the request, the agent's code is passed on. If
  * the agent rejects the gateway itself, has a bug or sends a malformed status, the code becomes `agent_error`.
- * @param call.left true if the call was sent, so that the agent may have executed it without an answer
+ * @param call.left true if the call was sent: the agent may have executed it even if no answer arrived
  */
 export function fromServiceError(error: unknown, { step, left }: { step: string; left: boolean }): BerthError {
   if (error instanceof BerthError) return error
@@ -125,7 +125,7 @@ function passedError(kind: ErrorKind, code: string, error: ServiceError): BerthE
   const field = readText(error, 'berth-field', /^[a-z0-9_.[\]]{1,100}$/)
   const message = error.details.slice(0, maxDetails) || code
   if (code === staleEpochCode) {
-    // The gateway's next epoch is higher than `highest`. With 15 digits, an agent could use up all epochs.
+    // The gateway takes its next epoch above `highest`. A faulty agent must not send a number that uses up all epochs.
     const highest = Number(readText(error, 'berth-epoch', /^\d{1,12}$/) ?? 0)
     return new StaleEpochError(highest, message, error)
   }

@@ -97,7 +97,7 @@ export function readCertificateIdentity(certificate: X509Certificate): Certifica
 /** The identity that a TLS peer must have. */
 export interface PeerRule {
   readonly identity: Identity
-  /** If set, one of these CAs must have signed the certificate. Needed if TLS may have checked against earlier CAs. */
+  /** If set, one of these CAs must have signed the certificate. An open TLS listener may still accept earlier CAs. */
   readonly issuers?: readonly X509Certificate[]
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean
@@ -109,9 +109,9 @@ export interface PeerRule {
 const cachedPeers = 64
 
 /**
- * Makes a function that checks a TLS peer on every call. Caches valid certificates, because reading one takes about a
- * millisecond. Checks the expiry each time, because a connection may outlive its certificate. A temporarily wrong clock
- * does not end connections (see SteadyClock).
+ * Makes a function that checks a TLS peer on every call. It caches valid certificates, because reading one takes about
+ * a millisecond. It always checks the expiry, because a connection may outlive its certificate. A temporarily wrong
+ * clock does not end connections (see SteadyClock).
  */
 export function createPeerCheck(
   rule: PeerRule,

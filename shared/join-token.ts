@@ -6,7 +6,7 @@ export const joinTokenPrefix = 'berth_jt_'
 export const joinIssuer = 'berth-gateway'
 export const joinAudience = 'berth-join'
 export const joinPath = '/v1/join'
-/** Audience of the tokens, and path of the requests, with which another gateway joins. */
+/** Kind (audience) of the tokens with which another gateway joins. */
 export const gatewayJoinAudience = 'berth-gateway-join'
 export const gatewayJoinPath = '/v1/gateways'
 /** Path for progress reports of an installation. The gateway answers each with the state of the host. */

@@ -1,7 +1,7 @@
 import { pino, type DestinationStream, type Level, type Logger } from 'pino'
 
 export interface LogOptions {
-  /** Name of the program, or of its part, that writes the log. */
+  /** Name of the program or program part that writes the log. */
   name: string
   level: Level
   /** Destination of the log. Default: stderr. */

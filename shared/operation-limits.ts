@@ -1,5 +1,5 @@
 /**
- * Number of a host's newest operations that the gateway lists, and that an agent sends when a watch starts again. Older
- * operations are requested one by one.
+ * Number of a host's newest operations that the gateway lists. An agent sends as many of them when the gateway starts
+ * to watch it again. Older operations are requested one by one.
  */
 export const listedOperations = 5000

@@ -14,7 +14,7 @@ import { version } from './version.js'
 export interface OutboundTimeouts {
   /** Timeout in ms of the name lookup, the connection and the TLS handshake together. */
   readonly connectMs: number
-  /** Timeout in ms from the connection to the end of the answer's headers. */
+  /** Timeout in ms from the established connection to the end of the answer's headers. */
   readonly headersMs: number
   /** Longest pause in ms between two bytes of a body while it is read. A stalled body fails within twice this time. */
   readonly bodyMs: number
@@ -69,7 +69,7 @@ export class OutboundError extends Error {
   }
 }
 
-/** Idle connections are closed before common servers close them, which is after 5 s. */
+/** Common servers close idle connections after 5 s. This client closes them earlier. */
 const keepAliveMs = 4000
 const mostRedirects = 5
 
@@ -148,7 +148,7 @@ export class OutboundClient {
   }
 }
 
-/** One request, from sending it to the end of its answer. It handles every failure in this time. */
+/** One request and its answer. Handles every failure from the sending of the request to the end of the answer. */
 class Exchange {
   readonly answer: Promise<OutboundAnswer>
   #reject: (error: Error) => void = () => undefined
@@ -213,7 +213,7 @@ class Exchange {
     return { status: message.statusCode ?? 0, headers, body: message }
   }
 
-  /** Fails a body of which no more bytes arrive. Ignores time in which the caller leaves bytes unread. */
+  /** Fails a body when no more bytes arrive. Time in which the caller leaves received bytes unread does not count. */
   #watch(message: IncomingMessage, seenBytes: number): void {
     const { bodyMs } = this.timeouts
     this.#expire(bodyMs, () => {
@@ -267,7 +267,7 @@ function timeout(code: OutboundCode, what: string, ms: number): OutboundError {
   return new OutboundError(code, `${what} within ${ms / 1000} s`)
 }
 
-/** Adds a message to an AggregateError, which has one error for each address to which a connection failed. */
+/** Adds a message to an AggregateError, which has one error for each address that could not be reached. */
 function withMessage(error: Error): Error {
   if (error instanceof AggregateError) error.message ||= error.errors.map(({ message }: Error) => message).join(', ')
   return error

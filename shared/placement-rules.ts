@@ -3,7 +3,7 @@ import { invalidField } from './errors.js'
 /* Rules for groups and labels of hosts, and for the placement of guests. Checked by the gateway and again by the agent. */
 
 export const maxHostLabels = 16
-/** Name of a group of hosts, or of guests that are spread over hosts or stay together. "": none. */
+/** Name of a group of hosts or guests. Guests of a group are spread over hosts or stay together. "": no group. */
 export const placementNamePattern = '^(?:[a-z0-9](?:[a-z0-9_.-]{0,61}[a-z0-9])?)?$'
 export const placementNameRule =
   'must be empty, or 1 to 63 lower-case letters, digits, "-", "_" and ".", beginning and ending with a letter or digit'

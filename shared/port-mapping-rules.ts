@@ -14,7 +14,7 @@ export interface WantedMapping {
   readonly hostIp: string
   /** First host port. 0: the agent chooses it. */
   readonly hostPort: number
-  /** Last host port. 0: as many ports as in the container range, or a single port without a container range. */
+  /** Last host port. 0: the host range is as long as the container range; without a container range, it is one port. */
   readonly hostPortEnd: number
   /** First container port. 0: the same number as the host port. */
   readonly containerPort: number
@@ -49,7 +49,7 @@ type MappingPorts = Pick<WantedMapping, 'hostPort' | 'hostPortEnd' | 'containerP
 
 /**
  * Applies the fields of a request to a stored mapping. If a range gets a new first port without a new last port, the
- * range moves and keeps its length. A new last port changes the length of the host's and the container's range.
+ * range moves and keeps its length. If one range gets a new last port, the lengths of both ranges change.
  */
 export function changePortMapping(
   stored: WantedMapping,
@@ -111,7 +111,7 @@ function checkPort(field: string, port: number): number {
 
 /**
  * Checks the range of host ports that a host offers for mappings.
- * @throws {BerthError} `invalid_field` for the field `field.start` or `field.end`
+ * @throws {BerthError} `invalid_field`; the name of the invalid field is the value of `field` and `.start` or `.end`
  */
 export function checkPortRange(field: string, { start, end }: { start: number; end: number }): void {
   checkInteger(`${field}.start`, start, networkLimits.natPort)

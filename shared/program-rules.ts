@@ -1,9 +1,9 @@
 import { invalidField } from './errors.js'
 
-/* Rules for programs that are run in containers without a terminal. Gateway and agent check them. */
+/* Rules for programs that run in containers without a terminal. The gateway and the agent check these rules. */
 
 export const maxProgramWords = 256
-/** Maximum size of the program and its arguments in UTF-8, together with a byte after each of them. */
+/** Maximum size in UTF-8 of the program and its arguments, including one separating byte after each of them. */
 export const maxProgramBytes = 8 * 1024
 
 /**

@@ -28,7 +28,7 @@ export function seal(key: Buffer, plaintext: string, context = ''): string {
   return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), body]).toString('base64url')
 }
 
-/** @throws {BerthError} `internal_error` if the key or the context differs or the text was changed */
+/** @throws {BerthError} `internal_error` if the key or the context is wrong, or if the text was changed */
 export function open(key: Buffer, sealed: string, context = ''): string {
   const bytes = Buffer.from(sealed, 'base64url')
   const [nonceEnd, tagEnd] = [1 + nonceBytes, 1 + nonceBytes + tagBytes]

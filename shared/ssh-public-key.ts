@@ -34,10 +34,9 @@ const maxLineLength = 16_384
 
 /**
  * Parses and completely checks an OpenSSH public key of one line without options, because sshd ignores invalid lines
- * silently.
+ * silently. Source: RFC 4253 6.6, RFC 5656 3.1, RFC 8709 4, openssh-portable PROTOCOL.u2f
  * @returns the key, trimmed and with single spaces
  * @throws {BerthError} `invalid_field`
- * Source: RFC 4253 6.6, RFC 5656 3.1, RFC 8709 4, openssh-portable PROTOCOL.u2f
  */
 export function parseSshPublicKey(line: string, field = 'ssh_public_key', minRsaBits = minLoginRsaBits): string {
   try {

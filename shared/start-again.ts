@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { describeError } from './errors.js'
 
-/** Codes of errors that may end without a new configuration: a full disk, no memory, a host that has not joined yet. */
+/** Codes of errors whose cause may disappear by itself: a full disk, no memory, a host that has not joined yet. */
 const temporaryCodes =
   /^(not_joined|ENOSPC|EDQUOT|EMFILE|ENFILE|ENOMEM|EAGAIN|SQLITE_FULL|SQLITE_IOERR.*|SQLITE_CANTOPEN)$/
 const retryMs = 2000
@@ -15,8 +15,8 @@ export function isTemporary(error: unknown): boolean {
 }
 
 /**
- * Starts a program, and retries while a temporary condition prevents the start. Not every host has a service manager
- * that restarts programs.
+ * Starts a program. Retries while a temporary condition prevents the start, because not every host has a service
+ * manager that restarts programs.
  * @throws the error of `start` if it is not temporary
  */
 export async function startWhenPossible<T>(

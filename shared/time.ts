@@ -23,9 +23,9 @@ export interface TimeFormat {
   /** Returns `YYYY-MM-DD HH:MM:SS`, and "" for 0. Times out of range are clamped (see `clampTime`). */
   format(ms: number): string
   /**
-   * Parses the zone's local form (seconds are optional, `T` or blank), RFC 3339, a date (as its last second) or Unix
-   * seconds. A local time that a clock change skips gets the offset before the change. A local time that occurs twice
-   * is read as the first instant.
+   * Parses the zone's local form, RFC 3339, a date or Unix seconds. In the local form, seconds are optional, and `T`
+   * may replace the blank. A date means its last second. A local time that a clock change skips gets the offset before
+   * the change. A local time that occurs twice is read as the first instant.
    * @returns ms since 1970; `undefined` for any other form or a nonexistent time
    */
   parse(text: string): number | undefined
@@ -141,8 +141,8 @@ function parseRfc3339(text: string): number | undefined {
 }
 
 /**
- * Converts the parts of a time, which are read as UTC. Returns undefined for a nonexistent time (31 April, 24:00), and
- * for a time before 1971, because such a time usually stands for "no time".
+ * Converts the parts of a time in UTC to ms. Returns undefined for a nonexistent time (31 April, 24:00). Also returns
+ * undefined for a time before 1971, because such a time usually stands for "no time".
  */
 function realTime(parts: (string | undefined)[]): number | undefined {
   const [year, month, day, hour, minute, second] = parts.map(Number) as Parts

@@ -20,7 +20,7 @@ import { readGuestState, type GuestState } from './read-present.js'
 export interface ApplyContext {
   readonly client: BerthClient
   readonly names: NamesOfIds
-  /** Name of the file's set. New guests get the tag of this set. */
+  /** Name of the file's set of guests. New guests get the tag of this set. */
   readonly set: string
   readonly following: Pick<FollowOptions, 'timeoutMs' | 'nowMs'>
   /** Prints a secret that the gateway shows only once. */

@@ -150,7 +150,7 @@ export const url: Form = {
 
 /**
  * Calls a check that the gateway and the agent also make.
- * @param root name that the check uses for the value itself; empty: the names of its fields have no prefix
+ * @param root name that stands for the value itself in the check's errors; empty: there is no such name
  * @throws {InvalidValue} with the path of the refused field
  */
 export function checked<T>(check: () => T, root = ''): T {

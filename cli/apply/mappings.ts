@@ -129,7 +129,7 @@ function mappingText({ protocol, hostIp, description, ...mapping }: Mapping): st
   return `${protocol} ${place} → ${range(mapping.guestPort, mapping.guestPortEnd)}${note}`
 }
 
-/** A mapping that has only another description. */
+/** A mapping of which only the description changes. */
 interface Renamed {
   readonly index: number
   readonly description: string
@@ -142,7 +142,7 @@ export interface MappingDifference {
   readonly renamed: readonly Renamed[]
 }
 
-/** Compares mappings. Any present host port is right for a mapping whose host port Berth chooses. */
+/** Compares mappings. If Berth chooses the host port of a wanted mapping, every present host port is right. */
 export function compareMappings(wanted: readonly Mapping[], current: readonly Mapping[]): MappingDifference {
   const free = new Set(current.keys())
   const pairs = bestFirst(wanted, current).map((mapping) => {

@@ -8,14 +8,14 @@ import type { Fields } from './kinds.js'
 const prefix = 'berth.apply:'
 export const defaultSet = 'main'
 
-/** True if a set can be part of a tag, which has at most 32 characters. */
+/** True if the name of a set is valid. The name becomes part of a tag, which has at most 32 characters. */
 export const isSetName = (name: string): boolean => /^[a-z0-9_.-]{1,20}$/.test(name)
 
 export const markOf = (set: string): string => `${prefix}${set}`
 
 export const isMark = (tag: string): boolean => tag.startsWith(prefix)
 
-/** Adds the tags of sets to the tags in a file, which do not contain them. Fields without tags stay unchanged. */
+/** Adds the tags of sets to the tags of an object, because a file does not list them. No `tags`: adds nothing. */
 export function withMarks(fields: Fields, marks: readonly string[]): Fields {
   const { tags } = fields as { tags?: readonly string[] }
   return tags === undefined ? fields : { ...fields, tags: [...new Set([...tags, ...marks])].sort() }

@@ -20,7 +20,7 @@ export interface NamesOfIds {
   readonly hosts: ReadonlyMap<string, string>
 }
 
-/** Converts a row of the API. @param row the row of a guest also contains its firewall, if it is known */
+/** Converts a row of the API. @param row for a guest, it also contains the firewall if this was read */
 export function currentItem(kind: Kind, row: Row, names: NamesOfIds): CurrentItem {
   const values = kind.fields.flatMap((field) => valueOf(kind, field, { row, names }))
   return {
@@ -50,7 +50,7 @@ function valueOf({ noun }: Kind, field: Field, { row, names }: NamedRow): [strin
   return [[field.name, field.form.read ? field.form.read(value) : value]]
 }
 
-/** Returns the names of guests. A guest that no longer exists keeps its UUID, so that the list does not become empty. */
+/** Returns the names of guests. A guest that no longer exists is named by its UUID, so that the list is never empty. */
 function namesOf(uuids: readonly string[], { guests }: NamesOfIds): string[] {
   return sortedSet(uuids.map((uuid) => guests.get(uuid) ?? uuid))
 }

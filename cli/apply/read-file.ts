@@ -34,7 +34,7 @@ export async function readFleetFile(name: string, text: string): Promise<FleetFi
   }
 }
 
-/** @throws {CliError} usage if an alias is unknown, or aliases make the document too large */
+/** @throws {CliError} usage if an alias is unknown, or if aliases make the document too large */
 function valueOf(name: string, document: Document): unknown {
   try {
     return document.toJS({ maxAliasCount: 100 }) as unknown

@@ -125,7 +125,7 @@ export async function readGuestState(
 ): Promise<GuestState> {
   const path = `/containers/${encodeURIComponent(uuid)}`
   const { body, etag } = await client.send({ method: 'GET', path })
-  // The firewall is read after the ETag: a change in between makes the next request fail.
+  // The firewall is read after the guest's ETag. If the guest changes between the two reads, the next request fails.
   const firewall = needsFirewall ? await client.send({ method: 'GET', path: `${path}/firewall` }) : undefined
   const row = { ...(body.data as Row), firewall: firewall?.body.data }
   return { current: currentItem(kindOf('guest'), row, names), etag }

@@ -19,7 +19,7 @@ export interface FieldPlace {
   readonly isRequired: boolean
 }
 
-/** Names of flags that differ from the name of the field. Their values name a guest or a host if `names` says so. */
+/** Names of flags that differ from the name of the field. If `names` is set, the value names a guest or a host. */
 const special: Readonly<Record<string, { readonly name: string; readonly names?: Named }>> = {
   host_id: { name: 'host', names: 'host' },
   canary_host_id: { name: 'canary-host', names: 'host' },
@@ -39,7 +39,7 @@ const special: Readonly<Record<string, { readonly name: string; readonly names?:
   nat_port_mappings: { name: 'port' },
 }
 
-/** @param schema JSON schema without `$ref`, also in its items */
+/** @param schema JSON schema. Neither the schema nor its items may contain `$ref`. */
 export function flagOf(field: string, schema: Schema, { place, isRequired }: FieldPlace): Flag {
   const isList = schema.type === 'array' || (field === 'extra_ports' && schema.type === undefined)
   const unit = unitOf(field, schema)

@@ -16,7 +16,7 @@ export interface Flag {
   readonly values?: readonly string[]
   /** Unit of a field of type `size`. */
   readonly unit?: SizeUnit
-  /** Kind of the object that the value names. The program also accepts its name or the beginning of its UUID. */
+  /** Kind of the named object. The program also accepts the object's name or the beginning of its UUID. */
   readonly names?: Named
 }
 

@@ -3,7 +3,7 @@
 export interface WordingContext {
   /** Commands by operation, such as `GET /containers`. */
   readonly commands: ReadonlyMap<string, string>
-  /** Flags that the text may name by their fields. */
+  /** Flags of the command. In the text, the names of their fields are replaced by the names of the flags. */
   readonly flags: readonly { readonly name: string; readonly field: string }[]
 }
 

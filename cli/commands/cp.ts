@@ -113,7 +113,7 @@ async function download(copy: Copy): Promise<void> {
 
 async function* nothing(): AsyncIterable<Buffer> {}
 
-/** Returns the path of the copy: in the directory that the user named, or with the name that the user gave. */
+/** Returns the path of the copy: `name` inside `local` if `local` is a directory, otherwise `local` itself. */
 async function findTarget(local: string, name: string): Promise<string> {
   if ((await findLocal(local))?.isDirectory()) return join(local, name)
   const parent = local.endsWith('/') ? local : dirname(resolve(local))

@@ -31,7 +31,7 @@ export interface DrainRun {
 
 /**
  * Shows what a drain would do, begins it after a confirmation, and follows it. A drain in progress is only followed.
- * @throws {CliError} usage if there are settings for a drain in progress, failed if it is paused, and as `follow`
+ * @throws {CliError} usage if settings are given for a drain in progress, failed if it is paused, and as `follow`
  */
 export async function runDrain({ host, settings, isConfirmed, options, surroundings }: DrainRun): Promise<void> {
   const { isQuiet } = outputOptions(options, 'drain', surroundings.width)

@@ -31,7 +31,7 @@ export async function runRun({ guest, command, options, surroundings }: RunRun):
   process.exit(code)
 }
 
-/** Ends like a program that SIGPIPE ends if nobody reads its output any more. The program in the guest ends, too. */
+/** Ends as if killed by SIGPIPE when nobody reads the output any more. The program in the guest ends, too. */
 function endWithReader(stream: Writable): void {
   stream.removeAllListeners('error')
   stream.on('error', () => process.exit(endedByPipe))

@@ -34,12 +34,12 @@ export function parseSshCommand(line: string): SshPlace | undefined {
   return host === undefined ? undefined : { host, port }
 }
 
-/** The options end before the address, because an address that begins with "-" would be an option. */
+/** `--` ends the options, because an address that begins with "-" would otherwise be an option. */
 export function sshArguments({ host, port, user }: SshPlace & { user: string }, command: readonly string[]): string[] {
   return ['-p', port, '-l', user, '--', host, ...command]
 }
 
-/** @returns the exit code, or 128 and the number of the signal */
+/** @returns the exit code, or 128 plus the number of the signal */
 async function runProgram(program: string, args: readonly string[]): Promise<ExitCode> {
   const child = spawn(program, args, { stdio: 'inherit' })
   return new Promise((resolve, reject) => {

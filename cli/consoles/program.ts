@@ -8,7 +8,7 @@ import { openConsoleSocket } from './open-socket.js'
 /** The gateway closes the socket if more input than this is on the way to the program. */
 const inputWindowBytes = 256 * 1024
 const inputFrameBytes = 32 * 1024
-/** The gateway sends at most 512 KiB beyond the last acknowledged byte. */
+/** The gateway sends at most 512 KiB of output that is not acknowledged. */
 const ackEveryBytes = 64 * 1024
 const normalClosure = 1000
 
@@ -20,13 +20,13 @@ export interface ProgramRun {
   /** Writes to the standard output. The program is paused until the promise resolves. */
   output(bytes: Buffer): Promise<void>
   errors(bytes: Buffer): Promise<void>
-  /** Ends the program. */
+  /** When this signal is aborted, the program ends. */
   readonly signal: AbortSignal
 }
 
 /**
  * Runs a program in a guest without a terminal.
- * @returns the exit code of the program, or 128 and the number of the signal that ended it
+ * @returns the exit code of the program, or 128 plus the number of the signal that ended it
  * @throws {CliError} if it cannot be started, or the connection ends before the program
  */
 export async function runProgram(session: Session, run: ProgramRun): Promise<number> {
@@ -58,7 +58,7 @@ class RunningProgram {
   readonly #reader = new ProgramOutputReader()
   #resolve: (exitCode: number) => void = () => undefined
   #reject: (error: Error) => void = () => undefined
-  /** Ends when all output so far was written. */
+  /** Resolves when all output received so far was written. */
   #writing: Promise<void> = Promise.resolve()
   #written = 0
   #acknowledged = 0
@@ -128,7 +128,7 @@ class RunningProgram {
     })
   }
 
-  /** Does something after all output so far was written. */
+  /** Runs `act` after all output received so far was written. */
   #later(act: () => Promise<void>): void {
     this.#writing = this.#writing.then(act)
     this.#writing.catch((error: Error) => this.#fail(error))

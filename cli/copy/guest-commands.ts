@@ -2,20 +2,20 @@ import { CliError, exitCodes, usageError } from '../errors.js'
 import { splitRemote } from './plan-places.js'
 
 /*
- * Programs that run in the guest: a script of sh, which every container has, and tar. Paths are arguments of the script,
+ * Commands that run in the guest. They need tar and sh, which every container has. Paths are arguments of the scripts,
  * so that the shell does not interpret them.
  */
 
 const ends = { missing: 103, isDirectory: 104, isSpecial: 105, noParent: 106 } as const
 
-/** Writes `d` if the target is a directory, into which the files are copied, and else `n`. Then it reads an archive. */
+/** Writes `d` if the target is a directory (files are copied into it), otherwise `n`. Then reads an archive. */
 const uploadScript = `if [ -d "$1" ]; then cd -- "$1" && echo d
 else case $1 in */) exit ${ends.noParent} ;; esac
   [ -d "$2" ] || exit ${ends.noParent}
   cd -- "$2" && echo n
 fi && exec tar -x -o -f -`
 
-/** Writes an archive. A directory behind a link is copied, and without -r also a file behind a link. */
+/** Writes an archive. If the requested path is a link, tar follows it, except for a link to a file with `-r`. */
 const downloadScript = `[ -e "$1" ] || [ -L "$1" ] || exit ${ends.missing}
 cd -- "$2" || exit
 if [ "$4" = r ]; then

@@ -15,7 +15,7 @@ export interface Requested {
   readonly isRecursive: boolean
 }
 
-/** The treatment of an entry. `path` contains the names below the copied file or directory; empty: itself. */
+/** The treatment of an entry. `path` is relative to the requested file or directory; empty: that file or directory. */
 export type EntryStep =
   | { readonly do: 'file'; readonly path: readonly string[]; readonly mode: number }
   | { readonly do: 'directory'; readonly path: readonly string[]; readonly mode: number }

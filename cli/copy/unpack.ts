@@ -18,7 +18,7 @@ export interface UnpackOptions extends Requested {
  */
 export class Unpacker {
   readonly #parser: Parser
-  /** Ends when all entries so far were written. */
+  /** Resolves when all entries received so far were written. */
   #work: Promise<void> = Promise.resolve()
   #failed: Promise<never>
   /** Paths of files that were written. */
@@ -54,7 +54,7 @@ export class Unpacker {
     await Promise.race([ready, this.#failed])
   }
 
-  /** The parser would decompress the archive, and a small archive may contain very much. @throws {CliError} failed */
+  /** Refuses a compressed archive, because the parser would decompress it to any size. @throws {CliError} failed */
   #refuseCompressed(bytes: Buffer): void {
     if (this.#head.length >= 4) return
     this.#head = Buffer.concat([this.#head, bytes.subarray(0, 4)])
@@ -118,7 +118,7 @@ async function ensureDirectory(path: string, mode = 0o777): Promise<void> {
   if (!found.isDirectory()) throw new CliError(exitCodes.failed, `${path} exists and is not a directory`)
 }
 
-/** Removes a file or a link that has the name of a new one. @throws {CliError} failed */
+/** Removes an existing file or link in the place of a new entry. @throws {CliError} failed */
 async function removeFormer(path: string): Promise<void> {
   const found = await findFile(path)
   if (!found) return

@@ -57,7 +57,7 @@ async function readPart(client: Sender, { path, query }: Part): Promise<unknown>
 }
 
 /**
- * Returns the time in the time zone of the gateway, which only the report of a host contains. Without a host id, the
+ * Returns the time in the time zone of the gateway. Only the report of a host contains it, and without a host id, the
  * gateway prefers a host that is online. If no host has a report, returns the time of this machine.
  */
 async function readNow(client: Sender, nowMs: number): Promise<string> {

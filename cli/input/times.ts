@@ -3,7 +3,7 @@ const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_
 /** Fields with a time, for which `+30d` and `-2h` are accepted, too. */
 export const isTimeField = (field: string): boolean => /^(from|to|until)$|_at$/.test(field)
 
-/** Converts a time relative to now, such as `+30d` or `-2h`, to RFC 3339. Other texts are for the gateway to check. */
+/** Converts a time relative to now, such as `+30d` or `-2h`, to RFC 3339. The gateway checks all other texts. */
 export function parseTime(text: string, nowMs: number): string {
   const [, sign, count, unit = ''] = /^([+-])(\d{1,6})([smhdw])$/.exec(text) ?? []
   if (sign === undefined) return text

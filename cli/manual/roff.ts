@@ -11,7 +11,7 @@ export function escapeRoff(text: string): string {
 
 export const bold = (text: string): string => `\\fB${escapeRoff(text)}\\fP`
 
-/** Returns prose, whose parts between backticks become bold. */
+/** Converts prose to roff. Text between backticks becomes bold. */
 export function proseRoff(text: string): string {
   return text
     .split(/`([^`]*)`/)

@@ -25,8 +25,9 @@ export class Names {
   }
 
   /**
-   * Returns the UUID of the guest whose UUID begins with this text, if the API does not know the text. Returns
-   * undefined if the API knows the guest: then it failed to find another object.
+   * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the API knows a guest by this
+   * text:
+   * the API then did not find another object.
    * @throws {CliError} not found, with similar names
    */
   async correct(text: string): Promise<string | undefined> {

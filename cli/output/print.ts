@@ -29,7 +29,7 @@ export async function formatResult(value: unknown, message: string, options: Out
   return value === undefined || value === null ? `${cellOf(message || 'done')}\n` : formatText(value, options)
 }
 
-/** Formats a value as JSON without the control characters that JSON allows, since they could change the terminal. */
+/** Formats a value as JSON. Escapes the control characters that JSON allows, because they could change the terminal. */
 export function formatJson(value: unknown, indent = 2): string {
   return escapeControls(JSON.stringify(value, undefined, indent))
 }
@@ -105,7 +105,7 @@ function formatCsv(value: unknown, { command, columns }: OutputOptions): string 
   return lines.map((line) => `${line.map(csvCell).join(',')}\r\n`).join('')
 }
 
-/** Formats a value without control characters other than line breaks, since they could change the terminal. */
+/** Formats a value. Replaces control characters other than line breaks, because they could change the terminal. */
 function csvValue(value: unknown): string {
   if (value === undefined || value === null) return ''
   const text = typeof value === 'string' ? value : JSON.stringify(value)

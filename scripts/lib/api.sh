@@ -34,7 +34,7 @@ wait_for() {
   local daemon=$1 seconds=$2 label=$3 started=$SECONDS tries=0 dead=0 why
   shift 3
   until "$@"; do
-    # A unit that restarts has no process for a moment. A unit that has none for longer has failed.
+    # A unit that restarts has no process for a moment. If it has no process for longer, the unit has failed.
     if [ -z "$(daemon_pid "$daemon")" ]; then dead=$((dead + 1)); else dead=0; fi
     [ "$dead" -lt 20 ] || fail_with_log "$daemon" "the $daemon ended"
     if [ $((SECONDS - started)) -ge "$seconds" ]; then

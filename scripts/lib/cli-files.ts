@@ -25,7 +25,7 @@ async function buildDownload(operations: readonly Operation[]): Promise<void> {
   await bundle({ entryPoints: ['cli/main.ts'], outfile, plugins: [constants(operations)], ...options }, noAddress)
 }
 
-/** Replaces modules that read files next to them, because the single file has no files next to it. */
+/** Replaces modules that read files next to them, because there are no files next to the single file. */
 function constants(operations: readonly Operation[]): Plugin {
   const sources: Readonly<Record<string, string>> = {
     'cli/catalog/load.ts': `export const loadOperations = () => ${JSON.stringify(operations)}`,
@@ -42,7 +42,7 @@ function constants(operations: readonly Operation[]): Plugin {
   }
 }
 
-/** Always throws, because the single file finds no other files next to it. */
+/** Always throws, because there are no files next to the single file. */
 function noAddress(file: string): never {
   throw new Error(`${file} is part of the command line and must not use import.meta`)
 }

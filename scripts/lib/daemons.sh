@@ -59,7 +59,7 @@ copy_packages() {
   chmod -R a+rX,go-w "$1/node_modules"
 }
 
-# Chooses a Node that both daemons can run. A Node in /root or /home is copied: the gateway does not run as root.
+# Chooses a Node that both daemons can run. Copies a Node in /root or /home, because the gateway does not run as root.
 install_node() {
   local program
   program=$(readlink -f "$(command -v node)")
@@ -85,7 +85,7 @@ ensure_user() {
 ensure_directories() {
   install -d -m 755 "$var_dir" "$run_base"
   install -d -m 750 "$log_dir"
-  # Root users of guests must pass through this directory to their own files (x only). Modes protect secret files.
+  # Root users of guests must reach their own files through this directory (x only). Secret files have private modes.
   install -d -m 711 "$(agent_state_dir)"
   install -d -m 700 "$(agent_run_dir)"
   install -d -m 700 -o "$berth_user" -g "$berth_user" "$(gateway_state_dir)" "$(gateway_run_dir)"
@@ -117,8 +117,8 @@ start_time_of() { sed -n 's/.*) \([^Z]\)/\1/p' "/proc/$1/stat" 2>/dev/null | cut
 
 environment_of() { echo "$etc_dir/$1.env"; }
 
-# Sets the environment of the systemd unit, and nothing of the caller's environment. Call it in a subshell. Values do
-# not appear in arguments, which ps shows.
+# Sets the environment of the systemd unit, without variables of the caller. Call it in a subshell. Values are not
+# passed in arguments, because ps shows these.
 daemon_environment() {
   local file name value
   file=$(environment_of "$1")
@@ -178,7 +178,7 @@ start_in_background() {
   ) || fail "the $1 cannot be started"
 }
 
-# Closes descriptors inherited from this script's caller, except 9 (the lock) and 255 (bash's own, closed by exec).
+# Closes descriptors inherited from this script's caller. Keeps 9 (the lock) and 255 (bash's own, closed by exec).
 close_inherited() {
   local fd
   for fd in "/proc/$BASHPID/fd/"*; do
@@ -255,7 +255,7 @@ ensure_daemon() {
   [ "$daemon_change" = none ] || start_daemon "$program"
 }
 
-# Fails if another program uses the port: in the daemon's own log this would be hard to find.
+# Fails if another program uses the port. Without this check, only the daemon's own log would show the reason.
 check_port_free() {
   local listen owner
   listen=$(configured_value "$1" listen)
@@ -275,7 +275,7 @@ fail_with_log() {
 
 # --- systemd
 
-# Adds the configured directories to the gateway's unit, which may otherwise write only to the default ones.
+# Adds the configured directories to the gateway's unit, which can otherwise write only to the default directories.
 # allow_own_directories UNIT-FILE
 allow_own_directories() {
   local directory
@@ -303,7 +303,7 @@ install_unit() {
   fi
 }
 
-# This unit is active even while no daemon runs: guests outlive the daemons, and must be shut down with the machine.
+# This unit is active even while no daemon runs, because guests outlive the daemons. It shuts guests down with the host.
 install_guests_unit() {
   install_unit guests
   systemctl -q enable --now "$(unit_of guests)"

@@ -65,8 +65,8 @@ values_for_up() {
   echo "$values"
 }
 
-# Reads the values with the installed program, or else from the record of the last `up`, or else with the shell. Without
-# any of these, the output is empty.
+# Reads the values from the first source that works: the installed program, the record of the last `up`, or the shell.
+# If none works, the output is empty.
 values_for_down() {
   local values='' file
   file=$(config_of "$1")
@@ -82,7 +82,7 @@ values_for_down() {
   echo "$values"
 }
 
-# Prints nothing instead of failing: a stop needs only the directories, which have defaults.
+# Prints nothing after a failure, because a stop needs only the directories, which have defaults.
 values_for_stop() { (values_for_down "$1" 2>/dev/null) || true; }
 
 # Prints the values with the built program, which reports invalid values. values_by_program DIRECTORY PROGRAM
@@ -106,8 +106,8 @@ values_by_shell() {
   { config_lines "systemd/$1.example.yaml" && echo "$values"; } | awk -F '\t' '{ last[$1] = $0 } END { for (key in last) print last[key] }'
 }
 
-# Reads two levels of mappings with plain or simply quoted scalars, and skips lists. It refuses all other YAML rather
-# than misread it. config_lines FILE
+# Reads two levels of mappings with plain or simply quoted scalars, and skips lists. It refuses all other YAML, so that
+# it never misreads it. config_lines FILE
 config_lines() {
   awk '
     function refuse() { print NR ": the shell cannot read it: " $0; exit 1 }
@@ -163,8 +163,8 @@ check_own_values() {
   done
 }
 
-# Two instances must not share a guest network: packets from it on the other bridge would be dropped as forged. A purge
-# does not need this check. check_own_subnets PROGRAM VALUES
+# Two instances must not share a guest network: the host would drop packets from it on the other bridge as forged. A
+# purge does not need this check. check_own_subnets PROGRAM VALUES
 check_own_subnets() {
   local value records
   for records in /var/lib/berth/".$1-values" /var/lib/berth-*/".$1-values"; do
@@ -210,7 +210,7 @@ write_configs() {
   done
 }
 
-# The password in redis.url is readable only for root and the gateway's user, whatever mode an editor has left.
+# Only root and the gateway's user may read the password in redis.url. An editor may have changed the file's mode.
 protect_configs() {
   local file
   for file in "$(config_of agent)" "$(environment_of agent)" "$(environment_of gateway)"; do

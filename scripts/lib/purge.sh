@@ -13,7 +13,7 @@ purge_host() {
   purge_storage
 }
 
-# False if the set-up was killed before it wrote a configuration. It has then created nothing else, either.
+# False if the set-up was killed before it wrote a configuration. It then has created nothing else.
 names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
 # Finds guests by their cgroups lxc.payload.NAME and lxc.monitor.NAME, where NAME is the prefix and the id. Only root on
@@ -87,8 +87,8 @@ remove_groups() {
   done
 }
 
-# Kills the remaining processes of the product. A process must match both by its program and by a directory of the
-# instance (in its arguments, or as its working directory): an editor with an open configuration file does not match.
+# Kills the remaining processes of the product. A process must run the product's program and also refer to a directory
+# of the instance, in its arguments or as its working directory. An editor with a configuration file does not match.
 purge_processes() {
   local pid
   for pid in $(instance_processes); do kill -KILL "$pid" 2>/dev/null || true; done
@@ -110,8 +110,8 @@ instance_processes() {
   done
 }
 
-# Removes addresses and the bridge first, then the interfaces of guests with their shaping devices (<prefix><id>u), and
-# the nft tables last: a guest that still runs must lose its network before its firewall rules.
+# Removes addresses and the bridge first, then the interfaces of guests with their shaping devices (<prefix><id>u). The
+# nft tables are last: a guest that still runs must lose its network before its firewall rules.
 purge_network() {
   local table bridge prefix family name
   table=$(agent_get network.table)
@@ -144,8 +144,7 @@ purge_addresses() {
   ip -6 route flush table all dev "$2" proto "$protocol" 2>/dev/null || true
 }
 
-# Deletes a pool on Berth's loop file completely. From a pool on a device or another file system, it deletes only
-# Berth's subvolumes.
+# Deletes a pool completely if it is on Berth's loop file. In any other pool, deletes only Berth's subvolumes.
 purge_storage() {
   local pool file device
   pool=$(pool_dir)
@@ -195,7 +194,7 @@ remove_subvolumes() {
   for folder in images guests snapshots trash; do rmdir "$1/$folder" 2>/dev/null || true; done
 }
 
-# Unmounts the deepest mounts first. The unmount is lazy if a process outside still uses the mount.
+# Unmounts the deepest mounts first. If a process outside still uses a mount, the unmount is lazy.
 unmount_below() {
   local at
   awk -v at="$1" '$2 == at || index($2, at "/") == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r at; do
@@ -273,8 +272,8 @@ check_directories() {
 }
 
 # Restores kernel settings that agents changed (agent/daemon/kernel-record.ts), in reverse order, if they still have the
-# agents' value. Network settings (`NAMESPACE:PATH`) are restored when no other agent uses this network namespace, other
-# settings when no agent is left. After a reboot there is nothing to restore.
+# agents' value. Network settings (`NAMESPACE:PATH`) are restored when no other agent uses their network namespace.
+# Other settings are restored when no agent is left. After a reboot there is nothing to restore.
 restore_kernel_settings() {
   local users user own
   [ -r "$kernel_record" ] || return 0
@@ -296,7 +295,7 @@ put_back() {
     [[ $path != *..* && $(cat "/proc/sys/$path" 2>/dev/null) == "$value" ]] || continue
     [ "$before" = "$value" ] || echo "$before" >"/proc/sys/$path" || note "$path could not be restored to $before"
   done < <(kernel_record_section before | grep -E "$1" | tac)
-  # Marks the settings as restored: as long as the record exists, they must not be restored a second time.
+  # Marks the settings as restored. The record may exist longer, and they must not be restored a second time.
   sed -i -E "s/^(    \"${1#^}[^\"]*\": )-?[0-9]+/\1-1/" "$kernel_record"
 }
 

@@ -1,6 +1,6 @@
 /**
- * Returns the version of the packages in a form that Debian orders correctly: the tag, and after it the number of
- * commits since the tag, unless it is 0.
+ * Returns the version of the packages in a form that Debian orders correctly. It is the tag, followed by the number of
+ * commits since the tag unless this number is 0.
  * @param described output of `git describe --tags --long --match 'v*'`, for example v0.2.0-5-g1a2b3c4; "" without a tag
  * @param fallback version of package.json, for a checkout without tags
  * @param commits number of commits and abbreviated hash of the checkout, for example 812.g1a2b3c4

@@ -13,10 +13,10 @@ export type Graph = ReadonlyMap<string, ReadonlySet<string>>
 const affectAll =
   /^(package(-lock)?\.json|tsconfig\.json|\.mocharc\.json|buf[.\w]*\.yaml|scripts\/(test|runner\/|lib\/(bundle|build|common)\.)[\w./-]*)$/
 
-/** Files whose text is searched for the names of other files, which they may start or read. */
+/** Files that may start or read other files. Their text is searched for the names of other files. */
 const namesFiles = /\.(ts|mjs|js|sh|py)$|^scripts\/\w+$/
 
-/** Files with a computed path, which a search for the path does not find, and the source that starts or reads them. */
+/** Files with a computed path, which a search by path cannot find, each with the source that uses them. */
 const computedNames: readonly (readonly [files: RegExp, user: string])[] = [
   [/^agent\/host\/perl\//, 'agent/host/process/perl-program.ts'],
   [/^agent\/config-worker\.ts$/, 'agent/read-config.ts'],

@@ -43,12 +43,12 @@ const groups: readonly Group[] = [
 ]
 
 /**
- * Files that get a network namespace of their own. The first receives every network change in its namespace, the second
- * adds the addresses of documented examples.
+ * Files that get a network namespace of their own. The first test receives every network change in its namespace. The
+ * second test adds the addresses of documented examples.
  */
 const inOwnNetwork = /^test\/(host\/netlink-watch|network\/(load-balancing|failover))/
 
-/** The test file that fills the image cache, which all other files with guests use. */
+/** This test file fills the image cache. All other files with guests use the cache. */
 const first = 'test/host/images.test.ts'
 
 /** Duration that is assumed for a file without a recorded duration. */
@@ -105,7 +105,7 @@ export function selectTests(files: readonly string[], { parts, unitOnly, quickOn
 
 const everything: Selection = { parts: [], unitOnly: false, quickOnly: false }
 
-/** True if a run contains all test files. Files that run only if they are named need not be part of it. */
+/** True if a run contains all test files. Files that run only on request are not counted. */
 export function isComplete(files: readonly string[], all: readonly string[]): boolean {
   return selectTests(all, everything).every((file) => files.includes(file))
 }

@@ -3,11 +3,11 @@ import type { Chain, JobKind } from './jobs.js'
 export interface Lanes {
   /** Number of lanes, which run side by side. A chain of jobs (see `Chain`) occupies one lane or several. */
   readonly count: number
-  /** Limit of running chains with much CPU work. At the limit, waiting chains with little CPU work begin first. */
+  /** Limit of running chains with much CPU work. If it is reached, waiting chains with little CPU work begin. */
   readonly computing: number
 }
 
-/** Runs chains in lanes. A chain that waits for a second free lane is not overtaken, because it would then run last. */
+/** Runs chains in lanes. No chain overtakes one that waits for a second lane: the latter would run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, readlinkSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 /*
- * Removes what killed test runs left on the host. The names, or the directories, of everything that tests create begin
- * with `btest`.
+ * Removes everything that killed test runs left on the host. The names of all objects that tests create, or of their
+ * directories, begin with `btest`.
  */
 
 const testFolders = ['/tmp', '/var/tmp', '/run', '/var/lib', '/dev/shm']
@@ -17,14 +17,14 @@ export function isOtherRunActive(): boolean {
 }
 
 export interface LeftoverNames {
-  /** Prefix of the names of everything to remove, except the clocks of libfaketime. */
+  /** Prefix of the names of everything to remove. Only the clocks of libfaketime have other names. */
   readonly prefix: string
   /** Text in the names of the shared clocks that libfaketime creates. */
   readonly clocks: string
 }
 
 export function removeLeftovers({ prefix, clocks }: LeftoverNames = { prefix: 'btest', clocks: 'faketime' }): void {
-  // Kills twice, because a supervisor may have restarted a process before the supervisor was killed.
+  // Kills twice: a supervisor may have restarted a process in the first round, before the supervisor was killed.
   for (let round = 0; round < 2; round += 1) killProcesses(prefix)
   removeNetwork(prefix)
   removeMounts(prefix)
@@ -51,7 +51,7 @@ function killProcesses(prefix: string): void {
   for (const { pid } of [...guests, ...named]) if (!spared.has(pid)) kill(pid)
 }
 
-/** True if a virtual machine has a test's disk open, which the command line of the machine does not show. */
+/** True if a virtual machine has a disk of a test open. The command line of its process does not show this. */
 function hasDisk(pid: number, command: string, prefix: string): boolean {
   const pattern = new RegExp(`^${below(prefix)}`)
   return /^(\S*\/)?qemu-system/.test(command) && openFiles(pid).some((path) => pattern.test(path))

@@ -22,7 +22,7 @@ export interface ReportedResult {
 export interface JobResult extends ReportedResult {
   readonly job: Job
   readonly seconds: number
-  /** Path of the file with the output; undefined if the output was shown live. */
+  /** Path of the file with the output; undefined if the output was shown while the job ran. */
   readonly output: string | undefined
   /** True if the reporter has written a result. */
   readonly isComplete: boolean
@@ -31,7 +31,7 @@ export interface JobResult extends ReportedResult {
 export interface RunSettings {
   /** Directory of the test run. Its subdirectory `compiled` contains the tests. */
   readonly scratch: string
-  /** True to show the output live. */
+  /** True to show the output while the job runs. */
   readonly isLive: boolean
   readonly limitSeconds: number
 }
@@ -86,7 +86,7 @@ function start(
 }
 
 /**
- * Gives each process a mount namespace of its own. If all tests shared one, `ip netns exec` of one test would copy the
+ * Gives each process a mount namespace of its own. In a shared namespace, `ip netns exec` of one test would copy the
  * mounts of the others, and these mounts would stay in use.
  */
 function namespaces({ inOwnNetwork }: Job): string[] {
@@ -94,7 +94,7 @@ function namespaces({ inOwnNetwork }: Job): string[] {
   return ['unshare', '--mount', '--propagation', 'private', ...(inOwnNetwork ? ['--net'] : [])]
 }
 
-/** Returns the arguments for Mocha's cli.js, which runs directly: the command `mocha` would start a second Node.js. */
+/** Returns the arguments for Mocha's cli.js. The command `mocha` would start a second Node.js process. */
 function mochaArguments({ files }: Job, directory: string, scratch: string): string[] {
   const compiled = (file: string): string => join(scratch, 'compiled', file.replace(/\.ts$/, '.js'))
   const reporter = ['--reporter', compiled('scripts/runner/reporter.ts')]
@@ -123,7 +123,7 @@ async function endOf(child: ChildProcess, limitSeconds: number): Promise<Process
   return { isClean: code === 0, text: signal ? `ended by ${signal}` : `ended with code ${code}` }
 }
 
-/** Evaluates an ended process. A crash, a hang, or an error although all tests passed counts as one failed test. */
+/** Evaluates an ended process. A crash, a hang, or an error although all tests passed counts as a failed test. */
 function judge(
   { job, directory }: RunningJob,
   end: ProcessEnd,
@@ -167,13 +167,13 @@ interface ProcessEntry {
   readonly pid: number
   readonly parent: number
   readonly session: number
-  /** Start time of the process. A different start time shows that another process got the same pid. */
+  /** Start time of the process. If it differs, another process has got the same pid. */
   readonly started: string
 }
 
 /**
- * Ends a process with its session and all descendants: by SIGTERM, then by SIGKILL. This includes processes that they
- * start after the SIGTERM.
+ * Ends a process with its session and all descendants, by SIGTERM and later by SIGKILL. SIGKILL also ends processes
+ * that they start after the SIGTERM.
  */
 async function killFamily({ pid }: ChildProcess): Promise<void> {
   if (pid === undefined) return

@@ -6,7 +6,7 @@ export interface EachOptions {
 }
 
 /**
- * Runs `work` on all items, in order and at most `limit` at once.
+ * Starts `work` for the items in the order of the list. At most `limit` items are in progress at once.
  * @param work must never reject
  */
 export async function eachLimited<Item>(

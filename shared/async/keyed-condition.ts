@@ -1,4 +1,4 @@
-/** Condition variables by key, such as the id of a host. Callers wait until a condition about the host is true. */
+/** One condition variable for each key, such as the id of a host. A caller waits until its own condition is true. */
 export class KeyedCondition {
   readonly #byKey = new Map<string, Set<() => void>>()
   readonly #ends = new Set<() => void>()

@@ -21,7 +21,7 @@ export class PeriodicTasks {
     this.#timer = setInterval(() => void this.run(), intervalMs).unref()
   }
 
-  /** Resolves after a round of all tasks that begins after this call. Never rejects. */
+  /** Requests a round of all tasks. The round begins after this call. Resolves when it has ended; never rejects. */
   run(): Promise<void> {
     return this.#rounds.run()
   }

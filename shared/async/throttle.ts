@@ -28,7 +28,7 @@ export class Throttle {
     else this.hold()
   }
 
-  /** Makes requests wait for a full interval from now. */
+  /** Delays the next run until one full interval from now has passed. */
   hold(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import { FirstBootFault } from './fault.js'
 
-/** Maximum number of bytes of the decoded text. The image with first-boot data has space for its base64 form. */
+/** Maximum number of bytes of the decoded text. Its base64 form fits on the image with first-boot data. */
 export const maxDecodedBytes = 262_144
 
 const gzipMagic = Buffer.of(0x1f, 0x8b)

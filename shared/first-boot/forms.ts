@@ -2,9 +2,9 @@ import { parseDocument, isMap, isScalar, isSeq, type Document } from 'yaml'
 import { FirstBootFault } from './fault.js'
 
 /*
- * The forms of user data that cloud-init recognizes by the first line. Each is checked for content that cloud-init
- * would silently ignore.
- * Source: cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP) and the handlers of versions 22 to 25
+ * The forms of user data that cloud-init recognizes by the first line. Each form is checked for content that cloud-init
+ * would silently ignore. Source: cloudinit/handlers/__init__.py (INCLUSION_TYPES_MAP) and the handlers of cloud-init 22
+ * to 25.
  */
 
 /** The first lines of all forms of user data, longest first because some are prefixes of others. */

@@ -16,8 +16,8 @@ const wild = 65
 const mostSampled = 3000
 
 /**
- * Measures the CPU time of the abuse watch: first with usual traffic (counters for all guests, some web requests, one
- * unanswered flow in a hundred), then with so many attacks by guests that the sampling limit is reached.
+ * Measures the CPU time of the abuse watch. First, the traffic is usual: counters for all guests, some web requests,
+ * one unanswered flow in a hundred. Then guests attack so much that the sampling limit is reached.
  */
 export async function benchAbuse({ guests, flows }: { guests: number; flows: number }): Promise<Figure[]> {
   const lab = new NetworkLab('btestbench', { subnet: '10.77.0.0/16' })

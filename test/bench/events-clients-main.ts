@@ -2,8 +2,9 @@ import { connect, type Socket } from 'node:net'
 
 /*
  * Listeners of `GET /events` as one process. It reads a JSON line, { port, key, listeners, slow }, and prints
- * `listening`. Slow listeners stop reading until it gets a second line. When they have received a reset, it prints
- * `awake`, and at the end of its input a line of results. To save CPU time, it scans bytes instead of parsing events.
+ * `listening`. Slow listeners stop reading until the process gets a second line. It prints `awake` when they have
+ * received a reset, and a line of results when its input ends. To save CPU time, it scans bytes instead of parsing
+ * events.
  */
 
 interface Order {

@@ -10,7 +10,7 @@ import { figure, median, timed, type Figure } from './figures.js'
 export interface FailoverOptions {
   /** Number of failovers of each kind. */
   readonly rounds: number
-  /** Duration in seconds of each measurement of what it costs to wait until a replica has confirmed a write. */
+  /** Duration in seconds of each measurement of the cost of confirmations by a replica. */
   readonly seconds: number
 }
 

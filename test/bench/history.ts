@@ -72,7 +72,7 @@ function partsOf(guests: number, clock: { nowMs: number }): Omit<HistoryParts, '
   }
 }
 
-/** Measures what one more kernel file per guest in each sample would cost: CPU time in percent of one CPU. */
+/** Measures the cost of reading one more kernel file per guest in each sample: CPU time in percent of one CPU. */
 function ioPercent(guests: number): number {
   const { version, controllers } = readCgroupLayout()
   const file = version === 1 ? 'blkio.throttle.io_service_bytes_recursive' : 'io.stat'

@@ -23,7 +23,9 @@ export const actions = [
 ] as const
 export type Action = (typeof actions)[number]
 
-/** The whole agent, its class `Network`, and nft(8), which is started for each change (`nft spawned`) or once. */
+/**
+ * The systems: the whole agent, its class `Network`, and nft(8), started for each change (`spawned`) or once (`pipe`).
+ */
 export const systems = ['Berth', 'only its network', 'nft spawned', 'nft pipe'] as const
 export type System = (typeof systems)[number]
 

@@ -51,7 +51,9 @@ export class WatchHost {
     return host
   }
 
-  /** Sends metrics of the host, and one change for each of `changes` guests. The next call continues with others. */
+  /**
+   * Sends metrics of the host, and one change for each of `changes` guests. The next call continues with other guests.
+   */
   tick(changes: number): void {
     this.#send(0, { $case: 'metrics', value: sampleMetrics() })
     const uuids = [...this.#guests.keys()]

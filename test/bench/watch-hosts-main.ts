@@ -4,7 +4,7 @@ import { WatchHost } from './watch-host.js'
 
 /*
  * Simulated hosts as one process. It reads one JSON line, { hosts: [{ identityDir, token, listen, guests, firstId }],
- * changesPerSecond }, joins and serves all hosts, prints `serving`, and ends with its standard input.
+ * changesPerSecond }, joins and serves all hosts, and prints `serving`. It ends when its standard input ends.
  */
 
 interface Order {

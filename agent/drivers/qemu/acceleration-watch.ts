@@ -14,9 +14,9 @@ export interface AccelerationWatchOptions {
 }
 
 /**
- * Checks at intervals whether guests can use kvm. Its module may be loaded later, and /dev/kvm may begin to hang. A
- * guest keeps the acceleration that it was started with. kvm is given up only if two checks in a row fail, because a
- * single one may fail on a busy host.
+ * Checks at intervals whether guests can use kvm, because its module may be loaded later and /dev/kvm may begin to
+ * hang. A running guest keeps its acceleration. kvm is given up only after two failed checks in a row, because a single
+ * check may fail on a busy host.
  */
 export class AccelerationWatch {
   readonly #looking = new SingleFlight()

@@ -132,7 +132,9 @@ export class Machines {
     return monitor
   }
 
-  /** Checks whether the guest shut down before this connection was opened. After a failure, the next one checks. */
+  /**
+   * Checks whether the guest shut down before this connection was opened. The next connection repeats a failed check.
+   */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)
@@ -218,7 +220,7 @@ export class Machines {
     return isSoWithin(() => this.hasShutDown(name) || runtime.read(name).state === 'stopped', options)
   }
 
-  /** Asks QEMU to end. The caller checks whether it does. */
+  /** Asks QEMU to end. The caller must check whether QEMU has ended. */
   async quit(name: string): Promise<void> {
     const monitor = await this.monitor(name, endTimeoutMs).catch(() => undefined)
     await monitor?.execute('quit', undefined, endTimeoutMs).catch(() => undefined) // QEMU may hang up before it answers

@@ -16,7 +16,7 @@ export interface QemuPaths {
 
 export interface RunPaths {
   readonly directory: string
-  /** QEMU's working directory. It belongs to QEMU's user until QEMU runs, and to root afterwards. */
+  /** QEMU's working directory. It belongs to QEMU's user at first, and to root from the start of QEMU. */
   readonly work: string
   readonly log: string
   readonly lock: string

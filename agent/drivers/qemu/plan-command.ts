@@ -109,7 +109,7 @@ function planBoard({ limits }: Machine, { acceleration, system }: CommandFacts):
     `base=${clockOf(system)},driftfix=slew`,
     '-boot',
     'strict=on',
-    // QEMU stays, paused, after a shutdown, so that the agent can distinguish a shutdown of the guest from a crash.
+    // After a shutdown, QEMU stays paused, so that the agent can distinguish a shutdown of the guest from a crash.
     '-action',
     'shutdown=pause,panic=none',
     '-global',
@@ -150,7 +150,7 @@ function planTpm(): string[] {
 }
 
 /**
- * Controller of the serial ports, of which the first is reserved for a console. Without these options, QEMU checks 64
+ * Controller of the serial ports. The first port is reserved for a console. Without these options, QEMU checks 64
  * queues whenever one of its file descriptors is ready, which made disk reads a fifth slower.
  */
 const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'

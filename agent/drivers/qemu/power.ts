@@ -15,7 +15,7 @@ export interface PowerContext extends QemuStartContext {
   readonly forget: (name: string) => void
 }
 
-/** Starts and stops guests, and removes what they leave on the host. Stops by this class are not reported as ends. */
+/** Starts and stops guests, and removes what they leave on the host. A stop by this class is not reported as an end. */
 export class Power {
   constructor(private readonly context: PowerContext) {}
 

@@ -207,7 +207,7 @@ export class Arrivals {
   }
 
   /**
-   * Applies a decision of the gateway: this host owns the guest, or does not own it. May be repeated and late.
+   * Applies a decision of the gateway: this host owns the guest, or not. The decision may arrive late or repeatedly.
    * @throws {BerthError} `not_found` if this host should be the owner, but does not have the guest completely
    */
   async appoint(request: AppointOwnerRequest): Promise<void> {

@@ -24,7 +24,7 @@ const lastMs = 30 * 60_000
 /** Minimum time in ms for which the move's ticket must still be valid when the guest is stopped. */
 const ticketNeededMs = 2 * lastMs
 
-/** Returns the id of a hidden snapshot of a move. Other moves do not use it, since it begins with this move's id. */
+/** Returns the id of a hidden snapshot of a move. It begins with this move's id, so other moves do not use it. */
 function sentId(operationId: string, round: number | 'last'): string {
   return `${sentPrefix(operationId)}${round}`
 }
@@ -33,7 +33,7 @@ function sentPrefix(operationId: string): string {
   return `move-${operationId.slice(0, 8)}-`
 }
 
-/** Sends the snapshots and the disk of a running guest, and then increments until these are small. */
+/** Sends the snapshots and the disk of a running guest. Then sends increments until an increment is small. */
 export async function copyRunning({ context }: CopyParts, step: Move): Promise<void> {
   const { id: uuid } = step.subject
   let newest = { bytes: 0, tookMs: 0 }
@@ -135,7 +135,7 @@ function roundOf(id: string): number {
   return Number(id.slice(id.lastIndexOf('-') + 1))
 }
 
-/** Connects to the target host for some requests, until `deadline` aborts. The task shows sent bytes and rate. */
+/** Runs requests on a connection to the target until `deadline` is aborted. The task shows bytes and rate. */
 async function withSender(
   context: BackupContext,
   step: Move,

@@ -2,7 +2,7 @@ import { conflict } from '../../../shared/errors.js'
 
 const mib = 1024 * 1024
 
-/** Once an increment has at most this many bytes, the guest is stopped: the last increment is then small, too. */
+/** If an increment is at most this size, the guest is stopped, because the last increment will also be small. */
 const smallBytes = 8 * mib
 /** Maximum number of increments that are sent while the guest runs, even if they are still getting smaller. */
 const maxRounds = 8

@@ -98,7 +98,7 @@ interface MappingChoice {
   readonly addresses: Pick<GuestRecord, 'ipv6Addresses'>
 }
 
-/** Chooses this host's ports for mappings, if possible those of the source. Joins the caller's transaction. */
+/** Chooses host ports for mappings. Keeps the source's ports if they are free. Joins the caller's transaction. */
 export function chooseMappings(
   { ports }: Pick<GuestContext, 'ports'>,
   { portMappings }: Pick<ArrivingGuest, 'portMappings'>,

@@ -29,7 +29,7 @@ export function randomId(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The typed API client. Its callers get responses unchecked; `ask` checks them. */
+/** The typed API client. It does not check whether a response is an error; `ask` does. */
 export const api = createClient<paths>({ baseUrl: '/api/v1' })
 api.use({
   onRequest({ request }) {

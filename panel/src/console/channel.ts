@@ -18,7 +18,7 @@ export class Channel {
   close(): void {
     if (this.readyState === 'closed') return
     this.readyState = 'closed'
-    // Like with a WebSocket, noVNC expects that `onclose` is called only after `close` has returned.
+    // As with a WebSocket, noVNC expects that `close` returns before `onclose` is called.
     setTimeout(() => this.onclose?.({ code: 1000, reason: '' }))
   }
 }

@@ -19,11 +19,11 @@ export interface ConnectionParts {
   onClose(ending: Ending): void
 }
 
-/** Bytes of output after which an acknowledgement is sent. The gateway sends at most 512 KiB beyond the last one. */
+/** Bytes of output between two acknowledgements. The gateway sends at most 512 KiB without one. */
 const acknowledgeBytes = 128 * 1024
 /** Size in bytes of the sent frames. The gateway accepts up to 64 KiB. */
 const frameBytes = 32 * 1024
-/** Code with which the page closes the socket but keeps the console open. The code 1000 would end the console. */
+/** Code that closes the socket but keeps the console open. The code 1000 would end the console. */
 const leavingCode = 3001
 
 /** One WebSocket of a console, with the protocol `berth.console.v1`. */
@@ -54,7 +54,7 @@ export class Connection {
     if (this.#isOpen) this.#socket.send(JSON.stringify(message))
   }
 
-  /** Closes the socket without calling `onClose`. The guest's side of the console stays open for a while. */
+  /** Closes the socket without calling `onClose`. The program in the guest keeps running for a while. */
   drop(): void {
     this.#socket.onmessage = this.#socket.onclose = null
     this.#socket.close(leavingCode, 'leaving')

@@ -83,7 +83,7 @@ function pressOf(at: number, shift: boolean, altGr: boolean): KeyPress {
 
 /**
  * Plans the key presses that write a text with this layout.
- * @returns `missing`: each character that the layout cannot write; if there is one, `presses` is empty
+ * @returns `missing`: each character that the layout cannot write; if it is not empty, `presses` is empty
  */
 export function planTyping(
   text: string,

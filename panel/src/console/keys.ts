@@ -1,7 +1,7 @@
 /** A key of the bar for phones, whose on-screen keyboards lack such keys. */
 export interface BarKey {
   readonly label: string
-  /** Name for screen readers. By default, this is the label. */
+  /** Name for screen readers. Default: the label. */
   readonly name?: string
   /** The text that the key sends, unless a program has switched the arrow keys to application mode. */
   readonly text: string
@@ -34,7 +34,7 @@ export interface PendingModifiers {
   readonly alt: boolean
 }
 
-/** Returns the text that a key of the bar sends with these modifiers. They affect characters and arrow keys only. */
+/** Returns the text that a key of the bar sends with these modifiers. They change only characters and arrow keys. */
 export function withHeld(text: string, { ctrl, alt }: PendingModifiers): string {
   const isArrow = barKeys.some((key) => key.application !== undefined && [key.text, key.application].includes(text))
   if (text.length !== 1 && !isArrow) return text

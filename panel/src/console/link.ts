@@ -29,10 +29,10 @@ export interface LinkParts {
   /**
    * Shows output of the guest.
    * @param shown the implementation must call this function after it has processed the output
-   * @param isReplay true for output that was shown before, so that the terminal must not answer its queries again
+   * @param isReplay true for output that was shown before: the terminal must not answer queries in this output again
    */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void
-  /** Clears the display, because the following output does not continue the previous output. */
+  /** Clears the display, because the output that follows does not continue the displayed output. */
   restart(): void
   onState(state: LinkState): void
   /** Warns that the console ends in `seconds` unless there is input. 0 withdraws the warning. */
@@ -45,10 +45,10 @@ export interface LinkParts {
 const waitsMs = [200, 400, 800, 1200, 2000] as const
 const longWaitMs = 2_000
 const shortTries = 30
-/** Number of retries after which the panel gives up a console that has never opened. */
+/** Maximum number of retries for a console that has never opened. */
 const mostTries = 6
 
-/** A console over any number of sockets. After a lost connection, the next socket continues where the output ended. */
+/** A console that can outlive its socket. After a lost connection, the next socket continues where the output ended. */
 export class ConsoleLink {
   #connection: Connection | undefined
   #resume: string
@@ -73,7 +73,7 @@ export class ConsoleLink {
     this.#try({ is: 'connecting' })
   }
 
-  /** If the next attempt to connect is scheduled for later, connects at once instead. */
+  /** If the panel waits before its next attempt to connect, ends the wait and connects at once. */
   hurry = (): void => {
     if (this.#timer === undefined) return
     this.#tries = 0
@@ -102,7 +102,7 @@ export class ConsoleLink {
     this.#connection?.say({ type: 'close' })
   }
 
-  /** Disconnects, but the gateway keeps the console open for a while: a client that returns soon continues it. */
+  /** Disconnects. The gateway keeps the console for a while, so that a client that returns can continue it. */
   leave(): void {
     this.#turn++
     this.#drop()
@@ -164,7 +164,7 @@ export class ConsoleLink {
   #closed(ending: Ending): void {
     this.#drop()
     if (isGone(ending)) this.#remember('')
-    // After a reload, the page tried to continue a console that no longer exists. This opens a new console.
+    // A page that was reloaded tries to continue its console. If that console no longer exists, this opens a new one.
     if (ending.reason === 'console_gone' && !this.#hasShown) return this.#try()
     if (passes(ending)) this.#again(ending)
     else this.parts.onState({ is: 'ended', ending })

@@ -1,6 +1,6 @@
 /*
  * xterm writes styles into <style> elements and `style` attributes, which the page's content security policy forbids.
- * The policy permits changes by scripts through the object model (CSP3, 8.4). This module makes such changes instead.
+ * This module applies these styles by script through the object model, which the policy permits (CSP3, 8.4).
  */
 
 let isInPlace = false

@@ -63,7 +63,7 @@ export class Screen {
     this.#rfb?.sendCtrlAltDel()
   }
 
-  /** Sends F6 to the guest. If the user presses F6, the browser moves the focus out of the screen instead. */
+  /** Sends F6 to the guest. The user cannot send it with the keyboard: there, F6 moves the focus out of the screen. */
   pressF6(): void {
     this.#rfb?.sendKey(0xffc3, 'F6')
   }

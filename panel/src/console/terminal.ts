@@ -49,8 +49,8 @@ const colors = {
 const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 /**
- * Control sequences that xterm.js repeats as often as their count says. A guest that sends a count of a thousand
- * million would block the page, so counts above the number of lines and columns are ignored.
+ * Control sequences that xterm.js repeats as often as their count says. With a count of a thousand million, a guest
+ * could block the page. Counts above the number of lines and columns are therefore ignored.
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
@@ -97,7 +97,7 @@ export class TerminalScreen {
     this.#observer = new ResizeObserver(() => this.#fit.fit())
     this.#observer.observe(parts.element)
     this.#fit.fit()
-    // Only tests listen to this event. It gives them the terminal's text, of which the page only shows pixels.
+    // Only tests listen to this event. The page shows the terminal's text as pixels, so tests need the terminal object.
     parts.element.dispatchEvent(new CustomEvent('terminal', { detail: terminal, bubbles: true }))
   }
 
@@ -110,7 +110,7 @@ export class TerminalScreen {
     return this.#terminal.modes.applicationCursorKeysMode
   }
 
-  /** @param isReplay true for output that was shown before: the terminal does not answer its queries */
+  /** @param isReplay true for output that was shown before: the terminal does not answer queries in this output */
   show(bytes: Uint8Array, shown: () => void, isReplay: boolean): void {
     if (isReplay) this.#replays++
     let at = 0

@@ -44,7 +44,7 @@ export interface BulkOutcome {
 /** Number of guests that the API accepts in one batch. */
 const batchSize = 100
 
-/** Submits an action for several guests. @throws {ApiFailure} if it was refused for a whole batch */
+/** Submits an action for several guests. @throws {ApiFailure} if the gateway refused a whole batch */
 export async function bulk(guests: readonly Guest[], action: BatchAction): Promise<BulkOutcome> {
   let queued = 0
   const failed: BulkOutcome['failed'][number][] = []
@@ -58,7 +58,7 @@ export async function bulk(guests: readonly Guest[], action: BatchAction): Promi
   return { queued, failed }
 }
 
-/** Moves the expiry of several guests to a later day. */
+/** Adds days to the expiry of several guests. */
 export function extendAll(guests: readonly Guest[], days: number): Promise<BulkOutcome> {
   const { nowText } = timeBounds(serverTime.readMs(), serverTime.format)
   return forEach(guests, async (guest) => {
@@ -67,7 +67,7 @@ export function extendAll(guests: readonly Guest[], days: number): Promise<BulkO
   })
 }
 
-/** Submits a snapshot of each of several guests. */
+/** Requests one snapshot of each guest. */
 export function snapshotAll(guests: readonly Guest[], description: string): Promise<BulkOutcome> {
   return forEach(guests, async (guest) => {
     await send(() => api.POST('/containers/{id}/snapshots', { params: pathOf(guest), body: { description } }))

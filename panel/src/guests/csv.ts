@@ -21,14 +21,14 @@ const fields = {
   expires_at: ({ expires_at: at }) => at,
 } satisfies Record<string, (guest: Guest) => string | number>
 
-/** Formats guests as CSV (RFC 4180). Its columns have the names of the API's fields, and `host`. */
+/** Formats guests as CSV (RFC 4180). The columns are named like the API's fields. The column `host` is added. */
 export function guestsAsCsv(guests: readonly Guest[], hostName: (id: string) => string): string {
   const head = [...Object.keys(fields), 'host']
   const rows = guests.map((guest) => [...Object.values(fields).map((read) => read(guest)), hostName(guest.host_id)])
   return [head, ...rows].map((row) => row.map(cell).join(',') + '\r\n').join('')
 }
 
-/** Quotes a value. Spreadsheets would run a text that begins with these characters as a formula. */
+/** Quotes a value. Spreadsheets would run a text as a formula if it begins with one of these characters. */
 function cell(value: string | number): string {
   const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text

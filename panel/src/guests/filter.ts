@@ -145,7 +145,7 @@ export function timeBounds(nowMs: number, format: (ms: number) => string): { now
   return { nowText: format(nowMs), soonText: format(nowMs + weekMs) }
 }
 
-/** Compares texts by code points. Times in the form of the API are then in the right order, and `~` follows them. */
+/** Compares texts by code points. This sorts times in the form of the API correctly, with `~` after all of them. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 const names = new WeakMap<Guest, string>()
 
@@ -195,7 +195,7 @@ function compareBy(key: SortKey, hostName: (id: string) => string): (a: Guest, b
   return (a, b) => compareTexts(read(a, hostName), read(b, hostName))
 }
 
-/** Actions of the API for several guests, and actions that the panel requests for each guest. */
+/** Actions that the API applies to several guests. Other bulk actions of the panel are one request for each guest. */
 export type BatchAction = 'start' | 'stop' | 'restart' | 'delete'
 export type BulkAction = BatchAction | 'extend' | 'snapshot'
 
@@ -217,7 +217,7 @@ export function planBulk(
   return { changed: guests.filter(changes), unchanged: guests.filter((guest) => !changes(guest)) }
 }
 
-/** Adds days to an expiry, or to the current time if it has passed. Times have the form of the API's times. */
+/** Adds days to an expiry. If the expiry has passed, adds them to the current time. Times have the API's form. */
 export function extendedExpiry(expiry: string, days: number, nowText: string): string {
   const from = expiry > nowText ? expiry : nowText
   const atMs = Date.parse(`${from.replace(' ', 'T')}Z`) + days * 86_400_000

@@ -31,7 +31,7 @@ export function applyToTasks(rows: readonly Task[], changes: readonly Change[]):
 interface How<Row> {
   readonly keyOf: (row: Row) => string
   readonly isGone: (type: string, row: Row) => boolean
-  /** Adds to the row of an event (`after`) the fields that events omit, from the previous row (`before`). */
+  /** Returns the new row for an event. Fields that the event (`after`) omits come from the previous row (`before`). */
   readonly merge?: (before: Row, after: Row) => Row
   readonly add: (rows: readonly Row[], added: Row[]) => readonly Row[]
 }
@@ -42,7 +42,7 @@ function applied<Row>(
   { keyOf, isGone, add, merge = (_before, after) => after }: How<Row>,
 ): readonly Row[] {
   if (changes.length === 0) return rows
-  // Undefined stands for a removed row.
+  // The new rows by id. Undefined: the row was removed.
   const after = new Map<string, Row | undefined>()
   for (const { type, data } of changes) {
     const row = data as Row

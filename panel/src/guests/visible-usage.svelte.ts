@@ -9,7 +9,7 @@ const most = 100
 /** Time without scrolling after which the usage of the visible guests is read. */
 const restMs = 200
 
-/** The usage of the guests that the list shows at the moment. Other guests are not read. */
+/** The usage of the guests that the list shows at the moment. The usage of other guests is not read. */
 export class VisibleUsage {
   known = $state.raw<ReadonlyMap<string, GuestUsage>>(byUuid([]))
   failure = $state.raw<ApiFailure | undefined>()

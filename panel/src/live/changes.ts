@@ -10,7 +10,7 @@ export type Topic =
   | 'accounts'
   | 'webhooks'
   | 'host-usage'
-  /** Measurements for which the gateway sends no events. A page that shows them reads them periodically. */
+  /** Measurements for which the gateway sends no events. Pages read them periodically. */
   | 'usage'
 
 /** Topics that no event reports. Their data is read again when the user returns to the window. */
@@ -27,7 +27,7 @@ export interface Change {
 }
 
 /**
- * Returns a filter that passes changes of one guest, and changes that do not belong to a single guest.
+ * Returns a filter that passes changes of one guest, and changes without a guest id.
  * @param id returns the id of the guest; 0: all changes pass
  */
 export function concernsGuest(id: () => number): (change: Change) => boolean {
@@ -58,7 +58,7 @@ function topicsOf(kind: string, word: string, data: Change['data']): readonly To
 
 const ends: readonly string[] = ['done', 'failed', 'canceled']
 
-/** Returns topics that a task changes without other events. Images change at each step, other topics at the end. */
+/** Returns topics that a task changes without other events: images at each step, other topics at the task's end. */
 function effectsOf(word: string, { action, image_id: image }: Change['data']): readonly Topic[] {
   if (image !== undefined && image !== '') return ['images']
   if (!ends.includes(word)) return []

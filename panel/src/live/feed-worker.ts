@@ -5,7 +5,7 @@ import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
  * connections to a server.
  */
 
-/** The used part of a shared worker's global scope. The panel's types only describe the scope of pages. */
+/** The part of a shared worker's global scope that is used here. The panel's types describe only the scope of pages. */
 interface SharedScope {
   onconnect: ((event: MessageEvent) => void) | null
 }

@@ -4,8 +4,8 @@ import { live, type Topic } from './live.svelte.ts'
 
 /**
  * Data that a page reads from the gateway, and reads again when a topic changes. Create it during the initialization of
- * a component. The initial content of a form is data without topics: it is read again only on request, because new data
- * would replace what the user has typed.
+ * a component. Forms use data without topics for their initial content. It is read again only on request, because new
+ * data would replace what the user has typed.
  */
 export class Resource<T> {
   data = $state.raw<T | undefined>()

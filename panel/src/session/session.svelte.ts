@@ -59,7 +59,7 @@ class CurrentSession {
     this.#login = undefined
   }
 
-  /** Closes the login dialog without a login. Waiting requests fail, and the next request opens the dialog again. */
+  /** Closes the login dialog without a login. Waiting requests fail. The next request opens the dialog again. */
   dismiss(): void {
     this.hasEnded = false
     this.#login?.answer(false)

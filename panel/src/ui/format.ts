@@ -4,7 +4,7 @@ import { serverTime } from './server-time.svelte.ts'
 const binaryUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
 const decimalUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
 
-/** @param bytes number to show, in the largest unit that gives a value of at least 1 */
+/** @param bytes amount; the unit is the largest one in which the amount is at least 1 */
 export function formatBytes(bytes: number): string {
   return scaled(bytes, 1024, binaryUnits)
 }

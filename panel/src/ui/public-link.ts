@@ -2,9 +2,9 @@
 const ownMachine = /^(localhost|.*\.localhost|127\..*|\[::1\]|0\.0\.0\.0|\[::\])$/
 
 /**
- * Returns a link that the user can give to other people.
+ * Returns a link that the user can give to others.
  * @param known link from the gateway; "" if the gateway does not know its public URL
- * @returns "" if this page was opened at an address that others cannot use
+ * @returns "" if the gateway knows no link and this page has an address that others cannot use
  */
 export function publicLink(known: string, path: string): string {
   if (known !== '') return known

@@ -10,7 +10,7 @@ const browserZone = new Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** The clock and the time zone of the gateway, and the time zone in which the panel shows times to the user. */
 class ServerTime implements ZonedTime {
-  /** The present time of the gateway in ms, for relative times. It changes twice a minute. */
+  /** The present time of the gateway in ms, for relative times. It changes every 30 seconds. */
   nowMs = $state(Date.now())
   /** IANA name of the zone of the gateway. */
   zone = $state('UTC')

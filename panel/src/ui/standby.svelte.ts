@@ -1,6 +1,7 @@
 /**
  * True after the first page was shown. The panel then loads scripts that may be needed at any moment, such as the login
- * dialog. A script that is loaded later may belong to a newer panel, which requires a reload and loses typed text.
+ * dialog. If a script is loaded later, the gateway may have a newer panel. This requires a reload, which loses typed
+ * text.
  */
 class Standby {
   isReady = $state(false)

@@ -13,7 +13,7 @@ export function createZonedTime(zone: string): ZonedTime {
   // The locale `sv` writes dates in the form of the API.
   const clock = new Intl.DateTimeFormat('sv', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' })
   const format = (ms: number): string => clock.format(ms)
-  /** Returns how far the zone is ahead of UTC at a time, in ms. */
+  /** Returns by how many ms the local time of the zone is ahead of UTC at a given time. */
   const aheadAt = (ms: number): number => (asUtc(format(ms)) ?? ms) - Math.floor(ms / 1000) * 1000
   return {
     format,
@@ -21,7 +21,7 @@ export function createZonedTime(zone: string): ZonedTime {
       const wall = asUtc(text)
       if (wall === undefined) return undefined
       const guess = wall - aheadAt(wall)
-      // Between both times, the clocks of the zone may have changed.
+      // The offset can change between the guess and the result (summer time), so use the offset at the guess.
       return wall - aheadAt(guess)
     },
   }

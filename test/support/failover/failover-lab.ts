@@ -79,7 +79,7 @@ export class FailoverLab {
     return this.#redis
   }
 
-  /** Addresses of groups of machines, for cuts. */
+  /** Addresses of the groups of machines that a test can cut off. */
   get addresses() {
     const real = this.hosts.flatMap(({ real: host }) => (host ? [hostOf(host.address)] : []))
     return {

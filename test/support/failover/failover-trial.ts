@@ -160,7 +160,7 @@ export class FailoverTrial {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** Calls the agent that got calls with epochs, but with an epoch lower than in its last call. */
+  /** Calls the agent that got calls with epochs. The epoch of this call is lower than that of the agent's last call. */
   async #checkStaleHolder(): Promise<TrialResult['fenced']> {
     const { lab } = this
     const all = (await lab.report()).fenced.flat().filter(({ work }) => work === fencedWork)

@@ -9,7 +9,7 @@ export interface FaultResult {
   readonly kind: FaultKind
   /** Longest time in ms without an acknowledged write of a key, at any gateway. */
   readonly gapMs: number
-  /** Time in ms from the end of the fault (start of the process, repair) until the gateway is ready. */
+  /** Time in ms until the gateway is ready, from the end of the fault (start of the process, or repair). */
   readonly readyMs?: number
   /** Time in ms from the moment when the gateway is ready until it shows all hosts and guests. */
   readonly viewMs?: number
@@ -19,7 +19,7 @@ export interface FaultParts {
   readonly lab: FailoverLab
   readonly writes: Writes
   readonly probe: VisibilityProbe
-  /** Length in ms of a cut of a gateway, and of a stop. */
+  /** Time in ms for which a gateway is cut off or stopped. */
   readonly cutMs: number
   readonly stopMs: number
 }

@@ -13,7 +13,7 @@ export interface Recorded {
   readonly settings: SettingWriters
 }
 
-/** Compares the journals of all agents and the answers of all gateways with what was acknowledged. */
+/** Compares the journals of all agents and the answers of all gateways with the acknowledged writes. */
 export async function compareFinalState(lab: FailoverLab, recorded: Recorded, findings: Findings): Promise<void> {
   const report = await lab.report()
   const inJournals = [...report.agents.flatMap(({ guests }) => guests), ...readRealGuests(lab)]

@@ -1,8 +1,9 @@
 import { LabAgents, type LabAgentOrder } from './lab-agents.js'
 
 /*
- * Agents in memory as one process with an IPC channel. Its first message describes the agents. It sends `serving` when all of them serve.
- * For each further message, it sends the reports of the agents. It ends when the channel is closed.
+ * A process with agents in memory and an IPC channel. The first message to it describes the agents. It sends `serving`
+ * when all agents serve. It answers each further message with the reports of the agents. It ends when the channel is
+ * closed.
  */
 
 let agents: LabAgents | undefined

@@ -35,7 +35,7 @@ export interface AgentReport {
 
 export interface AgentsReport {
   readonly agents: readonly AgentReport[]
-  /** Calls with an epoch in their order, for each agent that got such calls. */
+  /** Calls with an epoch, oldest first. Each agent that got such calls has a list. */
   readonly fenced: readonly (readonly FencedCall[])[]
 }
 
@@ -75,7 +75,7 @@ export class LabAgents {
   async #add({ name, identityDir, token, listen, guests, firstId }: LabAgentOrder): Promise<void> {
     await joinGateway(token, identityDir)
     const host = new MemoryHost(size)
-    // Hosts that support upgrades but refuse each one: the gateway with the lease then calls them again and again.
+    // The host seems to support upgrades but refuses each one: the gateway with the lease then calls it repeatedly.
     host.packages.supported = true
     host.packages.failure = new Error('this host refuses to install packages')
     const agent = await LabAgent.start({ identityDir, listen, host })

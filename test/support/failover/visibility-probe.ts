@@ -9,11 +9,11 @@ export type Shown = 'new' | 'old' | undefined
 const pauseMs = 5
 const timeoutMs = 20_000
 
-/** Measures when all gateways show a write after its acknowledgement. */
+/** Measures the time from the acknowledgement of a write until all gateways show the write. */
 export class VisibilityProbe {
   /** Times in ms from the acknowledgement to an answer that shows the write, for gateways that work. */
   readonly calmMs: number[] = []
-  /** Like `calmMs`, but while some part of the lab fails. */
+  /** Like `calmMs`, but for times in which some part of the lab fails. */
   readonly faultyMs: number[] = []
   /**
    * Reads of guests that showed an old state although they began after the acknowledgement. The documentation permits

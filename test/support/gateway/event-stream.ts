@@ -40,7 +40,7 @@ export class EventStream {
     throw new Error(`${response[1].statusCode} ${stream.#text}`)
   }
 
-  /** Resolves with the first event that matches, received already or later. */
+  /** Resolves with the first event for which `isIt` returns true. The event may have been received before this call. */
   wait(isIt: (event: ReceivedEvent) => boolean, what: string): Promise<ReceivedEvent> {
     const missing = (): string => `${what}; received: ${JSON.stringify(this.events.slice(-5)).slice(0, 2000)}`
     return waitFor(() => this.events.find(isIt), { what: missing })

@@ -192,7 +192,8 @@ export class KilledGateway {
 
   /**
    * Kills Redis, and waits until the audit log contains the outcome of each acknowledged change. While Redis is down,
-   * only the gateway's memory has them (docs/design/audit-and-retention.md). A kill of the gateway would lose them.
+   * these outcomes are only in the gateway's memory (docs/design/audit-and-retention.md). A kill of the gateway would
+   * lose them.
    */
   async #killRedis(): Promise<void> {
     const pid = await waitFor(() => this.redis.findPid())

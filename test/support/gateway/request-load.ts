@@ -40,7 +40,7 @@ export class RequestLoad {
     this.#timer = setInterval(() => this.#sendDue(), 5)
   }
 
-  /** Resolves once all requests have been answered. */
+  /** Resolves when all requests have been answered. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     while (this.#waiting > 0) await new Promise((resolve) => setTimeout(resolve, 20))

@@ -33,7 +33,7 @@ export class ResumingConsole {
     this.client.socket.close(1000)
   }
 
-  /** Types a line and resolves once the guest has answered it. */
+  /** Types a line and resolves when the guest has answered it. */
   async answers(word: string): Promise<void> {
     this.client.type(`echo ${word}-$((40 + 2))\n`)
     await this.client.shows(new RegExp(`${word}-42`))

@@ -16,7 +16,9 @@ import { scratchDirectory, testStorage } from '../scratch.js'
 
 const run = promisify(execFile)
 const cacheDirectory = '/var/cache/berth-test'
-/** Options with which tar preserves everything in a tree: capabilities of ping, the ACLs of /var/log/journal. */
+/**
+ * Options with which tar preserves all attributes, such as the capabilities of ping and the ACLs of /var/log/journal.
+ */
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
 const template = recipeOf('debian-12')
@@ -24,7 +26,7 @@ const mirror = 'http://deb.debian.org/debian'
 
 /**
  * Copies the image of debian-12 from a cache into a test's pool, within a second or two. An agent that opens the pool
- * afterwards finds the image.
+ * later finds the image.
  */
 export async function ensureTestImage(pool: Pool): Promise<void> {
   if (existsSync(join(pool.images, template.id))) return

@@ -39,7 +39,7 @@ export function inContainer(pid: number | string): string[] {
   return ['nsenter', `--net=/proc/${pid}/ns/net`]
 }
 
-/** Returns the command prefix that runs a program inside a virtual machine: BusyBox, or a program of `installTools`. */
+/** Returns the command prefix that runs a program of BusyBox, or of `installTools`, inside a virtual machine. */
 export function inMachine({ address, port = 22, password }: SshTarget): string[] {
   return [here('in-machine.sh'), password, address, `${port}`]
 }

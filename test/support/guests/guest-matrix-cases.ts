@@ -85,7 +85,7 @@ export const bootCases: readonly MatrixCase[] = [
   { action: 'delete', before: 'rescued', steps: ['stop', 'remove'], undone: [], forwardOnly: true },
 ]
 
-/** Checks that the guest's desired state is `running`. It may be stopped until the agent's next comparison. */
+/** Checks that the guest's desired state is `running`. The guest itself may stay stopped until the next comparison. */
 function isStillWanted(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])
@@ -108,7 +108,7 @@ function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, '
   expect((after as { guests: object[] }).guests[0]).to.deep.equal({ ...old, ...changed })
 }
 
-/** A failure must bring the former disk back. Once the step `forget` has deleted it, the new disk must stay. */
+/** Checks that a failure restores the former disk. After the step `forget` has deleted it, the new disk must stay. */
 function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'forget' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests

@@ -16,7 +16,7 @@ const options = [
   'LogLevel=ERROR',
   'PreferredAuthentications=password',
   'NumberOfPasswordPrompts=1',
-  // Detects a guest that was disconnected, which does not close the connection.
+  // Detects that the guest was disconnected. A disconnection does not close the connection.
   'ServerAliveInterval=5',
   'ServerAliveCountMax=3',
 ].flatMap((option) => ['-o', option])
@@ -26,7 +26,7 @@ const noSession = [5, 255]
 
 /**
  * Runs a shell command as root over SSH as soon as the guest accepts logins. @returns the output
- * @throws with the output if the command fails; if no login succeeds in time
+ * @throws if the command fails (the error contains the output), or if no login succeeds in time
  */
 export function sshInto(target: SshTarget, command: string): Promise<string> {
   let last = ''

@@ -50,8 +50,8 @@ export interface FleetHostOptions {
 }
 
 /**
- * A simulated host: a network namespace with a real agent, its bridge, tables, pool and state. Names inside are the
- * product's defaults on all hosts. Only shared objects (cgroups, directories) contain the host's name.
+ * A simulated host: a network namespace with a real agent, its bridge, tables, pool and state. Inside, every host uses
+ * the product's default names. Only the names of shared objects (cgroups, directories) contain the host's name.
  */
 export class FleetHost {
   readonly name: string
@@ -79,7 +79,7 @@ export class FleetHost {
     }
   }
 
-  /** Creates the host. Mounts its pool for the tests too, which do not see the agent's mount. Call `remove` first. */
+  /** Creates the host. Also mounts its pool for the tests, which do not see the agent's mount. Call `remove` first. */
   async make(): Promise<void> {
     mkdirSync(this.directory, { recursive: true })
     await openPool(this.#storage)
@@ -134,7 +134,7 @@ export class FleetHost {
     ip('netns', 'delete', this.namespace)
   }
 
-  /** Replaces the namespace if only an ordinary file is left, because a run was killed during the removal. */
+  /** Replaces a namespace of which only an ordinary file is left. A run that is killed during the removal leaves it. */
   #repairNamespace(): void {
     const nsfs = 0x6e736673 // NSFS_MAGIC of linux/magic.h
     if (statfsSync(`/run/netns/${this.namespace}`).type === nsfs) return

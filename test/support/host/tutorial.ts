@@ -8,7 +8,7 @@ function blocksOf(file: string, heading: string): string[] {
 
 /**
  * Returns the tutorial's commands from creation to deletion, for one shell that stops at the first failure. `ssh` is
- * replaced, so that it gets the password without asking.
+ * replaced by a command that gets the password without a question to the user.
  */
 function tutorialLines(): string[] {
   const blocks = blocksOf('docs/getting-started.md', 'From curl to a running guest')

@@ -55,7 +55,7 @@ export class V2Machine {
   async start(): Promise<void> {
     const { kind } = await findAcceleration()
     const log = openSync(this.#file('qemu.log'), 'a')
-    // The virtual machine is killed when the tests end, in whatever way they end.
+    // The virtual machine is killed when the tests end, even if they crash.
     const words = ['--pdeathsig', 'KILL', '--', 'qemu-system-x86_64', ...this.#arguments(kind)]
     this.#qemu = spawn('setpriv', words, { stdio: ['ignore', log, log] })
     await this.waitUntilBooted()

@@ -49,7 +49,7 @@ export interface LabFleetOptions {
  * name. Agents accept operations but execute them only when `work` is called, so that tests can see pending operations.
  */
 export class LabFleet implements Fleet {
-  /** An error that every call to an agent throws while it is set, like the error of a broken connection. */
+  /** While set, every call to an agent throws this error, like the error of a broken connection. */
   agentFailure: Error | undefined
   /** Replaces the client of an agent, to simulate a lost answer or an agent that misbehaves. */
   twist = (client: AgentClient): AgentClient => client

@@ -65,7 +65,7 @@ export class MemoryHost {
   freedChecks = 0
   /** Content of the disk in each snapshot, by the guest's UUID and the snapshot's id. */
   readonly snapshots = new Map<string, Map<string, string>>()
-  /** Content of a prepared volume, which is to replace the guest's volume, by the guest's UUID. */
+  /** Content of the volume that is prepared to replace a guest's volume, by the guest's UUID. */
   readonly next = new Map<string, string>()
   /** UUIDs of guests with a rescue system. */
   readonly rescues = new Set<string>()

@@ -4,7 +4,7 @@ import type { AgentPackages, UpgradeOrder } from '../../../agent/upgrade/contrac
 export class MemoryPackages implements AgentPackages {
   supported = false
   previous = ''
-  /** An error that every request to install packages throws while it is set. */
+  /** While set, every request to install packages throws this error. */
   failure: Error | undefined
   readonly orders: UpgradeOrder[] = []
 

@@ -94,7 +94,7 @@ export class MoveLab {
     return this.statusOf(request.operationId)
   }
 
-  /** Expects that only this host has a copy of the guest, which runs, and that the store has no move. */
+  /** Expects that only this host has a copy of the guest, that this copy runs, and that the store has no move. */
   async expectOnlyAt(hostId: string, { uuid, name }: Guest): Promise<void> {
     const { store, fleet } = this
     const key = store.key('guest-moves')

@@ -36,8 +36,8 @@ export interface MatrixOptions {
   /** Steps at which faults are injected. By default all steps. */
   readonly tried?: readonly string[]
   /**
-   * `every` (the default) tests all faults. `one` tests two: the agent is stopped after each step and each undo, which
-   * the next agent then repeats, and the step `earlyFailure` fails.
+   * `every` (the default) tests all faults. `one` tests two faults. The first: the agent is stopped after each step and
+   * each undo, and the next agent repeats this step or undo. The second: the step `earlyFailure` fails.
    */
   readonly faults?: 'every' | 'one'
   /** The step that fails in the tests of undo (default: the last step). Earlier steps must be undone if possible. */

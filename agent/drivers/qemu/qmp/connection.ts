@@ -28,8 +28,8 @@ interface Pending {
 
 /**
  * Exchanges lines of JSON on a Unix socket with QEMU's monitor or a guest agent. A command that is not answered in time
- * fails; a late answer is discarded. The connection closes if the other side sends too long a line or an invalid
- * message.
+ * fails; a late answer is discarded. The connection closes if the other side sends an invalid message or a line that is
+ * too long.
  */
 export class QmpConnection {
   readonly #socket: Socket

@@ -26,7 +26,7 @@ interface Refused {
 }
 
 /**
- * Submits the creation of one or several guests. `completeGuests` then changes the settings that are not part of it.
+ * Submits the creation of one or several guests. The other settings of the form need `completeGuests`.
  * @param key idempotency key: a repeated request with the same key creates nothing
  * @throws {ApiFailure} if no guest is created
  */
@@ -35,7 +35,7 @@ export async function createGuests(form: CreateForm, key: string): Promise<Creat
   return { guests, leftovers: refused.map(asLeftover) }
 }
 
-/** Changes the settings of new guests that are not part of a creation. @returns those that could not be changed */
+/** Changes settings that the creation of a guest cannot contain. @returns the settings that were not changed */
 export async function completeGuests(form: CreateForm, guests: readonly CreatedGuest[]): Promise<Leftover[]> {
   const leftovers = await Promise.all(guests.map((guest) => changeSettings(form, guest)))
   const uuids = guests.map(({ uuid }) => uuid)
@@ -62,8 +62,7 @@ async function changeSettings(form: CreateForm, guest: CreatedGuest): Promise<Le
 }
 
 /**
- * Sets the firewall, and starts the guest, which was created without a start. If the firewall cannot be set, the guest
- * stays stopped.
+ * Sets the firewall, and then starts the guest, which was created without a start. A failure leaves the guest stopped.
  */
 async function protectAndStart(firewall: CreateForm['firewall'], guest: CreatedGuest): Promise<Leftover[]> {
   if (firewall === '') return []

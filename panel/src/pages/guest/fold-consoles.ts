@@ -1,6 +1,6 @@
 import type { TimelineEntry } from '../../api/types.ts'
 
-/** True for entries about console sessions, which the timeline hides unless the user asks for them. */
+/** True for entries about console sessions. The timeline hides them unless the user wants to see them. */
 export function isConsole({ kind, action }: Pick<TimelineEntry, 'kind' | 'action'>): boolean {
   return kind === 'change' && action.startsWith('console.')
 }

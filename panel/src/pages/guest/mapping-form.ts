@@ -6,7 +6,7 @@ export type MappingChange = Partial<Omit<PortMapping, 'host_ip'>>
 export interface MappingForm {
   protocol: 'tcp' | 'udp'
   inner: number
-  /** Null: the host port is chosen automatically, or stays as it is. */
+  /** Host port. Null: a new mapping gets any free port, and an existing mapping keeps its port. */
   outer: number | null
   count: number
   note: string

@@ -3,17 +3,17 @@ import type { Key } from '../../i18n/text.svelte.ts'
 import type { Tone } from '../../ui/tone.ts'
 import { percentOf } from './capacity.ts'
 
-/** Something that the administrator should look at: a sentence, and the page on which to act. */
+/** A problem for the administrator: a sentence, and the page on which the administrator can act. */
 export interface Attention {
   readonly tone: Tone
   readonly text: Key
   readonly values: Readonly<Record<string, string | number>>
-  /** Names that the sentence lists as `names`. Long lists are shortened. */
+  /** Names that the sentence contains in place of `names`. Long lists are shortened. */
   readonly names?: readonly string[]
   readonly href: string
 }
 
-/** Data of the fleet. Undefined: not known, which causes no item. */
+/** Data of the fleet. Undefined: the data is not known, so it adds no item to the list. */
 export interface FleetFacts {
   readonly hosts: readonly Host[] | undefined
   readonly guests: readonly Guest[] | undefined
@@ -30,7 +30,7 @@ export interface FleetFacts {
   readonly dayAgoText: string
 }
 
-/** Number of hosts with the same problem above which they share one sentence. */
+/** If more hosts than this number have the same problem, one sentence describes them all. */
 const mostSingle = 3
 
 /** Returns what needs attention, the most urgent first. */

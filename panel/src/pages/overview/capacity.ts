@@ -30,7 +30,7 @@ const resources = {
 
 export type Resource = keyof typeof resources
 
-/** Sums a resource of all hosts. Hosts whose usage is unknown do not count as unused. */
+/** Sums a resource of all hosts. Hosts with unknown usage are left out of the usage, not counted as unused. */
 export function sumCapacity(hosts: readonly FleetHostUsage[], resource: Resource): Capacity {
   const read = resources[resource]
   const sum = (list: readonly FleetHostUsage[], value: (host: FleetHostUsage) => number | null): number =>
@@ -52,7 +52,7 @@ export function percentOf(host: FleetHostUsage, resource: Resource): number | un
   return sumCapacity([host], resource).usedPercent
 }
 
-/** Returns the hosts, the highest load first, unknown loads last. The load is the highest usage of any resource. */
+/** Returns the hosts, highest load first, unknown loads last. A host's load is the usage of its fullest resource. */
 export function byLoad(hosts: readonly FleetHostUsage[]): FleetHostUsage[] {
   const loadOf = (host: FleetHostUsage): number =>
     Math.max(...(['cpu', 'memory', 'disk'] as const).map((resource) => percentOf(host, resource) ?? -1))

@@ -7,7 +7,7 @@ export function wordsOf(kinds: readonly EventKind[]): string[] {
   return eventKinds.every((kind) => kinds.includes(kind)) ? ['*'] : kinds.map((kind) => `${kind}.*`)
 }
 
-/** Replaces patterns for all events of a kind, such as `guest.*`, by the name of the kind. Keeps single events. */
+/** Replaces a pattern for all events of a kind, such as `guest.*`, by the name of the kind. Other patterns stay. */
 export function shownWords(words: readonly string[], nameOf: (kind: EventKind | '*') => string): string {
   const shown = words.map((word) => {
     const kind = [...eventKinds, '*' as const].find((one) => word === one || word === `${one}.*`)
