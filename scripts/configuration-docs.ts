@@ -1,8 +1,8 @@
 /*
- * Generates docs/configuration.md from the example files (whose comments explain each key) and the schemas (which
- * contain defaults and limits).
- *   node --import tsx scripts/configuration-docs.ts           writes the file
- *   node --import tsx scripts/configuration-docs.ts --check   fails if the file is not up to date
+ * Generates docs/configuration.md from the example files and the schemas. The comments of the examples explain each
+ * key, and the schemas contain defaults and limits.
+ *     node --import tsx scripts/configuration-docs.ts           writes the file
+ *     node --import tsx scripts/configuration-docs.ts --check   fails if the file is not up to date
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import process, { argv } from 'node:process'

@@ -1,5 +1,5 @@
-// Generates protocol code from proto/ into proto/gen with buf and ts-proto, without downloads. Does nothing if the
-// present code is from the same proto files and tools.
+// Generates protocol code from proto/ into proto/gen with buf and ts-proto, without downloads. Does nothing if neither
+// the proto files nor the tools have changed since the last run.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ function inputsDigest() {
   return hash.digest('hex')
 }
 
-// Generates into a separate directory and then replaces the old one, so that a concurrent build never reads a part.
+// Generates into a new directory, which then replaces the old one: builds never read incomplete code.
 function generate(digest) {
   const aside = `.generated-${process.pid}`
   try {

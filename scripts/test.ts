@@ -197,7 +197,7 @@ function processorText(results: readonly JobResult[], seconds: number): string {
   return `${Math.round(busy)} of ${all} s of processor time used, ${Math.round(own)} s of it by the tests' processes`
 }
 
-/** Returns the seconds for which the processors of this host have been busy since its boot. */
+/** Returns the seconds for which the processors of this host were busy in the time from its boot until now. */
 function readBusySeconds(): number {
   const busyMs = cpus().flatMap(({ times: { user, nice, sys, irq } }) => [user, nice, sys, irq])
   return busyMs.reduce((sum, ms) => sum + ms, 0) / 1000

@@ -24,7 +24,7 @@ export interface HostSize {
 
 export interface Share {
   readonly kind: ResourceKind
-  /** Allocated amount divided by the host's capacity. 1: the whole capacity is allocated once. */
+  /** Allocated amount divided by the host's capacity. 1: the allocated amount equals the capacity. */
   readonly share: number
 }
 

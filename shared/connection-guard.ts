@@ -60,7 +60,7 @@ export class ConnectionGuard {
     for (const { socket } of [...this.#unproven.values()]) socket.destroy()
   }
 
-  /** Ends the oldest of these connections. @param keys their keys in `#unproven`, the oldest connection first */
+  /** Ends the oldest connection. @param keys keys in `#unproven` to choose from, the oldest connection first */
   #end(keys: Iterable<string>): void {
     const [oldest = ''] = keys
     const found = this.#unproven.get(oldest)

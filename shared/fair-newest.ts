@@ -1,13 +1,13 @@
 /**
- * Shortens a shared list fairly to its newest entries: the owners with the most entries lose their oldest ones.
+ * Shortens a shared list fairly to its newest entries. The owners with the most entries lose their oldest ones.
  * @param newestFirst the list, newest entry first
  * @param ownerOf returns the owner of an entry
- * @returns at most `most` entries, in the same order
+ * @returns at most `most` entries, newest entry first
  */
 export function fairlyNewest<T>(newestFirst: readonly T[], ownerOf: (entry: T) => string, most: number): readonly T[] {
   if (newestFirst.length <= most) return newestFirst
   const depths = depthsOf(newestFirst.map(ownerOf))
-  // Sorts by the number of newer entries of the same owner, fewest first. Among equals, newer entries come first.
+  // Sorts by the number of newer entries of the owner, fewest first. Entries with equal numbers: newest first.
   const order = [...newestFirst.keys()].sort((a, b) => depths[a]! - depths[b]! || a - b)
   const kept = new Set(order.slice(0, most))
   return newestFirst.filter((_, at) => kept.has(at))

@@ -16,8 +16,8 @@ export interface Room {
   /** Maximum number of consoles or streams that count for one limited caller (`Holding.share`). */
   readonly perShare: number
   /**
-   * Part of `most` that only unlimited callers may use. Exception: a limited caller without a console or stream may use
-   * half of this part, because other limited callers could otherwise lock out this caller.
+   * Part of `most` that only unlimited callers may use. Exception: a limited caller that has no console or stream may
+   * use half of this part. Without the exception, other limited callers could lock out this caller.
    */
   readonly reserve: number
 }

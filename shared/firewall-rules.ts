@@ -36,7 +36,7 @@ const networks = ['ipv4', 'ipv6', 'all'] as const
 
 export const firewallWords = { directions, protocols: ruleProtocols, actions: ruleActions, networks } as const
 
-/** A checked rule. It applies to both directions of a flow, and the first matching rule decides. */
+/** A checked rule. The first rule that matches decides. A rule applies to the packets of a flow in both directions. */
 export interface FirewallRule extends WantedRule {
   /** The side that opened the flow: `in` is the remote side, `out` is the guest. */
   readonly direction: (typeof directions)[number]

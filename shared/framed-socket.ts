@@ -18,7 +18,7 @@ const sign = frameOf(Buffer.alloc(0))
 export interface FramedSocketListener {
   /** Called for every frame except keep-alives. If it throws a RangeError or decoding error, `onEnd` gets it. */
   readonly onFrame: OnFrame
-  /** Called once. @param error undefined if the peer ended the connection */
+  /** Called only once. @param error undefined if the peer ended the connection */
   onEnd(error: Error | undefined): void
 }
 
@@ -61,7 +61,7 @@ export class FramedSocket {
     this.socket.resume() // a paused socket would not notice that its peer has ended the connection
   }
 
-  /** Ends the connection at once. */
+  /** Ends the connection immediately. */
   destroy(error?: Error): void {
     this.#error ??= error
     this.socket.destroy()

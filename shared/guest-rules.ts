@@ -62,9 +62,9 @@ export interface HostNames {
 }
 
 /**
- * Derives host names from a guest's name: `web.example.com` becomes the host name `web` with this FQDN, and a name
- * without dots becomes only a host name. Letters become lower case, and characters that host names cannot contain
- * become `-`. The last label of an FQDN is never a number (RFC 1123 2.1).
+ * Derives host names from a guest's name. `web.example.com` has the host name `web` and is the FQDN. A name without
+ * dots has no FQDN. Letters become lower case, and characters that host names cannot contain become `-`. The last label
+ * of an FQDN is never a number (RFC 1123 2.1).
  */
 export function hostNamesOf(guestName: string): HostNames {
   const labels = guestName.split('.').map(labelOf)

@@ -5,9 +5,9 @@ import { uuidPattern } from './guest-rules.js'
 import { steadyClock } from './steady-clock.js'
 
 /*
- * The identity in a certificate of the private CA. The URI SAN contains the role and, for agents, the host (SPIFFE ID,
- * spiffe.io/docs: exactly one URI per certificate). The DNS SAN contains the same role and host, because TLS checks a
- * DNS name. TLS also checks the chain, and trusts only the private CA.
+ * The identity in a certificate of the private CA. The URI SAN contains the role and, for agents, the host. It is a
+ * SPIFFE ID (spiffe.io/docs), which must be the only URI. The DNS SAN contains the role and host again, because TLS
+ * checks a DNS name. TLS also checks the chain, and trusts only the private CA.
  */
 
 export type Role = 'agent' | 'gateway' | 'join' | 'transfer'
@@ -101,7 +101,7 @@ export interface PeerRule {
   readonly issuers?: readonly X509Certificate[]
   /** Returns true if a serial number is revoked. If undefined, revocation is not checked. */
   readonly isRevoked?: (serial: string) => boolean
-  /** Accepts a certificate that is not valid yet or expired at most this many ms ago, so that it can be renewed. */
+  /** Accepts a certificate that is not valid yet, or expired at most this many ms ago, so that it can be renewed. */
   readonly renewableForMs?: number
 }
 

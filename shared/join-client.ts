@@ -34,8 +34,8 @@ export interface JoinReply {
 }
 
 /**
- * Sends a request to the first join endpoint that can be reached. Nothing is sent before the CA of the endpoint matches
- * the fingerprint.
+ * Sends a request to the first join endpoint that can be reached. It first compares the endpoint's CA with the
+ * fingerprint, and sends nothing if they differ.
  * @param path path of the request
  * @param body content of the request, sent as JSON
  * @throws {BerthError} `gateway_untrusted`, `gateway_unreachable`, or the code of the gateway's refusal

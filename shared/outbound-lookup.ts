@@ -4,8 +4,7 @@ import { networkInterfaces } from 'node:os'
 import { checkTarget, type TargetPolicy } from './outbound-targets.js'
 
 /**
- * Makes a lookup function that checks every address to which a name resolves. The connection then uses a checked
- * address.
+ * Makes a lookup function that checks all addresses of a name. The connection then uses an address that was checked.
  * @param readOwn returns the addresses of this computer; called for each lookup
  */
 export function checkedLookup(

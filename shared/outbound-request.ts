@@ -102,7 +102,7 @@ export class OutboundClient {
     const exchange = new Exchange(request, this.options.timeouts, order.signal)
     this.#exchanges.add(exchange)
     request.once('close', () => this.#exchanges.delete(exchange))
-    // Sends text as a Buffer: with a string, Node would encode the headers as UTF-8 too.
+    // Sends text as a Buffer. If `end` got a string, Node would encode the headers as UTF-8, too.
     request.end(typeof order.body === 'string' ? Buffer.from(order.body) : order.body)
     return exchange.answer
   }

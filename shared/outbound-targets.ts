@@ -30,7 +30,7 @@ const refusedIpv4 = [
   '224.0.0.0/3',
   '168.63.129.16/32',
 ]
-/** Also refuses the prefixes of 6to4 and Teredo, because their addresses lead to the embedded IPv4 address. */
+/** 6to4 and Teredo (2001::/23, 2002::/16) are refused, too: their addresses lead to the embedded IPv4 address. */
 const refusedIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const publicIpv6 = '2000::/3'
 

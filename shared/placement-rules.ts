@@ -16,7 +16,7 @@ export const hostLabelRule =
 export interface PlacementRules {
   /** Group to which the host must belong. */
   readonly group: string
-  /** Labels that the host must have. A word without `=` also matches a label with this key. */
+  /** Labels that the host must have. A label without `=` matches all labels of the host with this key. */
   readonly labels: readonly string[]
   /** Name of a group. Guests with the same value must be on different hosts. */
   readonly spread: string
@@ -69,7 +69,7 @@ export function isPlaced({ group, labels, spread, together }: PlacementRules): b
   return group !== '' || labels.length > 0 || spread !== '' || together !== ''
 }
 
-/** True if a host has a required label. A required word also matches a label with this key. */
+/** True if a host has a required label. A required label without `=` matches all labels with this key. */
 export function hasLabel(labels: readonly string[], required: string): boolean {
   return labels.some((own) => own === required || own.startsWith(`${required}=`))
 }

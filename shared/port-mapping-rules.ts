@@ -22,7 +22,7 @@ export interface WantedMapping {
   readonly description: string
 }
 
-/** A checked mapping. A first port of 0 means that the agent chooses the ports. The last port is then 0, too. */
+/** A checked mapping. If a first port is 0, the agent chooses the ports, and the last port is 0, too. */
 export interface CheckedMapping extends WantedMapping {
   readonly protocol: MappingProtocol
   /** Number of mapped ports, at least 1. */
@@ -80,7 +80,7 @@ export function checkHostIp(field: string, text: string): string {
   return address.text
 }
 
-/** Returns the length of both ranges, which must be equal. A range without a last port is as long as the other one. */
+/** Returns the length of both ranges, which must be equal. A missing last port gives a range the other's length. */
 function checkLengths(ports: MappingPorts, at: string): number {
   const host = lengthOf(`${at}host_port`, ports.hostPort, ports.hostPortEnd)
   const container = lengthOf(`${at}container_port`, ports.containerPort, ports.containerPortEnd)

@@ -8,7 +8,7 @@ export const maxProgramBytes = 8 * 1024
 
 /**
  * Checks a program and its arguments.
- * @returns the same words
+ * @returns `words`
  * @throws {BerthError} `invalid_field`
  */
 export function checkProgram(words: readonly string[]): readonly string[] {

@@ -4,18 +4,18 @@ import { BerthError } from './errors.js'
 const maxCallers = 50_000
 
 export interface Rate {
-  /** Number of attempts that are allowed at once after a pause. */
+  /** Number of attempts that are allowed immediately one after another, after a pause. */
   readonly burst: number
   /** Time in ms in which one used attempt becomes available again. */
   readonly intervalMs: number
 }
 
-/** Makes a rate that allows `count` attempts at once and on average `count` per minute. */
+/** Makes a rate that allows bursts of `count` attempts, and on average `count` attempts per minute. */
 export function perMinute(count: number): Rate {
   return { burst: count, intervalMs: 60_000 / count }
 }
 
-/** Makes a rate that allows `count` attempts at once and on average `count` per second. */
+/** Makes a rate that allows bursts of `count` attempts, and on average `count` attempts per second. */
 export function perSecond(count: number): Rate {
   return { burst: count, intervalMs: 1000 / count }
 }
@@ -54,7 +54,7 @@ export class RateLimit {
     return { attempts: Math.max(0, Math.floor(burst - fullInMs / intervalMs + 1e-6)), fullInMs }
   }
 
-  /** Forgets callers whose attempts are all available. If many callers are left, also forgets the oldest ones. */
+  /** Forgets callers whose attempts are all available. If too many callers remain, forgets the oldest ones. */
   #forget(nowMs: number): void {
     for (const [caller, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(caller)
     for (const caller of this.#fullAtMs.keys()) {

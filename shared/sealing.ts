@@ -47,7 +47,7 @@ export function open(key: Buffer, sealed: string, context = ''): string {
 /**
  * Reads the key in a file, or creates it. A new key has mode 0600 and is on disk before it is used. Concurrent callers
  * get the same key.
- * @throws {BerthError} `secret_damaged` if the file contains something else
+ * @throws {BerthError} `secret_damaged` if the file does not contain a key
  * @throws {Error} if the file cannot be read or created
  */
 export async function readOrCreateKey(path: string): Promise<Buffer> {

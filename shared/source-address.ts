@@ -1,5 +1,5 @@
 /**
- * Returns the source of an address, for limits per source. For IPv6 this is the /64, which one client usually owns.
+ * Returns the source of an address, for limits per source. For IPv6 it is the /64, which usually has one owner.
  * @param address a peer's address as Node reports it; IPv4-mapped IPv6 counts as IPv4
  */
 export function sourceOf(address: string): string {

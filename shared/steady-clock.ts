@@ -1,9 +1,9 @@
 /*
- * The wall clock can be wrong for a minute because of a bad time server, a restored hypervisor guest or a typing error.
- * The monotonic clock never jumps, but does not know the date. Together they distinguish a jump from elapsed time.
+ * The wall clock can be wrong for a minute, for example because of a bad time server or a typing error. The monotonic
+ * clock never jumps, but does not know the date. With both clocks, a jump can be distinguished from elapsed time.
  */
 
-/** Jumps of the wall clock up to this time in ms count as time synchronisation. They are accepted at once. */
+/** Jumps of the wall clock up to this time in ms are accepted immediately: they count as time synchronisation. */
 const toleranceMs = 120_000
 /** Time in ms after which a jump is accepted, if the new time has been stable since the jump. */
 export const settleMs = 300_000
@@ -70,7 +70,7 @@ export class SteadyClock {
     return { bootId, offsetMs: this.#offsetMs }
   }
 
-  /** Treats the clock as settled if an earlier process of this boot saw the same offset of wall and monotonic clock. */
+  /** Treats the clock as settled if an earlier process of this boot recorded the offset that both clocks have now. */
   resume(mark: ClockMark, bootId: string): void {
     const sameOffset = Math.abs(mark.offsetMs - this.#offsetMs) <= toleranceMs
     if (mark.bootId === bootId && sameOffset) this.trust()
@@ -95,5 +95,4 @@ export class SteadyClock {
   }
 }
 
-/** The clock of this process. */
 export const steadyClock = new SteadyClock()

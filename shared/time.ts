@@ -30,7 +30,7 @@ export interface TimeFormat {
    */
   parse(text: string): number | undefined
   /**
-   * Like `parse`, but for an input field. "", "0" and `0000-00-00`, also with a time of zeros, become 0 (never).
+   * Like `parse`, but for an input field. "", "0", `0000-00-00` and `0000-00-00 00:00:00` become 0 (never).
    * @throws {BerthError} `invalid_field`
    */
   parseField(field: string, text: string): number
@@ -86,7 +86,7 @@ const maxQuarters = 100_000
  * takes microseconds. Therefore, offsets are cached for all quarter hours without a clock change.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
-  /** UTC offset in seconds, by quarter hour (counted since 1970); NaN if the clocks change in that quarter hour. */
+  /** UTC offset in seconds, by quarter hour (counted since 1970). NaN: the clocks change within this quarter hour. */
   const offsets = new Map<number, number>()
   const readOffset = (quarter: number): number => {
     const [begin, end] = [quarter * quarterMs, (quarter + 1) * quarterMs]

@@ -75,7 +75,7 @@ export async function deleteGuest(context: ApplyContext, { current }: Deletion):
   await followAll(context, await client.send({ method: 'DELETE', path, ifMatch: etag }))
 }
 
-/** Maximum number of times that a request is repeated because somebody else has changed the guest. */
+/** Maximum number of times that a request is repeated because another client has changed the guest. */
 const maxOvertaken = 10
 
 /** Sends one request after another, until the guest matches the file. @throws {CliError} if a request has no effect */
@@ -93,7 +93,7 @@ async function converge(context: ApplyContext, wanted: WantedItem, uuid: string)
   }
 }
 
-/** Sends a request. @returns false if somebody else has changed the guest in the meantime */
+/** Sends a request. @returns false if another client has changed the guest in the meantime */
 async function isAccepted(context: ApplyContext, request: ClientRequest): Promise<boolean> {
   try {
     await followAll(context, await context.client.send(request))

@@ -50,7 +50,9 @@ function valueOf({ noun }: Kind, field: Field, { row, names }: NamedRow): [strin
   return [[field.name, field.form.read ? field.form.read(value) : value]]
 }
 
-/** Returns the names of guests. A guest that no longer exists is named by its UUID, so that the list is never empty. */
+/**
+ * Returns the names of guests. A guest that no longer exists keeps its UUID: without it, the list could become empty.
+ */
 function namesOf(uuids: readonly string[], { guests }: NamesOfIds): string[] {
   return sortedSet(uuids.map((uuid) => guests.get(uuid) ?? uuid))
 }

@@ -28,7 +28,6 @@ export interface WantedItem extends Place {
 export interface Wanted {
   /** Name of the set that the guests of this file belong to. */
   readonly set: string
-  /** Sections in the file. */
   readonly sections: ReadonlySet<string>
   readonly items: readonly WantedItem[]
 }

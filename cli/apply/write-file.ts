@@ -6,7 +6,7 @@ const isUnprintable = (text: string): boolean => text.search(unprintable) >= 0
 
 const head = '# Fleet file of Berth. Compare and apply it with: berth apply -f FILE\n'
 
-/** Returns YAML in which texts with unprintable characters are quoted, so that these characters can be escaped. */
+/** Returns YAML. Quotes texts with unprintable characters, because YAML can escape characters only in quoted texts. */
 export async function fleetFileText(content: unknown): Promise<string> {
   const { Document, visit } = await import('../yaml.js')
   const document = new Document(content, { aliasDuplicateObjects: false })

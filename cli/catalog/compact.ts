@@ -93,7 +93,7 @@ function resolved(schema: Schema, document: ApiDocument): Schema {
   return { ...resolved(found, document), ...(schema.description && { description: schema.description }) }
 }
 
-/** Returns the flags of an operation. A field of the body that is also a parameter of the query has one flag. */
+/** Returns the flags of an operation. If a field of the body is also a parameter of the query, both have one flag. */
 function flagsOf({ parameters = [] }: DocumentedOperation, body: Schema, document: ApiDocument): Flag[] {
   const full = (schema: Schema): Schema => {
     const own = resolved(schema, document)

@@ -62,7 +62,7 @@ export interface UpgradeFact {
 
 /** Facts about the fleet from the gateway. A part is undefined if the key cannot read it. */
 export interface FleetFacts {
-  /** Time of the gateway in its time zone, in the same form as the times of the API. */
+  /** Time of the gateway in its time zone, in the form of the API's times. */
   readonly now: string
   readonly hosts?: readonly HostFact[]
   readonly usage?: { readonly hosts: readonly HostUsageFact[] }

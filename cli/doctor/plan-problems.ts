@@ -31,7 +31,7 @@ export function planProblems(facts: FleetFacts): Problem[] {
   ]
 }
 
-/** Reads a time of the API. All times are in the same zone, so only their differences have a meaning. */
+/** Reads a time of the API. The time zone does not matter, because only differences between times are used. */
 export function parseTime(text: string): number {
   return text === '' ? 0 : Date.parse(`${text.replace(' ', 'T')}Z`)
 }

@@ -45,7 +45,7 @@ export async function readFacts(client: Sender, nowMs: number): Promise<ReadFact
   return { facts: { ...found, now }, unchecked, isAllUnchecked: read.length === 0 }
 }
 
-/** Returns the data of a part, or the error if the key lacks the right or an older gateway does not know the part. */
+/** Returns the data of a part. Returns the error if the key lacks the right, or if an older gateway lacks the part. */
 async function readPart(client: Sender, { path, query }: Part): Promise<unknown> {
   try {
     const { body } = await client.send({ method: 'GET', path, ...(query && { query }) })

@@ -14,8 +14,8 @@ export class Names {
   constructor(private readonly client: BerthClient) {}
 
   /**
-   * Returns the text as the API expects it. The API itself knows guests by id, UUID and name, so these texts stay as
-   * they are (see `correct`). @throws {CliError} not found
+   * Returns the text as the API expects it. The API itself knows guests by id, UUID and name, so such a text is
+   * returned unchanged (see `correct`). @throws {CliError} not found
    */
   async resolve(text: string, names: Named): Promise<string> {
     if (names === 'guest' || text === '') return text
@@ -26,8 +26,7 @@ export class Names {
 
   /**
    * Returns the UUID of the guest whose UUID begins with this text. Returns undefined if the API knows a guest by this
-   * text:
-   * the API then did not find another object.
+   * text: the API then did not find another object.
    * @throws {CliError} not found, with similar names
    */
   async correct(text: string): Promise<string | undefined> {

@@ -57,7 +57,7 @@ function idsOf(value: unknown): string {
     .join('')
 }
 
-/** Returns the rows of a list of objects; undefined if the value is something else. */
+/** Returns the rows of a list of objects; undefined if the value is not such a list. */
 function rowsOf(value: unknown): Row[] | undefined {
   return Array.isArray(value) && value.every(isRecord) ? value : undefined
 }

@@ -7,8 +7,8 @@ const gap = '  '
 const minWidth = 6
 
 /**
- * Formats rows as an aligned table. If it is wider than the terminal, the widest columns are cut, and then the last
- * columns are left out.
+ * Formats rows as an aligned table. If it is wider than the terminal, the widest columns are cut. If it is still too
+ * wide, the last columns are left out.
  * @param width columns of the terminal; undefined: no limit
  */
 export function formatTable(rows: readonly Row[], columns: readonly string[], width: number | undefined): string {

@@ -7,7 +7,10 @@ export function apiDocument(): ReturnType<typeof createApi>['document'] {
   return createApi(parts as ApiOptions).document
 }
 
-/** Returns a stub for every dependency of the routes. Only requests use them, and this script handles no requests. */
+/**
+ * Returns a stub for every dependency of the routes. Only requests need real dependencies, and there are no requests
+ * here.
+ */
 function nobody(): unknown {
   const one: unknown = new Proxy(() => one, {
     get: (_, name) => (name === Symbol.toPrimitive ? () => '' : one),

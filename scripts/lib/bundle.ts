@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 
 /*
- * Bundles programs and their packages into few files, because a program would spend most of its start on finding,
- * reading and linking some 900 modules.
+ * Bundles programs and their packages into few files. Without bundles, a program would spend most of its start on
+ * finding, reading and linking some 900 modules.
  */
 
 /** Packages that cannot be bundled: they have native parts or read files from their own directory. */

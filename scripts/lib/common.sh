@@ -146,8 +146,8 @@ remove_stale_policy() {
   (flock -n 8 && allow_service_starts || true) 8>"$policy_lock"
 }
 
-# Disables services that this run has installed and Berth does not use: Redis, the bridge of lxc, sshd, and a service
-# that delays every boot by half a minute to wait for that bridge.
+# Disables services that this run has installed but Berth does not use: Redis, the bridge of lxc, sshd, and a service
+# that waits for this bridge and delays every boot by half a minute.
 keep_services_off() {
   local package service
   for package in "${installed_now[@]}"; do

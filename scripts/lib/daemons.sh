@@ -99,8 +99,8 @@ agent_command() { "$node_program" "$lib_dir/dist/agent/main.js" "$@" --config "$
 as_berth=(setpriv --reuid "$berth_user" --regid "$berth_user" --clear-groups --inh-caps=-all,+net_bind_service
   --ambient-caps=-all,+net_bind_service --bounding-set=-all,+net_bind_service --no-new-privs --)
 
-# Prints the pid of a running daemon, or nothing. A pid file contains the pid and the start time, so that a later
-# process with the same pid is not mistaken for the daemon.
+# Prints the pid of a running daemon, or nothing. A pid file contains the pid and the start time. Without the start
+# time, a later process with this pid could be mistaken for the daemon.
 daemon_pid() {
   local pid started
   if runs_systemd; then
@@ -164,7 +164,7 @@ start_in_background() {
   log=$(log_of "$1")
   rotate_log "$log"
   [ "$1" != gateway ] || as=("${as_berth[@]}")
-  # The pid file exists before the lock (9) is released, so that the next script finds the daemon if this one is killed.
+  # The pid file exists before the lock (9) is released. If this script is killed, the next one finds the daemon.
   read -r < <(
     write_pid_file "$1"
     echo 'written'

@@ -220,7 +220,7 @@ protect_configs() {
   chmod 640 "$(config_of gateway)"
 }
 
-# Chooses a number from 1 to 9 for a named instance. Its addresses, ports and names depend on this number.
+# Chooses a number from 1 to 9 for a named instance. The addresses, ports and names of the instance depend on it.
 choose_number() {
   local taken
   [ -s "$etc_dir/number" ] && return 0

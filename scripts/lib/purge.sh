@@ -17,7 +17,7 @@ purge_host() {
 names_known() { [ -n "$(agent_get network.interface_prefix)" ]; }
 
 # Finds guests by their cgroups lxc.payload.NAME and lxc.monitor.NAME, where NAME is the prefix and the id. Only root on
-# the host can create these. The payload is killed first: its monitor then cleans up and ends.
+# the host can create such cgroups. The payload is killed first, because its monitor then cleans up and ends.
 purge_guests() {
   local name
   for name in $(guest_names); do
@@ -58,7 +58,7 @@ group_pids() {
   done | sort -un
 }
 
-# Kills all processes of a cgroup. Repeats this, because the processes may fork during it.
+# Kills all processes of a cgroup. Repeats the kill, because the processes may fork at the same time.
 kill_group() {
   local pid
   for _ in $(seq 100); do
@@ -128,7 +128,7 @@ purge_network() {
 }
 
 # Removes the public addresses, proxy entries and routes of guests. The agent marks them with a digest of its table's
-# name (agent/network/addresses/mark.ts): addresses with a metric, the others with a routing protocol.
+# name (agent/network/addresses/mark.ts). Addresses have it as metric, entries and routes as routing protocol.
 # purge_addresses TABLE BRIDGE
 purge_addresses() {
   local digest metric protocol address device
@@ -236,8 +236,8 @@ purge_files() {
   for unit in agent gateway guests; do rm -f "$(unit_file "$unit")" "$(unit_file "$unit").new"; done
 }
 
-# Deletes Berth's files in a directory that the operator has configured, and the directory if it is then empty. Never
-# deletes files in a mount that could not be unmounted. remove_made_in DIRECTORY NAME...
+# Deletes Berth's files in a directory that the operator has configured. Deletes the directory, too, if it becomes
+# empty. Never deletes files in a mount that could not be unmounted. remove_made_in DIRECTORY NAME...
 remove_made_in() {
   local directory=$1 name
   shift

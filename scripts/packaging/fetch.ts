@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** A published npm package. It may be for an architecture other than this machine's. */
+/** A published npm package. It may be for another architecture than that of this machine. */
 export interface PublishedPackage {
   readonly package: string
   readonly version: string

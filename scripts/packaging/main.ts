@@ -90,7 +90,7 @@ function build(
   target: string,
 ): void {
   const parent = resolve(cache, 'source', options.architecture, name)
-  rmSync(parent, { recursive: true, force: true }) // packages of earlier versions must not be published too
+  rmSync(parent, { recursive: true, force: true }) // packages of earlier versions must not be published
   stage(join(parent, 'source'), options)
   const kind = options.architecture === 'amd64' ? '--build=binary' : '--build=any'
   const args = [kind, '--no-sign', '--no-check-builddeps', `--host-arch=${options.architecture}`]

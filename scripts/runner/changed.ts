@@ -101,7 +101,7 @@ type FileFinder = (name: string) => readonly string[]
 
 /**
  * Makes a function that returns the files to which a name in a text may refer. The name may be a path from the root of
- * the repository, a program or folder in dist, or the base name of a file that is not TypeScript.
+ * the repository, or a program or folder in dist. It may also be the base name of a file that is not TypeScript.
  */
 export function fileFinder(all: readonly string[]): FileFinder {
   const paths = new Set(all)

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /*
- * Selects test files, combines them into jobs (one mocha process each) and orders the jobs. docs/development.md
+ * Selects test files, combines them into jobs and orders the jobs. Each job is a mocha process. docs/development.md
  * explains the reasons.
  */
 
@@ -38,7 +38,7 @@ const groups: readonly Group[] = [
   { name: 'setup', files: /^test\/setup\//, lanes: 1 },
   // These files use the same interfaces and addresses.
   { name: 'addressed', files: /^test\/agent\/(addresses|ipv6-source)/, lanes: 1 },
-  // The guests of these files overload the host: with four other files at the same time, an agent was too slow.
+  // The guests of these files overload the host. When four other files ran at the same time, an agent became too slow.
   { name: 'crowd', files: /^test\/host\/(hostile-|guest-io)/, lanes: 2 },
 ]
 
@@ -111,8 +111,8 @@ export function isComplete(files: readonly string[], all: readonly string[]): bo
 }
 
 /**
- * Returns the chains in the order in which they begin. Chains that need several lanes come first, while lanes are free.
- * Longer chains come before shorter ones, so that all lanes end at about the same time.
+ * Returns the chains in the order in which they begin. Chains that need several lanes come first, because lanes are
+ * still free. Longer chains come before shorter chains, so that all lanes end at about the same time.
  */
 export function planChains(files: readonly string[], times: Times): Chain[] {
   const jobs = planJobs(files, times)

@@ -1,6 +1,6 @@
 import { Mutex } from './mutex.js'
 
-/** Coalesces requests for the same work. At most one run is in progress, and at most one more run waits for its end. */
+/** Coalesces requests for work. All requests during a run share one more run, which waits for the end of the first. */
 export class Coalescer {
   readonly #mutex = new Mutex()
   #next: Promise<void> | undefined
@@ -13,7 +13,7 @@ export class Coalescer {
   }
 
   /**
-   * Resolves after a run that begins after this call, because a run in progress may have read older state.
+   * Requests a run that begins after this call. A run in progress is not enough: it may have read older state.
    * @throws the error of the work
    */
   run(): Promise<void> {

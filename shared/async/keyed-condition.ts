@@ -3,7 +3,7 @@ export class KeyedCondition {
   readonly #byKey = new Map<string, Set<() => void>>()
   readonly #ends = new Set<() => void>()
 
-  /** Resolves when `isOver` returns true or after `timeoutMs`. `isOver` is checked at once and after each `notify`. */
+  /** Resolves when `isOver` returns true or after `timeoutMs`. `isOver` is checked now and after each `notify`. */
   wait(key: string, timeoutMs: number, isOver: () => boolean): Promise<void> {
     if (isOver()) return Promise.resolve()
     const waiting = this.#byKey.get(key) ?? new Set()

@@ -1,4 +1,4 @@
-/** Limits how many pieces of work run at once. Further work waits, and then runs in the order of the calls. */
+/** Limits how many pieces of work run simultaneously. Further work waits and begins in the order of the calls. */
 export class Semaphore {
   #free: number
   readonly #waiting = new Set<() => void>()

@@ -1,11 +1,11 @@
 export interface ThrottleOptions {
   readonly intervalMs: number
-  /** True: a request after a pause runs the work at once. Default: the work runs an interval after such a request. */
+  /** True: a request after a pause runs the work immediately. Default: such a request runs it after one interval. */
   readonly leading?: boolean
 }
 
 /**
- * Runs its work at most once per interval, however often the work is requested. The last request is always served, and
+ * Runs its work at most once per interval, however often the work is requested. Each request is followed by a run, and
  * runs never overlap. The timers do not keep the process alive.
  */
 export class Throttle {
@@ -45,7 +45,7 @@ export class Throttle {
     this.#isClosed = true
   }
 
-  /** Resolves after the run in progress, or at once if no run is in progress. */
+  /** Resolves when the run in progress has ended, or immediately if no run is in progress. */
   async settled(): Promise<void> {
     await this.#running
   }

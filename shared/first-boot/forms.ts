@@ -7,7 +7,7 @@ import { FirstBootFault } from './fault.js'
  * to 25.
  */
 
-/** The first lines of all forms of user data, longest first because some are prefixes of others. */
+/** The first lines of all forms of user data, longest first: some lines begin with another, shorter line. */
 const starts: readonly (readonly [start: string, type: string])[] = [
   ['#cloud-config-archive', 'text/cloud-config-archive'],
   ['#cloud-config-jsonp', 'text/cloud-config-jsonp'],
@@ -57,7 +57,7 @@ function checkScript(text: string): void {
     throw new FirstBootFault('a script must begin with "#!" and the absolute path of its interpreter')
 }
 
-/** cloud-init does not convert CRLF if the first line ends with LF. The interpreter's path would then end with CR. */
+/** If the first line ends with LF, cloud-init does not convert CRLF. The interpreter's path could then end with CR. */
 function checkBoothook(text: string): void {
   const script = text.trimStart().slice('#cloud-boothook'.length)
   if (/^\n/.test(script) && /^[^\n]*\r\n/.test(script.trimStart()))

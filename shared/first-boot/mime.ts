@@ -3,8 +3,8 @@ import { FirstBootFault } from './fault.js'
 import { checkContent, findForm, isKnownType } from './forms.js'
 
 /*
- * This module checks a MIME message as cloud-init's parser, Python's email package, reads it. Each part must have a
- * type that cloud-init handles and content that it can decode. The parts are passed on as base64, because cloud-init
+ * This module checks a MIME message as cloud-init's parser (Python's email package) reads it. cloud-init must handle
+ * the type of each part and be able to decode its content. The parts are passed on as base64, because cloud-init
  * damages non-ASCII text and gzip data in other encodings.
  */
 

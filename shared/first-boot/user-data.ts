@@ -16,7 +16,7 @@ export interface UserData {
 const windowsStarts = /^(<powershell>|<script>|#ps1|rem cmd|#!|#cloud-config\b)/i
 
 /**
- * Parses first-boot data. Refuses data that the guest's operating system would not understand, because cloud-init
+ * Parses first-boot data. Refuses data that the guest's operating system would not understand. The reason: cloud-init
  * ignores unknown data and reports this only in a log inside the guest.
  * @throws {BerthError} `invalid_field`
  */

@@ -8,7 +8,7 @@ import { createClient } from '../support/ask.js'
 import { GatewayProcess } from '../support/gateway/gateway-process.js'
 
 /*
- * Measures how long other clients wait while somebody attacks a gateway: `scripts/bench --only attacks`. The gateway
+ * Measures how long other clients wait while an attacker attacks a gateway: `scripts/bench --only attacks`. The gateway
  * has the limits of the product. The gateway and the attackers are separate processes.
  */
 

@@ -2,9 +2,8 @@ import { connect, type Socket } from 'node:net'
 
 /*
  * Listeners of `GET /events` as one process. It reads a JSON line, { port, key, listeners, slow }, and prints
- * `listening`. Slow listeners stop reading until the process gets a second line. It prints `awake` when they have
- * received a reset, and a line of results when its input ends. To save CPU time, it scans bytes instead of parsing
- * events.
+ * `listening`. Slow listeners stop reading until the process gets a second line. When they have received a reset, it
+ * prints `awake`. When its input ends, it prints results. To save CPU time, it scans bytes instead of parsing events.
  */
 
 interface Order {
@@ -111,7 +110,7 @@ function note(one: Listening, id: string): void {
   one.events++
 }
 
-/** Records the delay of the first event in a chunk, which has waited longest. Only every tenth listener does this. */
+/** Records the delay of a chunk's first event, which has waited longest. Only every tenth listener does so. */
 function noteDelay(one: Listening, bytes: Buffer): void {
   if (one.isAsleep || listeners.indexOf(one) % 10 !== 0) return
   const at = bytes.indexOf(sentAt)

@@ -143,7 +143,7 @@ async function failOver(lab: RedisLab, load: FailoverLoad, kind: Kind): Promise<
   return gapMs
 }
 
-/** Returns names of this load's keys (they begin with `write-`) that are missing, and names that exist twice. */
+/** Returns the names of keys with the prefix `write-` that are missing, and those of keys that exist twice. */
 async function findLoss(
   gateway: FailoverGateway,
   load: FailoverLoad,

@@ -75,7 +75,7 @@ async function benchReads(lab: FleetLab): Promise<void> {
   }
 }
 
-/** Compares the list of all hosts with a page of guests, in turns: both are long lists of which few rows change. */
+/** Compares the list of all hosts with a page of guests, in turns. In these long lists, only few rows change. */
 async function benchHosts(lab: FleetLab, hosts: number): Promise<void> {
   const spent = { hosts: [] as number[], guests: [] as number[] }
   for (let round = 0; round < hostRounds; round++) {

@@ -23,8 +23,8 @@ interface Row {
 }
 
 /**
- * Compares changes of a running guest's port mappings and firewall through the API, from the request to the response,
- * with nft(8) by hand in an equivalent table.
+ * Measures changes of a running guest's port mappings and firewall through the API, from the request to the response.
+ * The comparison is nft(8) by hand in an equivalent table.
  * @returns undefined if the instance does not have these routes
  */
 export async function benchNetworkHttp(api: BerthApi, rounds: number): Promise<Figure[] | undefined> {

@@ -8,7 +8,7 @@ import { AgentNetwork, clientAddress, NetworkLab } from '../support/network/netw
 import { figure, median, type Figure } from './figures.js'
 
 const shaperProcess = fileURLToPath(new URL('../support/network/shaper-process.ts', import.meta.url))
-/** Prefix of all names. If this process is killed, the cleanup of the tests removes things with this prefix. */
+/** Prefix of all names. If this process is killed, the cleanup of the tests removes everything with this prefix. */
 const prefix = 'btestbench'
 const interfacePrefix = 'btb'
 const rates = [10, 100, 1000]

@@ -51,9 +51,7 @@ export class WatchHost {
     return host
   }
 
-  /**
-   * Sends metrics of the host, and one change for each of `changes` guests. The next call continues with other guests.
-   */
+  /** Sends metrics of the host, and one change for each of `changes` guests. The next call takes other guests. */
   tick(changes: number): void {
     this.#send(0, { $case: 'metrics', value: sampleMetrics() })
     const uuids = [...this.#guests.keys()]

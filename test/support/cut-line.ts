@@ -1,6 +1,6 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** A proxy to a local server that a test can cut: all connections then end, and new connections are refused. */
+/** A proxy to a local server that a test can cut: all connections end, and new connections are refused. */
 export class CutLine {
   #isCut = false
   readonly #sockets = new Set<Socket>()

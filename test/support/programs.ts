@@ -2,8 +2,8 @@ import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 /*
- * Programs of the repository that tests start. They are compiled if the tests themselves are compiled (scripts/test);
- * otherwise tsx runs the sources. In both cases, files other than TypeScript are next to the tests.
+ * Programs of the repository that tests start. If the tests themselves are compiled (scripts/test), the programs are,
+ * too. Otherwise tsx runs the sources. In both cases, files other than TypeScript are next to the tests.
  */
 
 const extension = extname(import.meta.url)

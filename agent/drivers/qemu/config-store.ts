@@ -35,7 +35,7 @@ export class QemuConfigStore {
     await rm(dirname(this.paths.configOf(name)), { recursive: true, force: true })
   }
 
-  /** Returns the configuration. It is cached, since only this agent writes configurations. */
+  /** Returns the configuration. It is cached, because only this agent writes configurations. */
   find(name: string): Config | undefined {
     const found = this.#known.get(name) ?? readConfig(this.paths.configOf(name))
     if (found) this.#known.set(name, found)

@@ -3,8 +3,8 @@ import { attachTap, type Tap } from '../../host/net/tap.js'
 import type { MachineNic } from '../machine.js'
 
 /**
- * Returns the tap for a guest's interface on the host. The bridge uses the lowest MAC address of its ports as its own.
- * The address of the tap is high (`fe`), so that the address of the bridge stays the same.
+ * Returns the tap for a guest's interface on the host. The bridge takes the lowest MAC address of its ports. The
+ * address of the tap is high (`fe`), so that the address of the bridge never changes.
  */
 export function tapOf({ device, bridge, mac }: MachineNic): Tap {
   return { device, bridge, mac: `fe${mac.slice(2)}` }

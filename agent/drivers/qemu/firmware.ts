@@ -4,7 +4,7 @@ import { firmwareFiles } from '../../host/guest/firmware.js'
 import { readDiskSystem } from './disk-system.js'
 import { firmwareVarsOf, tpmOf } from './paths.js'
 
-/** Creates firmware variables and TPM state, unless the volume has them already. Snapshots include both. */
+/** Creates the firmware variables and the TPM state that a volume does not have yet. Snapshots include both. */
 export async function ensureFirmware(volume: string, userId: number): Promise<void> {
   const system = await readDiskSystem(volume)
   const files = firmwareFiles(system)
@@ -26,8 +26,8 @@ async function ensureVars(path: string, template: string): Promise<void> {
 const mostFiles = 16
 
 /**
- * Gives the TPM's files to the user of the guest's QEMU, since a volume from another guest's backup belongs to another
- * user. The content is untrusted: links are not followed, and everything except regular files is deleted.
+ * Gives the TPM's files to the user of the guest's QEMU, because in a volume from another guest's backup they belong to
+ * another user. The content is untrusted: links are not followed, and everything except regular files is deleted.
  */
 async function ensureTpm(path: string, userId: number): Promise<void> {
   if (!(await lstat(path).catch(() => undefined))?.isDirectory()) await rm(path, { force: true })

@@ -13,8 +13,8 @@ export interface FreezingOptions {
   /** Time in ms within which a guest must answer a request to thaw; default 5 s. */
   readonly thawTimeoutMs?: number
   /**
-   * Pause in ms before the first retry of a thaw; default 1 s. The pause doubles with each retry, up to ten times this
-   * value.
+   * Pause in ms before the first retry of a thaw; default 1 s. The pause doubles with each retry, up to the tenfold
+   * pause.
    */
   readonly pauseMs?: number
 }

@@ -29,7 +29,7 @@ export function planGroupLimits({ limits }: Machine, acceleration: 'kvm' | 'tcg'
   }
 }
 
-/** Creates the same cgroup in every hierarchy and sets its limits. @returns paths of the cgroups */
+/** Creates a guest's cgroup in every hierarchy and sets its limits. @returns paths of the cgroups */
 export function ensureGroups(facts: GroupFacts, group: string, limits: GroupLimits): string[] {
   const { cgroups } = facts
   const paths = cgroups.hierarchies.map((path) => `${path}/${group}`)
@@ -66,7 +66,7 @@ function delegate(root: string): void {
   if (missing.length > 0) writeGroupFile(root, 'cgroup.subtree_control', missing.map((c) => `+${c}`).join(' '))
 }
 
-/** Gives a new cpuset of cgroup v1 its processors and memory nodes. Without these, it accepts no process. */
+/** Gives a new cpuset of cgroup v1 processors and memory nodes. A cpuset without them accepts no process. */
 function fillCpuset({ version, controllers }: CgroupLayout, group: string): void {
   const hierarchy = controllers.get('cpuset')
   if (version !== 1 || hierarchy === undefined) return

@@ -19,7 +19,7 @@ interface Machine {
   monitor?: QmpConnection
   /** True if the guest has shut down and its QEMU waits to be ended. */
   shutDown: boolean
-  /** Time of the last log entry for each event. It limits the log, since a guest can cause endless events. */
+  /** Time of the last log entry for each event. It limits the log, because a guest can cause endless events. */
   readonly loggedMs: Map<string, number>
 }
 
@@ -51,7 +51,7 @@ const loggedEvents: Readonly<Record<string, string>> = {
 
 /**
  * Watches running guests through connections to their monitors, and reports guests that have ended. After a clean
- * shutdown QEMU stays paused, so that an agent that starts later still notices the shutdown. If a guest's QEMU no
+ * shutdown, QEMU stays paused, so that even an agent that starts later notices the shutdown. If a guest's QEMU no
  * longer exists, the guest crashed or was killed. This class never ends a running guest.
  */
 export class Machines {
@@ -67,7 +67,7 @@ export class Machines {
     this.#timer.unref()
   }
 
-  /** Adds a listener. The first listener also gets the ends of guests that ended before it was added. */
+  /** Adds a listener. The first listener also gets the guests that ended before a listener existed. */
   onStopped(listener: (uuid: string, cause: StopCause) => void): void {
     this.#listeners.push(listener)
     for (const name of this.options.listNames()) void this.#check(name)
@@ -132,9 +132,7 @@ export class Machines {
     return monitor
   }
 
-  /**
-   * Checks whether the guest shut down before this connection was opened. The next connection repeats a failed check.
-   */
+  /** Checks whether the guest shut down before the connection opened. After a failure, the next connection checks. */
   async #readStatus(name: string, machine: Machine, monitor: QmpConnection): Promise<void> {
     const answer = await monitor.execute('query-status').catch(() => monitor.close())
     if (objectOf(answer)?.['status'] === 'shutdown') this.#noteShutDown(name, machine)

@@ -39,7 +39,7 @@ async function setRootPassword(context: PasswordContext, passwordHash: string): 
   return applied ? 'applied' : 'at_next_start'
 }
 
-/** Deletes the stored initial password. The system does not need it any more when the guest agent answers. */
+/** Deletes the stored initial password. The system does not need it any more if the guest agent answers. */
 async function forgetFirstPassword({ volume, tell }: PasswordContext): Promise<void> {
   const { sealedPassword, ...instance } = await readInstance(volume)
   if (sealedPassword === undefined) return

@@ -22,7 +22,7 @@ export interface RunPaths {
   readonly lock: string
   /** File with the parameters that the guest was started with. */
   readonly launched: string
-  /** File that exists if the guest shut down by itself and this has not been processed yet. */
+  /** File that exists after the guest has shut down by itself, until an agent has processed the shutdown. */
   readonly ended: string
   /** File that exists while the guest's file systems are frozen, or may be. */
   readonly frozen: string

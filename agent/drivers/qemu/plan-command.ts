@@ -18,8 +18,8 @@ export const translationCacheMib = 128
 const statisticsSeconds = 10
 
 /**
- * Processor of translated guests: about x86-64-v2, which distributions now require. More features would take time,
- * since every instruction is translated.
+ * Processor of translated guests: about x86-64-v2, which distributions now require. Further features would cost time,
+ * because every instruction is translated.
  */
 const translatedCpu = 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'
 
@@ -155,7 +155,7 @@ function planTpm(): string[] {
  */
 const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
 
-/** Plans two monitors, since each serves one client at a time. The second is for requests that cannot wait. */
+/** Plans two monitors, because each serves one client at a time. The second is for requests that cannot wait. */
 function planMonitors(): string[] {
   return [
     '-chardev',

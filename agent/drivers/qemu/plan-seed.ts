@@ -129,7 +129,7 @@ function part(type: string, text: string): string {
 }
 
 /**
- * Returns the customer's data as parts of Berth's MIME message. A MIME message is split into its parts, since
+ * Returns the customer's data as parts of Berth's MIME message. A MIME message is split into its parts, because
  * cloud-init ignores the parts of a nested message. Invalid data, which an earlier version accepted, becomes one part.
  */
 function customersParts(userData: string): string[] {

@@ -36,7 +36,7 @@ export interface StartOrder {
 const settleTimeoutMs = 30_000
 
 /**
- * Starts the guest and returns once its QEMU answers. Does nothing for a running guest. If a killed agent has left a
+ * Starts the guest and returns when its QEMU answers. Does nothing for a running guest. If a killed agent has left a
  * launch-machine.pl that is about to start the guest, the function waits for this program.
  * @throws {BerthError} `guest_start_failed` with QEMU's own reason. Also throws the error of `connected`: the guest
  * then runs.

@@ -18,8 +18,8 @@ const lookMs = 100
 type MoveContext = Pick<StepContext<{ readonly generation: number }>, 'subject' | 'operationId' | 'input'>
 
 /**
- * Records that the guest is being stopped for its move. Only a decision that the guest stays here permits this host to
- * start it again. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
+ * Records that the guest is being stopped for its move. This host may start the guest again only after a decision that
+ * the guest stays here. `wanted` becomes `stopped`, so that an older agent version does not start the guest.
  */
 export function leave(store: GuestStore, { subject: { id: uuid }, operationId: moveId, input }: MoveContext): void {
   store.changes.transaction(() => {

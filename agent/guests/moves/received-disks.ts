@@ -6,14 +6,14 @@ import { planSpaceLimit } from '../snapshots/plan-snapshot-space.js'
 import { readDetails, writeDetails } from './change-ownership.js'
 
 /*
- * The target host's journal of received snapshots. Only snapshots in this journal are complete. A read-only subvolume
- * may be incomplete: btrfs-receive(8) also makes it read-only when its stream ends too early between two commands.
+ * The target host's journal of received snapshots, all of which are complete. A read-only subvolume may be incomplete:
+ * btrfs-receive(8) also makes it read-only if its stream ends too early between two commands.
  */
 
 const gib = 1024 ** 3
 /** A btrfs stream may be longer than its data, because it also describes each file. */
 const streamOverhead = { factor: 1.25, bytes: gib }
-/** Each round sends at most 4/5 of the round before, so that all rounds together send at most 5 times the first one. */
+/** Each round sends at most 4/5 of the previous one, so all rounds send at most 5 times the first round. */
 const diskFactor = 5
 /** Maximum number of snapshots that the rounds of a move send, including rounds before the move was started again. */
 const maxRounds = 100

@@ -3,7 +3,7 @@ import { online } from './online.svelte.ts'
 import { ApiFailure, failureOf } from './failure.ts'
 import type { paths } from '../../../client/schema.gen.ts'
 
-/** Functions that the session provides for requests. The session sets them once. */
+/** Functions that the session provides for requests. The session sets them at the start. */
 export interface CallerHooks {
   /** Returns the CSRF token for the header `X-Berth-CSRF`; empty before the login. */
   csrf(): string

@@ -21,7 +21,7 @@ export function isGone({ code, reason }: Ending): boolean {
   return [1000, 4403, 4404, 4408, 4409, 4410].includes(code)
 }
 
-/** Maps codes of refused requests to the close-frame reason with the same meaning. */
+/** Maps codes of refused requests to the reason that a close frame gives in such a case. */
 const sameAs: Readonly<Record<string, string>> = {
   invalid_state: 'not_running',
   guest_not_running: 'not_running',

@@ -54,7 +54,7 @@ const font = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', mono
  */
 const counted = [...'ILMSTZb'].map((final) => ({ final }))
 const mostCount = 1000
-/** Output is shown in pieces of this size, with few control sequences each. Between pieces, the page can react. */
+/** Output is shown in pieces of this size, each with few control sequences. Between pieces, the page can react. */
 const pieceBytes = 512
 
 /**

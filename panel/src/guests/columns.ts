@@ -35,7 +35,7 @@ export const columnNames = Object.keys(columns) as ColumnName[]
 const basic: readonly ColumnName[] = ['status', 'cpu', 'memory', 'disk', 'address', 'host', 'expires']
 const wide: readonly ColumnName[] = [...basic, 'traffic', 'owner', 'type', 'image']
 
-/** Returns the columns that are shown until the user selects others. @param width width of the window in pixels */
+/** Returns the columns that are shown by default. @param width width of the window in pixels */
 export function defaultColumns(width: number): ColumnName[] {
   const shown = width >= 1600 ? wide : basic
   return columnNames.filter((name) => shown.includes(name))

@@ -57,8 +57,8 @@ function textOf(guest: Guest): string {
 export type Matcher = (guest: Guest) => boolean
 
 /**
- * Parses a search once for many guests. Each of its words must occur in a guest's name, id, addresses or ports.
- * `203.0.113.7:20022` is a port of an address; `20022` is a port, an id or part of a name.
+ * Parses a search, so that it can be applied to many guests. Each word must occur in a guest's name, id, addresses or
+ * ports. `203.0.113.7:20022` is a port of an address; `20022` is a port, an id or part of a name.
  */
 export function matcherOf(search: string): Matcher {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean).map(matcherOfWord)
@@ -91,7 +91,7 @@ function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: stri
   )
 }
 
-/** Prepares the searchable texts in portions before the user types a search. @returns a function that stops this */
+/** Prepares the searchable texts in portions before the user types a search. @returns a function that stops the work */
 export function prepareSearch(guests: readonly Guest[]): () => void {
   let at = 0
   const later =

@@ -1,8 +1,8 @@
 import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
 
 /*
- * All tabs of a browser share this worker and therefore use one stream. With HTTP/1.1, a browser opens at most six
- * connections to a server.
+ * All tabs of a browser share this worker and therefore one stream, because a browser opens at most six connections to
+ * a server with HTTP/1.1.
  */
 
 /** The part of a shared worker's global scope that is used here. The panel's types describe only the scope of pages. */

@@ -11,7 +11,7 @@ export interface LiveRowsParts<Row> {
   readonly apply: (rows: readonly Row[], changes: readonly Change[]) => readonly Row[]
 }
 
-/** The rows of a list, which are read once and then updated with the gateway's events. */
+/** The rows of a list. They are read completely at first, and then updated with the gateway's events. */
 export class LiveRows<Row> {
   rows = $state.raw<readonly Row[] | undefined>()
   failure = $state.raw<ApiFailure | undefined>()

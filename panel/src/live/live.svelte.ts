@@ -71,7 +71,7 @@ class Live {
     }
   }
 
-  /** Reads the data of these topics again, because it has changed. */
+  /** Reads data of the given topics again. Call it after a change of this data. */
   touch(...topics: readonly Topic[]): void {
     for (const follower of this.#followersOf(topics)) follower.reading.ask()
   }

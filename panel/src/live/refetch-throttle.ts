@@ -1,7 +1,7 @@
 /** Minimum time in ms from the start of one call of `run` to the start of the next. */
 const gapMs = 500
 
-/** Runs a function on request: at once if possible, but never twice at the same time, and at most twice a second. */
+/** Runs a function on request: immediately if possible, but never twice simultaneously, and at most twice a second. */
 export class RefetchThrottle {
   #busy = false
   #wanted = false

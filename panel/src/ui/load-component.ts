@@ -6,8 +6,8 @@ interface Module {
 }
 
 /**
- * Loads the script of a page or of a part of a page. If this fails because the gateway now has a newer panel, the page
- * is reloaded once. After other failures, an error message with "Try again" appears in place of the part.
+ * Loads the script of a page or of a part of a page. If it is missing because the gateway has a newer panel, reloads
+ * the page, but only once. After other failures, an error message with "Try again" replaces the part.
  */
 export async function loadComponent<M extends Module>(load: () => Promise<M>): Promise<M> {
   return (await loadOrReload(load)) ?? ({ default: LoadFailed } as unknown as M)

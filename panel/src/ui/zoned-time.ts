@@ -54,7 +54,7 @@ export function relativeTime(ms: number, nowMs: number, language: string): strin
   if (Math.abs(seconds) > mostDays * 86_400) return undefined
   const words = wordsOf(language)
   const [unit, length] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 0]
-  // Seconds would change too often.
+  // A text with seconds would change too often.
   return length === 0 ? words.format(0, 'second') : words.format(Math.trunc(seconds / length), unit)
 }
 

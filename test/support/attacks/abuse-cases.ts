@@ -6,7 +6,7 @@ import type { GuestNetwork, NatMapping } from '../../../agent/network/contract.j
 import { guestPrefix6, hostAddress, type NetworkLab } from '../network/network-lab.js'
 import { prepareSshd } from '../host/sftp-server.js'
 
-/* This file has the traffic of guests for tests of the abuse monitor, and the client's servers at 65,536 addresses. */
+/* Traffic of guests for tests of the abuse monitor, and the client's servers at 65,536 addresses. */
 
 const workloads = fileURLToPath(new URL('./workloads.py', import.meta.url))
 export interface Case {

@@ -37,8 +37,8 @@ const gatewayPort = 8080
 const agentPort = 7443
 
 /**
- * Three gateways behind HAProxy with the documented configuration, three machines with a Redis server and a Sentinel,
- * agents in memory, and hosts with real agents. Each machine is a network namespace.
+ * Three gateways behind HAProxy with the documented configuration, three machines with a Redis server and a Sentinel
+ * each, agents in memory, and hosts with real agents. Each machine is a network namespace.
  */
 export class FailoverLab {
   readonly network = new FailoverNetwork()

@@ -16,7 +16,7 @@ import { Writes } from './writes.js'
 export interface TrialOptions {
   readonly seed: number
   readonly faults: readonly Fault[]
-  /** Number of creations at the same time. */
+  /** Number of simultaneous creations. */
   readonly creations: number
   /** Mean pause in ms of a writer of guests after each write. */
   readonly pauseMs: number
@@ -41,7 +41,7 @@ export interface TrialResult {
 
 /** Time in ms without an event after which all events have arrived. */
 const quietMs = 5000
-/** Maximum number of other writes at the same time. */
+/** Maximum number of simultaneous other writes. */
 const mostAtOnce = 100
 const fencedWork = 'fleet-upgrade-worker'
 
@@ -99,7 +99,7 @@ export class FailoverTrial {
     return results
   }
 
-  /** Starts the other writes at a constant rate. It pauses while too many writes have no result. */
+  /** Starts writes other than creations at a constant rate. Pauses while too many of them have no result. */
   async #writeOthers(): Promise<void> {
     const running = new Set<Promise<void>>()
     const intervalMs = 1000 / this.options.writesPerSecond

@@ -10,7 +10,7 @@ export interface CreatedGuest {
 }
 
 export interface GuestWritersOptions {
-  /** Number of creations at the same time. */
+  /** Number of simultaneous creations. */
   readonly writers: number
   /** Mean pause in ms after a creation and after a deletion. */
   readonly pauseMs: number

@@ -2,8 +2,7 @@ import { LabAgents, type LabAgentOrder } from './lab-agents.js'
 
 /*
  * A process with agents in memory and an IPC channel. The first message to it describes the agents. It sends `serving`
- * when all agents serve. It answers each further message with the reports of the agents. It ends when the channel is
- * closed.
+ * when all of them serve, and the agents' reports after each further message. It ends when the channel is closed.
  */
 
 let agents: LabAgents | undefined

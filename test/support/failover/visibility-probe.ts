@@ -30,7 +30,7 @@ export class VisibilityProbe {
     private readonly findings: Findings,
   ) {}
 
-  /** True if another probe may begin. Few probes run at once, so that they are only a small part of the load. */
+  /** True if another probe may begin. Few probes run simultaneously, so that they are only a small part of the load. */
   get isFree(): boolean {
     return this.#running < 2
   }

@@ -1,7 +1,7 @@
 /** A state in which Prometheus must raise an alert. */
 export interface AlertCase {
   readonly alert: string
-  /** Time series in promtool's format. They replace series with the same name in `normalState`, or are added. */
+  /** Time series in promtool's format. They are added to `normalState`, or replace its series of that name. */
   readonly series: Readonly<Record<string, string>>
   /** Labels of the alert in addition to `job`, its name and its severity. */
   readonly labels: Readonly<Record<string, string>>
@@ -16,7 +16,7 @@ const [first] = gateways
 /** Minutes after the start of the series at which alerts are checked. `lateTime` is for states that last many hours. */
 export const [usualTime, lateTime] = [130, 25 * 60]
 const count = lateTime + 10
-/** Values of a series that stays the same: one for each minute of the test. */
+/** Values of a series that never changes: one for each minute of the test. */
 const steady = (value: number): string => `${value}x${count}`
 const growing = (perMinute: number): string => `0+${perMinute}x${count}`
 

@@ -13,7 +13,7 @@ export interface ApiReply {
 const checks = new Map<string, ResponseCheck>()
 
 /**
- * Checks a response against the OpenAPI document of the same gateway, if the gateway publishes one.
+ * Checks a response against the OpenAPI document of its gateway, if the gateway publishes one.
  * @param baseUrl such as `http://127.0.0.1:8080`
  * @param path the method and the path, which includes `/api/v1`
  */

@@ -129,7 +129,7 @@ export function shareState(from: GatewayProcess, to: GatewayProcess): void {
     cpSync(join(source, shared), join(target, shared), { recursive: true, preserveTimestamps: true })
 }
 
-/** Kills gateways that a crashed test run left (their command lines contain the directory), and then their Redis. */
+/** Kills gateways that a crashed test run left, and then their Redis. Their command lines contain the directory. */
 export async function endLeftGateway(directory: string): Promise<void> {
   endProcesses(join(directory, 'gateway.yaml'))
   await stopRedis(directory)

@@ -6,10 +6,7 @@ interface Entry {
   readonly detail: string
 }
 
-/**
- * Checks that the audit log contains all changes that certainly were made. Such changes were acknowledged or read
- * later.
- */
+/** Checks that the audit log contains all changes that certainly were made: acknowledged or read later. */
 export class KilledAudit {
   readonly #observed = new Map<string, Set<string>>()
   readonly #acknowledged = new Map<string, Set<string>>()

@@ -82,7 +82,7 @@ function createResponseCheck(document: object): ResponseCheck {
   }
 }
 
-/** True if the document defines another content than JSON for this response. Checks that the response has this type. */
+/** True if the document gives this response another content type than JSON. Checks that the response has that type. */
 function isOtherType({ content }: DocumentedResponse, { headers }: CheckedAnswer): boolean {
   if (!content || 'application/json' in content) return false
   expect(Object.keys(content)).to.include(headers['content-type']?.split(';')[0])

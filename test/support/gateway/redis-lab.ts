@@ -113,7 +113,7 @@ export class RedisLab {
     return waitFor(() => this.#findMaster(), { what: 'a master that all Sentinels name' }).then(([index]) => index)
   }
 
-  /** Waits until two Sentinels name the same server other than `index` as the master. */
+  /** Waits until two Sentinels agree on a master other than `index`. */
   async masterOtherThan(index: number): Promise<void> {
     const isChosen = async (): Promise<boolean> => {
       const named = await this.#namedMasters()
@@ -151,7 +151,7 @@ export class RedisLab {
     this.#start(this.#redis[index]!)
   }
 
-  /** Cuts a server off from the other servers and the Sentinels. Clients still reach the server. */
+  /** Cuts a server off from all other servers and all Sentinels. Clients still reach the server. */
   isolate(index: number): void {
     this.#nft(`add element inet ${this.#table} isolated { ${this.#redis[index]!.address.host} }`)
   }

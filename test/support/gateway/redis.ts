@@ -9,7 +9,7 @@ import { Store } from '../../../gateway/store/store.js'
 import { waitFor } from '../wait.js'
 
 const program = '/usr/bin/redis-server'
-/** Parent directory, in memory if possible. On a busy disk, Redis may not answer for 1.2 s and then counts as down. */
+/** Parent directory, in memory if possible. On a busy disk, Redis may not answer for 1.2 s and count as down. */
 const directories = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 export const silentLog: Logger = pino({ level: process.env['BTEST_LOG'] ?? 'silent' }, pino.destination(2))

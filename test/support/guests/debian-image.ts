@@ -16,9 +16,7 @@ import { scratchDirectory, testStorage } from '../scratch.js'
 
 const run = promisify(execFile)
 const cacheDirectory = '/var/cache/berth-test'
-/**
- * Options with which tar preserves all attributes, such as the capabilities of ping and the ACLs of /var/log/journal.
- */
+/** Options with which tar preserves everything, such as capabilities of ping and ACLs of /var/log/journal. */
 const tarOptions = ['--numeric-owner', '--xattrs', '--xattrs-include=*', '--acls', '--zstd']
 
 const template = recipeOf('debian-12')

@@ -9,8 +9,8 @@ import { sshInto, type SshTarget } from './ssh-into.js'
 import { installTinyImage } from './tiny-image.js'
 
 /*
- * This file has the kinds of guests, for tests that apply to all kinds. To run a program in the network of a guest, a
- * test puts a command prefix before it: nsenter for a container, SSH for a virtual machine.
+ * The kinds of guests, for tests that apply to all kinds. To run a program in the network of a guest, a test puts a
+ * command prefix before the program: nsenter for a container, SSH for a virtual machine.
  */
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))

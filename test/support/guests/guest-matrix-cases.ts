@@ -55,7 +55,7 @@ export const diskCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldOrCommitted,
-    // Steps that do the same for running and stopped guests are only tested with a running guest.
+    // Steps that do not differ between running and stopped guests are only tested with a running guest.
     ...(before === 'stopped' && { tried: ['stop', 'exchange', 'start', 'commit'] }),
   })),
   {
@@ -79,7 +79,7 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // On the way back from the rescue system, only these steps are tested. The others are the same in both directions.
+    // After the rescue system, only these steps are tested. All other steps do not depend on the direction.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['stop', 'remove'], undone: [], forwardOnly: true },
@@ -125,7 +125,7 @@ function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEven
   expect(is).to.deep.equal({ ...was, boot: changed })
 }
 
-/** Checks that the guest's state (running or stopped) is its desired state. Both are allowed: stops are not undone. */
+/** Checks that the guest's state, `running` or `stopped`, is its desired state. Stops are not undone. */
 function isConsistent(after: unknown): void {
   const { guests } = after as { guests: { status: string; wanted: string }[] }
   expect(guests.map(({ status }) => status)).to.be.deep.oneOf([['running'], ['stopped']])

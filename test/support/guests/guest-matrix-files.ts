@@ -5,9 +5,9 @@ import { describeOperationMatrix } from '../operations/operation-matrix.js'
 
 /**
  * Adds tests of operations on guests with real LXC or QEMU, btrfs and nft. They kill the agent after each step, and
- * after the undo of each step. For some operations, an early step fails. After each case, the host's state (read
- * without the agent's code) must match the agent's journal. test/operations/guest-matrix.test.ts simulates all other
- * faults.
+ * after the undo of each step. For some operations, an early step fails. After each case, the agent's journal must
+ * match the host's state, which is read without the agent's code. test/operations/guest-matrix.test.ts simulates all
+ * other faults.
  * @param tag see `agentConfig`
  * @param more adds further tests on the same host
  */

@@ -74,7 +74,7 @@ interface OrderOptions {
 }
 
 /**
- * Submits an operation on the guest of the matrix, which always has the same name, id and port. Power operations do not
+ * Submits an operation on the guest of the matrix. Its name, id and port are always the same. Power operations do not
  * wait for a shutdown, because BusyBox's init shuts down slowly.
  */
 export async function submit(

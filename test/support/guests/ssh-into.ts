@@ -42,7 +42,7 @@ export function sshInto(target: SshTarget, command: string): Promise<string> {
   return waitFor(attempt, { what }).then(({ output }) => output.trim())
 }
 
-/** True if the guest accepts connections. This is checked before ssh, which would wait seconds for a booting guest. */
+/** True if the guest accepts connections. ssh, which is called later, would wait seconds for a booting guest. */
 function accepts({ address, port = 22 }: SshTarget): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: address, port, timeout: 1000 })

@@ -5,7 +5,7 @@ import { silentLog } from '../gateway/redis.js'
 
 /*
  * Sends a tree to an SFTP server, as a process that a test can kill. Arguments: a directory for runtime files, the
- * tree, the UUIDs of the guest and of the backup, and the SFTP server's address and login as JSON.
+ * tree, the UUID of the guest, the UUID of the backup, and the SFTP server's address and login as JSON.
  */
 
 const [directory = '', tree = '', id = '', place = ''] = argv.slice(2)

@@ -9,9 +9,9 @@ import { validateConfig } from '../../../shared/config.js'
 import type { Fault } from './faulty-agent.js'
 
 /*
- * An agent that fails, waits or dies at the beginning of certain methods for a guest. The file faults.json next to the
- * agent's configuration lists these methods: `{"resize xab1": "kill"}`. The agent reads the file at each call of such a
- * method.
+ * An agent that fails, waits or dies at the beginning of certain methods for a guest. These methods are in the file
+ * faults.json next to the agent's configuration: `{"resize xab1": "kill"}`. The agent reads the file again at each
+ * call.
  */
 
 const faultsPath = join(dirname(process.argv.at(-1) ?? ''), 'faults.json')

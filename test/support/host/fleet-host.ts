@@ -11,8 +11,8 @@ const program = resolve(import.meta.dirname, '../../../dist/agent/main.js')
 const agentPort = 7443
 
 /**
- * Shell script that mounts a /sys with the devices of the network namespace, as on a separate host, and then runs a
- * command. `ip netns exec` mounts a similar /sys, but without the cgroups.
+ * Shell script that mounts a /sys and then runs a command. This /sys has the devices of the network namespace, as on a
+ * separate host. `ip netns exec` mounts a similar /sys, but without the cgroups.
  */
 const enter = `
 exec 3</sys/fs/cgroup

@@ -5,7 +5,7 @@ import { waitFor } from '../wait.js'
 
 /*
  * Reads the state of the host with ip, nft, btrfs and /proc, without the agent's code. Tests compare it with the
- * desired state from journal-inventory.ts. Both consist of sorted lines, so that differences are readable.
+ * desired state from journal-inventory.ts. The two states consist of sorted lines, so that differences are readable.
  */
 
 export interface Instance {
@@ -71,7 +71,7 @@ export async function finishDeletions({ pool }: Instance): Promise<void> {
     what: () => `an empty trash: ${readdirSync(join(pool, 'trash')).join(', ')}`,
   })
   command('btrfs', ['filesystem', 'sync', pool])
-  // Polls, because `btrfs subvolume sync` checks only once a second.
+  // Polls the list, because `btrfs subvolume sync` checks only every second.
   const left = (): string => command('btrfs', ['subvolume', 'list', '-d', pool])
   await waitFor(() => left() === '', { what: () => `deletions: ${left()}` })
 }

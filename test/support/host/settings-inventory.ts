@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { networkCommand, readGuestLimits, readInits, readInterfaces, type Instance } from './inventory.js'
 
-/* Reads the settings of guests, both those in effect on the host and those in the journal, without the agent's code. */
+/* Reads settings of guests without the agent's code: those in effect on the host, and those in the journal. */
 
 export interface SettingsInventory {
   /** Elements of nft's maps of ports, as lines `map key : value`, for IPv4 and IPv6. */
@@ -159,7 +159,7 @@ function expectedPorts({ ipv4, ipv6: [ipv6], mappings }: Guest): string[] {
   ])
 }
 
-/** Returns nft's map entries for a mapping: one for a range with equal inner and outer ports, else one per port. */
+/** Returns nft's map entries for a mapping: one per port, but one for a range with equal inner and outer ports. */
 function elementsFor(
   { protocol, host_port: first, host_port_end: last, container_port: inner }: MappingRow,
   { suffix, all, target }: { suffix: string; all: string; target: string },

@@ -58,8 +58,8 @@ export interface MachineOptions {
 }
 
 /**
- * A machine with systemd, for a host without systemd: a container with all rights of root, cgroups and loop devices of
- * its own and a network without a route to the outside. Node, npm and the npm packages are the host's, read-only.
+ * A container with systemd, for a host without systemd. It has all rights of root, its own cgroups and loop devices,
+ * and a network without a route to the outside. Node, npm and the npm packages are the host's, read-only.
  */
 export class SystemdMachine {
   readonly #lxc: readonly string[]
@@ -95,7 +95,7 @@ export class SystemdMachine {
     await this.waitUntilBooted()
   }
 
-  /** Kills all processes of the machine at once, like a power failure, except that the page cache survives. */
+  /** Kills all processes of the machine simultaneously, like a power failure. Unlike there, the page cache survives. */
   cutPower(): void {
     execFileSync('lxc-stop', [...this.#lxc, '-k'])
   }

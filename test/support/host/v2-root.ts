@@ -36,8 +36,8 @@ export interface V2Root {
 }
 
 /**
- * Fills a directory with a newly installed Debian 12, the packages of scripts/up, a checkout with npm packages, and a
- * pool with the image of debian-12.
+ * Fills a directory with a newly installed Debian 12 and the packages of scripts/up. Adds a checkout with npm packages,
+ * and a pool with the image of debian-12.
  * @param scratch an empty directory for temporary files
  */
 export async function fillV2Root(root: string, scratch: string, publicKey: string): Promise<V2Root> {
@@ -83,7 +83,7 @@ function configure(root: string, publicKey: string): void {
   systemctl('enable', 'systemd-networkd.service', 'ssh.service')
 }
 
-/** Copies the product, so that the machine has a built clone with its npm packages. The tests are copied too. */
+/** Copies the product and the tests, so that the machine has a built clone with its npm packages. */
 function copyProduct(root: string): void {
   const target = join(root, checkout)
   copyCheckout(root)

@@ -1,7 +1,7 @@
 import type { ConnectOutcome, GuestProbe } from '../../../agent/host/guest/guest-probe.js'
 import type { ListeningSocket } from '../../../agent/host/net/listening-ports.js'
 
-/** Listening sockets of guests, and results of connections to them. A test sets both. */
+/** Listening sockets of guests, and results of connections to them. A test sets the sockets and the results. */
 export class MemoryProbe implements GuestProbe {
   listeners: readonly ListeningSocket[] | undefined = [{ port: 22, isReachable: true }]
   /** Results of connection attempts by `address:port`. All other attempts have the result `open`. */

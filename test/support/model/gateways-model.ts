@@ -35,7 +35,7 @@ interface Gateway {
   readonly held: boolean
   readonly epoch: number | null
   readonly unsure: boolean
-  /** An attempt to take the lease, which waits until a replica has confirmed the write. */
+  /** An attempt to take the lease. It waits until a replica has confirmed the write. */
   readonly pending: { readonly offset: number; readonly epoch: number } | null
 }
 
@@ -192,7 +192,7 @@ function* recoverySteps(state: GatewaysState, former: number, masters: readonly 
   if (!state.named.includes(former)) yield [`server ${former}: is back as a replica`, rejoin(state, former, master)]
 }
 
-/** The Sentinels choose the replica with the most data. The other replica then follows it. */
+/** The Sentinels choose the replica with the most data. It becomes the master that the other replica follows. */
 function failOver(state: GatewaysState, former: number): GatewaysState {
   const replicas = [0, 1, 2].filter((index) => index !== former)
   const [master = 0, other = 0] = replicas.sort((a, b) => state.servers[b]!.offset - state.servers[a]!.offset)
@@ -212,8 +212,8 @@ function rename(state: GatewaysState, sentinel: number, master: number): Gateway
 }
 
 /**
- * Makes the former master a replica. In the same transaction, Sentinel closes all connections of this server (CLIENT
- * KILL TYPE normal), so gateways no longer wait for the confirmation of a write to it.
+ * Makes the former master a replica. In the transaction that does this, Sentinel also closes all connections of this
+ * server (CLIENT KILL TYPE normal). Gateways therefore no longer wait for the confirmation of a write to it.
  */
 function rejoin(state: GatewaysState, former: number, master: number): GatewaysState {
   const follows = state.follows.map((source, index) => (index === former ? master : source))

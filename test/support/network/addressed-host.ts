@@ -126,7 +126,7 @@ export class AddressedHost {
     return this.#initOf((await this.guest(uuid)).id)
   }
 
-  /** Asks a target with packets.py, from the guest's network or (without a guest) from the public network. */
+  /** Asks a target with packets.py, from the guest's network. Without a guest, it asks from the public network. */
   ask(uuid: string | undefined, ...target: string[]): string {
     const [program = '', ...args] = this.#tool(uuid, 'ask', ...target)
     return sh(program, ...args).trim()

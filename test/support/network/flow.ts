@@ -39,8 +39,8 @@ export async function serveFlows(at: readonly string[], port: number): Promise<C
 }
 
 /**
- * A TCP connection at full speed. The kernel counts the payload that arrives: a program that gets no CPU time reads
- * late, but this does not change the count.
+ * A TCP connection at full speed. The kernel counts the payload that arrives. A program that gets no CPU time reads
+ * late, but the count stays right.
  */
 export class Flow {
   readonly #child: ChildProcess

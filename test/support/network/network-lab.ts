@@ -26,7 +26,7 @@ export const guestPrefix6 = '2001:db8:77::'
 export interface LabAgentOptions {
   /** If true, the agent watches for changes by other programs, and repairs them at once. */
   readonly watches?: boolean
-  /** If true, traffic between guests of the host is counted too. */
+  /** If true, the agent also counts traffic between guests of the host. */
   readonly countInternal?: boolean
 }
 
@@ -161,7 +161,7 @@ export class NetworkLab {
     return this.ask(name, target, { ...options, timeoutSeconds: 60 })
   }
 
-  /** Tests targets at the same time: tcp,HOST,PORT udp,HOST,PORT icmp,HOST. @returns whether each one answers */
+  /** Tests targets simultaneously: tcp,HOST,PORT udp,HOST,PORT icmp,HOST. @returns whether each one answers */
   probe(name: string, targets: readonly string[]): boolean[] {
     return [...this.tool(name, 'probe', ...targets)].map((digit) => digit === '1')
   }

@@ -41,7 +41,7 @@ export class TrafficHost {
   trustsClock = true
   /** UUIDs of guests whose start was submitted. */
   readonly started: string[] = []
-  /** Monotonic time. Default: `nowMs`, so that both clocks agree and a change of `nowMs` does not count as a jump. */
+  /** Monotonic time. Default: `nowMs`. The two clocks then agree, so that a change of `nowMs` is not a jump. */
   monotonicMs: number | undefined
   settings!: PolicySettings
 

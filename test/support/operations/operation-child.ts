@@ -4,8 +4,8 @@ import type { StepEvent } from '../../../agent/operations/types.js'
 import { createFileDefinition, deleteFileDefinition, openFileWorld, reserveGuest } from './file-operations.js'
 
 /*
- * A process that executes operations in a directory, and records them in an agent's journal, until all have ended or
- * until it kills itself: operation-child.ts DIRECTORY ORDERS-JSON
+ * A process that executes operations in a directory, and records them in an agent's journal. It ends when all
+ * operations have ended, or when it kills itself: operation-child.ts DIRECTORY ORDERS-JSON
  */
 
 export interface ChildOrders {

@@ -42,7 +42,7 @@ export interface MatrixOptions {
   readonly faults?: 'every' | 'one'
   /** The step that fails in the tests of undo (default: the last step). Earlier steps must be undone if possible. */
   readonly undoneFrom?: string
-  /** With `faults: 'one'`: step that fails after its run. Then no later step may run or be undone. */
+  /** With `faults: 'one'`: the step that fails after its run. No later step may then run or be undone. */
   readonly earlyFailure?: string
   readonly prepare: () => Promise<MatrixSubject>
   /** Checks the state after a failure. By default it must equal the state before the operation. */
@@ -71,9 +71,9 @@ function expectDefinition({ definition }: MatrixSubject, options: MatrixOptions)
 }
 
 /**
- * Adds tests that inject each fault at each step: the step fails before or after its run; its run or undo is executed
- * twice; or the agent is gone before or after the run or undo. "Gone": the engine stops there, and a new engine
- * recovers from the journal. A `forwardOnly` operation must reach the same end state as without the fault.
+ * Adds tests that inject each fault at each step. The step fails before or after its run. Its run or undo is executed
+ * twice. Or the agent is gone before or after the run or undo: the engine stops there, and a new engine recovers from
+ * the journal. A `forwardOnly` operation must reach the end state that it reaches without the fault.
  */
 export function describeOperationMatrix(title: string, options: MatrixOptions): void {
   describe(title, function () {

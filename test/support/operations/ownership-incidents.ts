@@ -11,7 +11,7 @@ import {
   type World,
 } from './ownership-model.js'
 
-/* Extends the model in ownership-model.ts by incidents (an operator restores or removes a host) and by their effects. */
+/* Adds incidents to the model in ownership-model.ts: an operator restores or removes a host. */
 
 /** Returns the possible incidents, and further steps that exist only because of incidents (see ownership-model.ts). */
 export function incidentStepsOf(world: World, rules: Rules, limits: Limits): Step[] {
@@ -63,7 +63,7 @@ function restored({ copy }: HostImage): HostCopy {
   return { ...copy, copy: isPresent ? 'restored' : copy.copy, isRunning: false, isSent: false, isRestored: true }
 }
 
-/** Steps in which a gateway tells a host that it is not the guest's owner, in case the host acts as the owner. */
+/** Steps in which a gateway tells a host that it is not the guest's owner. The host may act as the owner. */
 function fenceSteps(world: World, rules: Rules): Step[] {
   const { store, moves, hosts } = world
   if (!rules.fences()) return []

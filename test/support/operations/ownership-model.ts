@@ -25,7 +25,7 @@ import {
  */
 
 /**
- * `whole`: the newest disk of the guest; `stale`: the guest has run on another host since; `partial`: the transfer is
+ * `whole`: the newest disk of the guest; `stale`: the guest has run on another host later; `partial`: the transfer is
  * incomplete; `restored`: an older disk that an operator restored on purpose.
  */
 type Copy = 'none' | 'partial' | 'whole' | 'stale' | 'restored'
@@ -71,7 +71,7 @@ export interface World {
   readonly incidents: number
 }
 
-/** Maximum numbers of moves and of incidents (hosts that are restored or removed) in a search. */
+/** Maximum number of moves in a search, and maximum number of incidents (hosts that are restored or removed). */
 export interface Limits {
   readonly moves: number
   readonly incidents: number
@@ -87,7 +87,7 @@ export const productRules = {
   planReturn,
   /** True if a gateway may tell a host to delete its copy. `hasOwner`: the guest's owner has confirmed its role. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
-  /** True if a gateway stops an outdated copy of a guest that a host reports, even if the guest is not being moved. */
+  /** True if a gateway stops an outdated copy of a guest that a host reports, even if the guest does not move. */
   fences: (): boolean => true,
   /** True if the host that the guest leaves may send the last changes of the disk: the guest must not run there. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,
@@ -284,7 +284,7 @@ function sent(world: World, rules: Rules, host: number): World[] {
   const to = world.moves[Number(ownership.moveId)]?.to ?? -1
   const target = world.hosts[to]?.ownership
   if (!rules.maySend(source) || target?.role !== 'arriving' || target.moveId !== ownership.moveId) return []
-  // A repeated transfer must be confirmed again. The target keeps a complete disk until the transfer has ended. This
+  // A repeated transfer must be confirmed again. A complete disk at the target stays until the transfer has ended. This
   // matters if the source was restored and repeats its transfer.
   const isKept = world.incidents > 0 && ['whole', 'restored'].includes(world.hosts[to]!.copy)
   const broken = withHost(withHost(world, to, isKept ? {} : { copy: 'partial' }), host, { isSent: false })

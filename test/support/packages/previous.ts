@@ -8,7 +8,7 @@ const previousCommit = 'eee0dc17701830f6e45e4e47f31af6f12502ef98'
 const cache = '/var/cache/berth-test'
 
 /**
- * Builds the packages of the previous version for amd64. They are built once, since the commit never changes.
+ * Builds the packages of the previous version for amd64. They are built only once, because the commit never changes.
  * @param scratch directory for the sources
  * @returns the directory of the packages
  * @throws if the repository does not contain the commit, for example because it is a shallow clone
@@ -33,7 +33,7 @@ function extractCommit(checkout: string): void {
   shareModules(checkout)
 }
 
-/** Links the npm packages into an older checkout if it needs the same ones. Otherwise it must install its own. */
+/** Links the npm packages into an older checkout. If the checkout needs other packages, it installs its own. */
 function shareModules(checkout: string): void {
   const textOf = (path: string): string =>
     ['package.json', 'package-lock.json'].map((name) => readFileSync(join(path, name), 'utf8')).join()

@@ -9,7 +9,7 @@ import { documented } from './documented.js'
 const run = (...words: [string, ...string[]]) =>
   execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] })
 
-/** Runs a script that builds packages. A lock prevents concurrent runs, which would use the same directory. */
+/** Runs a script that builds packages. A lock prevents concurrent runs, because they would use one directory. */
 export function runBuild(script: string, args: readonly string[], checkout = '.'): void {
   const lock = resolve(`node_modules/.${basename(script)}.lock`)
   execFileSync('flock', [lock, script, ...args], { cwd: checkout, stdio: ['ignore', 'ignore', 'inherit'] })

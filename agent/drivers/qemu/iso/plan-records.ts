@@ -52,8 +52,8 @@ export const joliet: Naming = {
 }
 
 /**
- * Names for Linux. Each entry has a short ISO 9660 name and, as an extension, its original name. Entries have the same
- * order by both names. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
+ * Names for Linux. Each entry has a short ISO 9660 name and, as an extension, its original name. Short and original
+ * names sort the entries equally. Source: IEEE P1281 (SUSP) and P1282 (Rock Ridge)
  */
 export function rockRidge(order: readonly IsoEntry[]): Naming {
   return {
@@ -73,7 +73,7 @@ function shortName({ kind }: IsoEntry, place: number): string {
   return kind === 'file' ? `${name}.;1` : name
 }
 
-/** Only root can read the files, since they contain a password hash. */
+/** Only root can read the files, because they contain a password hash. */
 function planModes(subject: RecordSubject): Buffer {
   const isFile = typeof subject === 'object' && subject.kind === 'file'
   const [mode, links] = isFile ? [0o100600, 1] : [0o040700, 2]

@@ -13,7 +13,7 @@ export interface ConnectionOptions {
   /** True for QEMU, which sends a greeting; false for the guest agent, which does not. */
   readonly greets: boolean
   readonly onEvent?: (event: MachineEvent) => void
-  /** Called once, when the other side has hung up or violated the protocol. */
+  /** Called only once, when the other side has hung up or violated the protocol. */
   readonly onClose?: () => void
 }
 

@@ -10,7 +10,7 @@ const flush = Buffer.from([0xff])
 
 /**
  * Connects to the agent inside a guest. The guest controls the agent, so its answers are untrusted. Each call opens its
- * own connection, and ends it afterwards, because QEMU serves only one client at a time.
+ * own connection and closes it at the end, because QEMU serves only one client at a time.
  * @throws {BerthError} `guest_agent_missing`, `machine_refused` with the guest's reason, `machine_timeout`
  */
 export async function withGuestAgent<T>(

@@ -1,7 +1,7 @@
 /*
- * Messages of QEMU and the guest agent: lines of JSON. They are untrusted, since a guest may have taken over its QEMU
- * and always controls its own agent. Sizes are limited, and only the expected form is accepted.
- * Sources: docs/interop/qmp-spec.txt, docs/interop/qemu-ga-ref of QEMU
+ * Messages of QEMU and the guest agent: lines of JSON. They are untrusted, because a guest may have taken over its QEMU
+ * and always controls its own agent. Sizes are limited, and only the expected form is accepted. Sources:
+ * docs/interop/qmp-spec.txt, docs/interop/qemu-ga-ref of QEMU
  */
 
 /** Maximum length of a line. The longest answer that the driver requests from QEMU has about 100 KB. */

@@ -1,4 +1,3 @@
-/** Texts of the overview. */
 export const overview = {
   'overview.summary': '{{online}} of {{hosts}} hosts online · {{running}} of {{guests}} guests running',
   'overview.usage': 'Usage',
