@@ -43,7 +43,7 @@ function readText(path: string): string {
   }
 }
 
-/** Ends the program quietly when nobody reads its output any more, as in `berth guest list | head`. */
+/** Ends the program without a message when nobody reads its output any more, as in `berth guest list | head`. */
 process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
   process.exit(cause.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed)
 })

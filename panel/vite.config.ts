@@ -18,7 +18,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // Larger than the largest script: xterm with its renderer, which is only loaded for terminals.
+    // Above the size of the largest script, which is xterm with its renderer. Only terminals load this script.
     chunkSizeWarningLimit: 600,
   },
 })

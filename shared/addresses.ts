@@ -33,7 +33,7 @@ export function parseCidrOrAddress(text: string): AddressRange | undefined {
   return rangeOf(family, `${address}/${Number(length)}`)
 }
 
-/** @returns undefined unless the text is an address, a CIDR, or `A-B` with ascending addresses of one family */
+/** @returns undefined for any text other than an address, a CIDR, or `A-B` with ascending addresses of one family */
 export function parseAddressRange(text: string): AddressRange | undefined {
   const [from = '', to, ...rest] = text.split('-').map((part) => part.trim())
   if (to === undefined) return parseCidrOrAddress(from)

@@ -38,7 +38,7 @@ export function addAllocation(sum: Allocation, more: Allocation | undefined): Al
   }
 }
 
-/** Returns how much disk space counts as allocated to a guest: its disk, and what its snapshots retain. */
+/** Returns how much disk space counts as allocated to a guest: the size of its disk and the data of its snapshots. */
 export function countedDiskGb(diskGb: number, snapshotBytes: number): number {
   return diskGb + Math.ceil(snapshotBytes / gib)
 }

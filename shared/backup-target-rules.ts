@@ -6,9 +6,9 @@ import { uuidPattern } from './guest-rules.js'
 import { parseSshPublicKey } from './ssh-public-key.js'
 
 /*
- * Rules for backup targets, checked by the gateway and again by the agent. Accepted values are safe as an argument, as
- * an environment value and within an ssh command. Private addresses are allowed: only administrators add targets, and
- * most backups use private networks.
+ * Rules for backup targets, checked by the gateway and again by the agent. Accepted values can be used safely as an
+ * argument, as an environment value and within an ssh command. Private addresses are allowed, because only
+ * administrators add targets and most backups use private networks.
  */
 
 export const backupTargetNamePattern = '^[A-Za-z0-9][A-Za-z0-9._ -]{0,62}$'

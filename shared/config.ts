@@ -21,8 +21,8 @@ const schemas = new Ajv2020({
 
 /**
  * Reads a YAML configuration and fills in the schema's defaults.
- * @throws {ConfigError} names file and key if the file is unreadable, is not YAML, or has an unknown key or invalid
- * value
+ * @throws {ConfigError} for an unreadable file, invalid YAML, an unknown key or an invalid value; names the file and
+ * the key
  */
 export function readConfig<S extends TSchema>(schema: S, path: string | undefined): Static<S> {
   const raw = path === undefined ? {} : parseFile(path)

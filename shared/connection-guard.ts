@@ -28,7 +28,7 @@ export interface Peer {
  * connection of all ends. New connections are never refused.
  */
 export class ConnectionGuard {
-  /** Connections whose peers have not yet proved their identity, by client address and port, in order of arrival. */
+  /** Connections whose peers have not yet proved their identity, by client address and port. The oldest are first. */
   readonly #unproven = new Map<string, Unproven>()
   readonly #bySource = new Map<string, Set<string>>()
 

@@ -57,7 +57,7 @@ export function conflict(code: string, message: string): BerthError {
   return new BerthError('conflict', code, message)
 }
 
-/** Converts any thrown value to a BerthError. A value that is not a BerthError becomes `internal_error`. */
+/** Converts any thrown value to a BerthError. All values except a BerthError become `internal_error`. */
 export function toBerthError(error: unknown, step: string): BerthError {
   if (error instanceof BerthError) return error
   return new BerthError('internal', 'internal_error', step, { cause: error })

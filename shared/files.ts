@@ -21,7 +21,7 @@ export async function writeFileAtomic(path: string, content: string | Buffer, mo
 }
 
 /**
- * Creates a file, complete and on disk, unless it already exists.
+ * Creates a file, complete and on disk. Does nothing if the file already exists.
  * @returns true if this call created the file
  */
 export async function createFileAtomic(path: string, content: string | Buffer, mode = 0o600): Promise<boolean> {

@@ -104,7 +104,7 @@ export function fromServiceError(error: unknown, { step, left }: { step: string;
 /** Refusals with the status PERMISSION_DENIED that concern the guest, not the gateway. */
 const refusalsOfGuests: ReadonlySet<string> = new Set(['policy_blocked', 'quota_exceeded'])
 
-/** Statuses of calls without an answer: the connection broke, was never established, or the peer stayed silent. */
+/** Statuses of calls without an answer: there is no connection, the connection broke, or the peer stayed silent. */
 const unanswered: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.DEADLINE_EXCEEDED])
 
 /** The error of a call that the peer did not answer. */

@@ -13,7 +13,7 @@ export function parseHostName(text: string): string | undefined {
   const address = parseAddress(bare)
   if (address !== undefined) return address.text
   const name = toAscii(bare.replace(/\.$/, ''))
-  // A name with a numeric last label would be a malformed address (RFC 1123 2.1).
+  // With a numeric last label, the text would be a malformed address (RFC 1123 2.1).
   return hostName.test(name) && !/(^|\.)\d+$/.test(name) ? name : undefined
 }
 

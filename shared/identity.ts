@@ -72,7 +72,7 @@ export function fingerprintOf(certificate: X509Certificate | string): string {
 }
 
 /**
- * Reads the identity from a certificate whose chain has already been checked.
+ * Reads the identity from a certificate. The chain of the certificate must already have been checked.
  * @throws {BerthError} `bad_certificate` unless the certificate was issued for exactly one role
  */
 export function readCertificateIdentity(certificate: X509Certificate): CertificateIdentity {
@@ -138,7 +138,7 @@ function readOnce(known: Map<string, CertificateIdentity>, raw: Buffer, rule: Pe
 
 /**
  * Reads the ticket of a peer that wants to send a guest to this host.
- * @throws {BerthError} `bad_certificate` unless it is a ticket for this host and valid now
+ * @throws {BerthError} `bad_certificate` if the certificate is not a ticket for this host, or is not valid now
  */
 export function readTransferTicket(
   peer: PeerCertificate | undefined,
@@ -173,7 +173,7 @@ function checkValidity(read: CertificateIdentity, { renewableForMs }: PeerRule, 
 
 function subjectAltNames(certificate: X509Certificate): string[] {
   const text = certificate.subjectAltName ?? ''
-  // node:crypto quotes values that could be read as several names (CVE-2021-44532). Berth's names never need quotes.
+  // node:crypto quotes a value that could be read as several names (CVE-2021-44532). Berth's names need no quotes.
   if (text.includes('"')) throw badCertificate('has malformed names')
   return text.split(', ')
 }

@@ -6,7 +6,7 @@ const customIdPattern = /^custom-[a-z0-9][a-z0-9.-]{0,55}$/
 
 /** A name has 1 to 100 printable characters on one line. The regular expression needs the flag `u`. */
 export const imageNamePattern = '^[^\\p{Cc}\\u2028\\u2029]{1,100}$'
-/** A distribution, release or variant as a single word, which is used in the ids of images and in image lists. */
+/** A distribution, release or variant. It is a single word, because it is part of image ids and of lists of images. */
 export const imageWordPattern = '^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$'
 export const sha256Pattern = '^[0-9A-Fa-f]{64}$'
 /** Permitted sources of an image file. The agent's configuration decides which network targets are allowed. */

@@ -1,7 +1,7 @@
 import { BerthError } from './errors.js'
 import { hostIdPattern } from './identity.js'
 
-/** Prefix of join tokens, which logs recognize and hide. A token is an ES256 JWT with this prefix. */
+/** Prefix of join tokens. By this prefix, logs recognize and hide a token. A token is the prefix and an ES256 JWT. */
 export const joinTokenPrefix = 'berth_jt_'
 export const joinIssuer = 'berth-gateway'
 export const joinAudience = 'berth-join'
@@ -52,8 +52,8 @@ export interface JoinAnswer {
 }
 
 /**
- * Parses a token. Does not check its signature, which only a gateway can check. The agent trusts the sender of the
- * token.
+ * Parses a token. Does not check its signature, because only a gateway can check it. The agent trusts the administrator
+ * who gave it the token.
  * @param audience kind of token: for a host or for a gateway that joins
  * @throws {BerthError} `join_token_invalid`
  */

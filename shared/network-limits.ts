@@ -12,7 +12,7 @@ export const networkLimits = {
   rulePorts: 50,
   /** Monthly traffic limit in GB of 10^9 bytes. */
   trafficGb: { min: 0, max: 1_000_000_000 },
-  /** Day of the month on which traffic is reset; in shorter months, the last day. 0 uses the host's default. */
+  /** Day of the month on which traffic is reset, or the last day of a shorter month. 0 uses the host's default. */
   resetDay: { min: 0, max: 31 },
   /** Number of addresses of one family per guest. */
   addresses: { min: 0, max: 256 },

@@ -6,7 +6,7 @@ import { BerthError } from './errors.js'
 export interface TargetPolicy {
   /** Permits http in addition to https. */
   readonly allowHttp: boolean
-  /** Addresses and CIDRs that are permitted even if they are private, special, or addresses of this computer. */
+  /** Addresses and CIDRs that are permitted, even if they are private, special or assigned to this computer. */
   readonly allowedTargets: readonly string[]
   /** Name of the setting that contains `allowedTargets`, for error messages. */
   readonly setting: string

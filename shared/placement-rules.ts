@@ -1,6 +1,6 @@
 import { invalidField } from './errors.js'
 
-/* Rules for groups and labels of hosts, and for the placement of guests. Checked by the gateway and again by the agent. */
+/* Rules for groups and labels of hosts, and for the placement of guests. Gateway and agent check these rules. */
 
 export const maxHostLabels = 16
 /** Name of a group of hosts or guests. Guests of a group are spread over hosts or stay together. "": no group. */

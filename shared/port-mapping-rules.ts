@@ -64,7 +64,7 @@ export function changePortMapping(
   return { ...stored, hostPortEnd, containerPortEnd, ...sent }
 }
 
-/** Computes the last port of each moved range, which keeps its length. If the first port is 0, the last port is 0. */
+/** Computes the last port of each moved range. The range keeps its length. If the first port is 0, so is the last. */
 function moveRanges(stored: MappingPorts, moved: WantedMapping): WantedMapping {
   const further = Math.max(0, stored.hostPortEnd - stored.hostPort)
   const endAfter = (first: number): number => (first === 0 ? 0 : first + further)

@@ -87,7 +87,7 @@ function typeFault(type: string): string {
   return `must begin with its type, without options: ${Object.keys(bodyChecks).join(', ')}`
 }
 
-/** Decodes base64 strictly, as sshd does. Node by itself would skip invalid characters. */
+/** Decodes base64 strictly, as sshd does. Node's own decoder would skip invalid characters. */
 function decodeBase64(text: string): Buffer {
   if (text === '') throw new KeyFault('has no key data after its type')
   const bytes = Buffer.from(text, 'base64')
@@ -160,7 +160,7 @@ function checkEcdsa(fields: Fields, { type }: KeyRule): void {
     throw new KeyFault('is damaged: the key is not a point on its curve')
 }
 
-/** True if the point is on the curve, which OpenSSL checks while it imports the coordinates. */
+/** True if the point is on the curve. OpenSSL checks this while it imports the coordinates. */
 function isOnCurve(crv: string, coordinates: Buffer): boolean {
   const [x, y] = [coordinates.subarray(0, coordinates.length / 2), coordinates.subarray(coordinates.length / 2)]
   try {

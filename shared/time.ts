@@ -82,8 +82,8 @@ const quarterMs = 900_000
 const maxQuarters = 100_000
 
 /**
- * Makes a function that returns the local time of the zone at `ms`, as if it were UTC. Computing it by the zone's rules
- * takes microseconds. Therefore, offsets are cached for all quarter hours without a clock change.
+ * Makes a function that returns the local time of the zone at `ms`, as if it were UTC. The computation by the zone's
+ * rules takes microseconds. Offsets are therefore cached, except for quarter hours with a clock change.
  */
 function createWallClock(clock: Intl.DateTimeFormat): (ms: number) => number {
   /** UTC offset in seconds, by quarter hour (counted since 1970). NaN: the clocks change within this quarter hour. */

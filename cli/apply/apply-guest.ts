@@ -15,7 +15,7 @@ import { createRequest, guestRequests } from './plan-requests.js'
 import type { WantedItem } from './plan-wanted.js'
 import { readGuestState, type GuestState } from './read-present.js'
 
-/* Makes guests match a fleet file. Each step reads the guest again, so that a run can end at any point. */
+/* Makes guests match a fleet file. Each step reads the guest again, because a run may be interrupted anywhere. */
 
 export interface ApplyContext {
   readonly client: BerthClient
@@ -78,7 +78,7 @@ export async function deleteGuest(context: ApplyContext, { current }: Deletion):
 /** Maximum number of times that a request is repeated because another client has changed the guest. */
 const maxOvertaken = 10
 
-/** Sends one request after another, until the guest matches the file. @throws {CliError} if a request has no effect */
+/** Sends requests one after another until the guest matches the file. @throws {CliError} if a request has no effect */
 async function converge(context: ApplyContext, wanted: WantedItem, uuid: string): Promise<void> {
   let sent = ''
   for (let overtaken = 0; ;) {

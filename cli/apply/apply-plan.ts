@@ -69,7 +69,7 @@ async function failureOf(job: Job, context: ApplyContext): Promise<string | unde
   }
 }
 
-/** Groups the jobs: each group needs the results of the earlier ones. Deletions are last. */
+/** Groups the jobs. The jobs of a group need the results of earlier groups. Deletions are in the last group. */
 function stagesOf({ changes, unfinished }: Plan): Job[][] {
   const changed = new Set(changes.flatMap((change) => (change.action === 'change' ? [change.current] : [])))
   const waits = unfinished.filter((guest) => !changed.has(guest)).map(waitJob)

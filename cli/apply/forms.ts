@@ -83,7 +83,7 @@ function withMessage<T>(parse: () => T): T {
   }
 }
 
-/** A time in the time zone of the gateway, which the API shows without an offset. Empty: never. */
+/** A time in the time zone of the gateway. The API shows it without an offset. Empty: never. */
 export const time: Form = {
   parse(value) {
     if (value === '' || value === 'never') return ''

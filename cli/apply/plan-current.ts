@@ -50,9 +50,7 @@ function valueOf({ noun }: Kind, field: Field, { row, names }: NamedRow): [strin
   return [[field.name, field.form.read ? field.form.read(value) : value]]
 }
 
-/**
- * Returns the names of guests. A guest that no longer exists keeps its UUID: without it, the list could become empty.
- */
+/** Returns the names of guests. For a deleted guest, returns its UUID, because the list must not become empty. */
 function namesOf(uuids: readonly string[], { guests }: NamesOfIds): string[] {
   return sortedSet(uuids.map((uuid) => guests.get(uuid) ?? uuid))
 }

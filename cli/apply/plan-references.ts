@@ -1,7 +1,7 @@
 import type { CurrentItem } from './plan-current.js'
 import type { Problem, Wanted, WantedItem } from './plan-wanted.js'
 
-/* Checks that the guests and hosts which a file names exist in the file or in the fleet. */
+/* Checks that each guest or host named in a file exists in the file or in the fleet. */
 
 interface Known {
   readonly items: readonly CurrentItem[]

@@ -48,7 +48,7 @@ function at(name: string, lines: Lines, offset: number): string {
   return `${name}:${Math.max(1, line)}:${Math.max(1, col)}: `
 }
 
-/** Returns the position of the value, or of the closest existing value around it. */
+/** Returns the position of the value. If it does not exist, returns the position of the closest part around it. */
 function offsetOf(document: Document, path: Path): number {
   for (let length = path.length; length > 0; length--) {
     const offset = ownOffset(document, path.slice(0, length))

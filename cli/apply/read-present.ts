@@ -102,7 +102,7 @@ async function readFirewalls(
   return { rows: guests.map((row) => ({ ...row, firewall: firewalls.get(row) })), unread }
 }
 
-/** Returns the firewall, or the error, for example if the host of the guest is offline. */
+/** Returns the firewall. Returns the error if it cannot be read, for example because the guest's host is offline. */
 async function readFirewall(client: Sender, uuid: string): Promise<unknown> {
   try {
     return (await client.send({ method: 'GET', path: `/containers/${uuid}/firewall` })).body.data

@@ -21,10 +21,7 @@ export interface Flag {
 }
 
 export type SizeUnit = 'B' | 'MiB' | 'GiB' | 'GB'
-/**
- * `guest`: the API accepts id, UUID and name of a guest; `guest-id`, `guest-uuid`: the API accepts only the id, or only
- * the UUID.
- */
+/** `guest`: the API accepts id, UUID and name of a guest; `guest-id`: only the id; `guest-uuid`: only the UUID. */
 export type Named = 'guest' | 'guest-id' | 'guest-uuid' | 'host'
 
 /** An argument without a flag: a parameter of the path, or the most important field of the body. */

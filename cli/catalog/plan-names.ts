@@ -63,9 +63,9 @@ const exceptions: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the name of an operation. The noun is the last collection of the path, and the verb is the id of the
- * operation without that noun.
- * @param collections segments of paths that are followed by a parameter in any operation (see `collectionsOf`)
+ * Returns the name of an operation. The noun is the last collection of the path. The verb is the id of the operation
+ * without this noun.
+ * @param collections segments that are followed by a parameter in the path of any operation (see `collectionsOf`)
  */
 export function planName(operation: NamedOperation, collections: ReadonlySet<string>): CommandName {
   const [noun = '', verb = ''] = (exceptions[operation.operationId] ?? deriveName(operation, collections)).split(' ')

@@ -1,6 +1,6 @@
 import { usageError } from '../errors.js'
 
-/* Completion for shells. Each script asks the program itself for completions, so it is never out of date. */
+/* Completion for shells. The scripts call the program itself for completions, so they are never out of date. */
 
 const scripts: Readonly<Record<string, string>> = {
   bash: `# Load it with: source <(berth completion bash)

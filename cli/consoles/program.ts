@@ -5,7 +5,7 @@ import type { Session } from '../session.js'
 import { closeError } from './close-error.js'
 import { openConsoleSocket } from './open-socket.js'
 
-/** Maximum number of bytes of input that the program has not taken yet. With more, the gateway closes the socket. */
+/** Maximum number of bytes of input on the way to the program. If there are more, the gateway closes the socket. */
 const inputWindowBytes = 256 * 1024
 const inputFrameBytes = 32 * 1024
 /** The gateway sends at most 512 KiB of output that is not acknowledged. */

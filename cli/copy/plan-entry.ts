@@ -1,6 +1,6 @@
 import { CliError, exitCodes } from '../errors.js'
 
-/** The fields of an entry in an archive that decide what is written. The guest controls all of them. */
+/** The fields of an entry in an archive that decide what is written. The guest controls all these fields. */
 export interface ArchiveEntry {
   readonly path: string
   readonly type: string
@@ -54,8 +54,8 @@ function namesBelow(path: string, { name, isRecursive }: Requested): string[] | 
 }
 
 /**
- * A link may only lead to a place in the copied directory. `..` is only allowed at the beginning of its target: after a
- * name, which could be another link, its meaning would not be known.
+ * A link may only lead to a place in the copied directory. In the target of a link, `..` is only allowed at the
+ * beginning. After a name, `..` would have no certain meaning, because the name could be another link.
  */
 function planLink(path: readonly string[], to: string): EntryStep {
   const names = to.split('/')

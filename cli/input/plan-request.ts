@@ -2,10 +2,10 @@ import { usageError } from '../errors.js'
 import type { Flag, Operation } from '../catalog/operation.js'
 import { parseJson, parseValues, type ValueContext } from './values.js'
 
-/** Values from the command line. */
+/** Values that the user wrote on the command line. */
 export interface Input {
   readonly arguments: readonly string[]
-  /** Values by the name of the flag: texts of each time it was given, or the state of a switch. */
+  /** Values by the name of the flag. A value is the state of a switch, or a list of all texts given for the flag. */
   readonly flags: ReadonlyMap<string, readonly string[] | boolean>
   /** JSON of the body, to which flags are added; `@FILE` reads it from a file. */
   readonly body?: string

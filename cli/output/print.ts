@@ -19,7 +19,7 @@ export interface OutputOptions {
   readonly command: string
 }
 
-/** @param message text of the answer, which is printed if there is no value */
+/** @param message text of the answer; printed if there is no value */
 export async function formatResult(value: unknown, message: string, options: OutputOptions): Promise<string> {
   if (options.isQuiet) return idsOf(value)
   const shown = options.columns === undefined ? value : selectColumns(value, options)

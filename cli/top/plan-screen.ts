@@ -71,7 +71,7 @@ function guestRow(guest: GuestUsage): Row {
   }
 }
 
-/** Sorts by processor usage, the highest first. Rows of unknown usage come last. */
+/** Sorts by processor usage, the highest first. Rows of unknown usage are last. */
 function sorted<T extends { readonly cpu_usage_pct: number | null }>(rows: readonly T[]): T[] {
   return [...rows].sort((a, b) => (b.cpu_usage_pct ?? -1) - (a.cpu_usage_pct ?? -1))
 }

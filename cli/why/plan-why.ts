@@ -22,7 +22,7 @@ interface Repair {
   readonly if_match?: string
 }
 
-/** The condition that each step checks. */
+/** For each step of the check: the condition that it checks. */
 const conditions: Readonly<Record<string, string>> = {
   allowed: 'The guest is not suspended, and its quota is not used up',
   running: 'The guest is running',

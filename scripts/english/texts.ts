@@ -47,7 +47,7 @@ function commentsAt(source: string, node: ts.Node): ts.CommentRange[] {
   ]
 }
 
-/** Returns the text of a node if it has several words, as messages, descriptions and titles have. */
+/** Returns the text of a node if it has several words. Messages, descriptions and titles have several words. */
 function proseOf(node: ts.Node): string | undefined {
   if (ts.isTemplateExpression(node))
     return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join('X')

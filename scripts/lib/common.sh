@@ -22,8 +22,8 @@ replace_file() {
 
 require_root() { [ "$(id -u)" -eq 0 ] || fail "run as root: sudo $0"; }
 
-# Only one scripts/up or scripts/down runs at a time: instances share checkouts, instance numbers, lxcfs, the system
-# user and kernel settings. Descriptor 9 holds the lock until the script ends or closes it.
+# Only one scripts/up or scripts/down runs at a time, because instances share checkouts, instance numbers, lxcfs, the
+# system user and kernel settings. The lock is held by descriptor 9 until the script ends or closes it.
 setup_lock=/run/lock/berth-setup.lock
 take_setup_lock() {
   exec 9>"$setup_lock"
@@ -140,7 +140,7 @@ forbid_service_starts() {
 }
 allow_service_starts() { ! grep -qsF "$policy_mark" "$policy_file" || rm -f "$policy_file"; }
 
-# Removes a policy file that a killed run left, unless another run is installing packages.
+# Removes a policy file that a killed run left. Does nothing while another run is installing packages.
 remove_stale_policy() {
   grep -qsF "$policy_mark" "$policy_file" || return 0
   (flock -n 8 && allow_service_starts || true) 8>"$policy_lock"

@@ -15,7 +15,7 @@ daemon_digest() {
   } | sha256sum | cut -c 1-64
 }
 
-# Copies the built product to lib_dir if it has changed. The old copy is deleted when nothing runs from it any more.
+# Copies the built product to lib_dir if it has changed. The old copy is deleted when no process runs from it any more.
 install_code() {
   local packages
   packages=$(sha256sum package-lock.json | cut -c 1-64)-$(node -p 'process.version + process.arch')

@@ -85,7 +85,7 @@ values_for_down() {
 # Prints nothing after a failure, because a stop needs only the directories, which have defaults.
 values_for_stop() { (values_for_down "$1" 2>/dev/null) || true; }
 
-# Prints the values with the built program, which reports invalid values. values_by_program DIRECTORY PROGRAM
+# Prints the values with the built program, because it reports invalid values. values_by_program DIRECTORY PROGRAM
 values_by_program() {
   local json
   [ -e "$1/dist/$2/main.js" ] && command -v node >/dev/null || return 1
@@ -145,8 +145,8 @@ keep_values() {
   done
 }
 
-# Keys that two instances must not share. A named instance that omits one would use the example's value, which belongs
-# to the first instance.
+# Keys that two instances must not share. If a named instance omits one of them, it would use the example's value, which
+# belongs to the first instance.
 own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
 
 # Fails if another instance already has this instance's value of a key in own_keys. check_own_values PROGRAM VALUES

@@ -50,7 +50,7 @@ start_lxcfs() {
   note "lxcfs cannot be started ($log_dir/lxcfs.log): guests see the memory and processors of the host"
 }
 
-# Removes lxcfs only if Berth has started it, and only with the last instance.
+# Removes lxcfs only with the last instance, and only if Berth has started it.
 remove_lxcfs() {
   if [ -e "$lxcfs_drop_in" ]; then
     rm -f "$lxcfs_drop_in"

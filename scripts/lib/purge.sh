@@ -162,7 +162,7 @@ purge_storage() {
   rmdir "$pool" 2>/dev/null || true
 }
 
-# Removes the agent's two swap files, which have its label, and their units. Other swap of the host stays.
+# Removes the agent's two swap files and their units. The files have the agent's label. Other swap of the host stays.
 purge_swap() {
   local file path units unit
   units=$(agent_get swap.unit_dir /etc/systemd/system)

@@ -14,7 +14,7 @@ const linked = ['dist', 'node_modules', 'package.json']
 
 /** True for files that tests write, and for files of the panel that only the panel's own build reads. */
 const isLeftOut = (file: string): boolean => /^test\/browser\/out\/|node_modules\/|^panel\/(?!src\/)/.test(file)
-/** True for the panel. Its imports omit the extension of a file, so the parts that tests load are bundled. */
+/** True for the panel. Its imports have no file extensions, so the parts that tests load must be bundled. */
 const isOfPanel = (file: string): boolean => file.startsWith('panel/')
 const isPanelEntry = (file: string): boolean => /\.test\.ts$|\/i18n\/\w+\/index\.ts$/.test(file)
 const isSource = (file: string): boolean => file.endsWith('.ts') && !file.endsWith('.d.ts')
@@ -55,7 +55,7 @@ function entryPoints(files: readonly string[]): { own: string[]; panel: string[]
   }
 }
 
-/** Compiles every source to a separate file, which tests import or start by its name. */
+/** Compiles every source to a separate file, because tests import or start each file by its name. */
 async function compileInto(directory: string, options: BuildOptions): Promise<void> {
   const addressOf = (file: string): string => JSON.stringify(pathToFileURL(join(resolve(directory), file)).href)
   await bundle({ outdir: directory, outbase: '.', chunkNames: 'chunks/[hash]', ...options }, addressOf)

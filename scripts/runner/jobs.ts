@@ -10,8 +10,8 @@ import { join } from 'node:path'
 const unitFolders = ['agent', 'cli', 'client', 'gateway', 'panel', 'shared', 'scripts'] as const
 
 /**
- * Folders whose files share processes, with the number of files per process. Each process of the first five loads the
- * product and compiles the checks of its responses, which takes longer than most tests. Browser tests share Chromium.
+ * Folders whose files share processes, with the number of files per process. In the first five folders, a process loads
+ * the product and compiles checks of responses, which takes longer than most tests. Browser tests share Chromium.
  */
 const sharedFolders = { api: 10, cli: 10, fleet: 10, operations: 10, store: 10, browser: 5 } as const
 

@@ -186,7 +186,7 @@ function print(command: string, args: readonly string[]): string {
   return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
 }
 
-/** Runs a command that removes an object. A failure is ignored, because the next test run tries again. */
+/** Runs a command that removes an object. Ignores a failure, because the next test run tries again. */
 function attempt(command: string, args: readonly string[]): void {
   try {
     execFileSync(command, args, { stdio: 'ignore' })

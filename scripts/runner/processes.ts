@@ -223,7 +223,7 @@ function readProcesses(): ProcessEntry[] {
     })
 }
 
-/** Returns the fields of /proc/PID/stat after the name of the process, which may contain spaces. */
+/** Returns the fields of /proc/PID/stat after the name of the process. The name may contain spaces. */
 function readStat(pid: string): string[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -25,7 +25,7 @@ export class KeyedCondition {
     })
   }
 
-  /** Reports that the key's state has changed. All waiters of the key check their conditions again. */
+  /** Reports that the key's state has changed. All callers that wait for the key check their conditions again. */
   notify(key: string): void {
     for (const check of [...(this.#byKey.get(key) ?? [])]) check()
   }

@@ -4,7 +4,7 @@ import { Coalescer } from './coalescer.js'
 /** Tasks by name. The log shows the name if a task fails. */
 export type PeriodicTaskTable = Readonly<Record<string, () => Promise<unknown>>>
 
-/** Runs tasks in sequence, at an interval and on request. A failed task is logged and runs again in the next round. */
+/** Runs tasks in order, at an interval and on request. A failed task is logged, and the next round runs it again. */
 export class PeriodicTasks {
   #timer: NodeJS.Timeout | undefined
   readonly #rounds: Coalescer

@@ -8,7 +8,7 @@ const gzipMagic = Buffer.of(0x1f, 0x8b)
 
 /**
  * Decodes the encodings that editors and clients apply: base64, gzip, UTF-16, a byte order mark.
- * @param isKnown returns true for a text in a recognized form of user data, which must not be decoded as base64
+ * @param isKnown returns true for a text in a recognized form of user data; it is then not decoded as base64
  */
 export function decodeText(sent: string, isKnown: (text: string) => boolean): string {
   const text = decodeSent(sent, isKnown)
@@ -78,8 +78,8 @@ function charsetOf(bytes: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
 }
 
 /**
- * Removes a byte order mark and leading blank lines, because they keep cloud-init from recognizing the form. Converts
- * the lone carriage returns of old editors to line feeds.
+ * Removes a byte order mark and leading blank lines, because cloud-init would not recognize the form after them.
+ * Converts the lone carriage returns of old editors to line feeds.
  */
 function cleanStart(text: string): string {
   const start = text.replace(/^[\uFEFF\s]+/, '')

@@ -71,7 +71,7 @@ function checkConfig(text: string): void {
     throw new FirstBootFault('a #cloud-config must be a YAML mapping')
 }
 
-/** Parses YAML as cloud-init does: of duplicate keys, which YAML 1.1 does not define, PyYAML uses the last one. */
+/** Parses YAML as cloud-init does. PyYAML uses the last of duplicate keys, which YAML 1.1 does not define. */
 function parseYaml(text: string): Document {
   const document = parseDocument(text, {
     version: '1.1',

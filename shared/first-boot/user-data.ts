@@ -8,7 +8,7 @@ import { checkMime, isMime, withoutEnvelope } from './mime.js'
 export interface UserData {
   /** `mime`: a MIME message. `windows`: a form of cloudbase-init. Otherwise the content type of the text. */
   readonly type: 'mime' | 'windows' | (string & {})
-  /** The decoded text, without a byte order mark, leading blank lines, and the "From " line of a mail program. */
+  /** The decoded text. The byte order mark, leading blank lines and the "From " line of a mail program are removed. */
   readonly text: string
 }
 

@@ -99,7 +99,7 @@ function countersOf(addresses: readonly string[]): string {
     .join('')
 }
 
-/** Returns input lines for conntrack(8): connections, of which every hundredth has got no answer. */
+/** Returns input lines for conntrack(8). They are connections; every hundredth connection has no answer. */
 function flowsOf(addresses: readonly string[], count: number): string {
   return Array.from({ length: count }, (_, index) => {
     const source = addresses[index % addresses.length]

@@ -26,7 +26,7 @@ export class BerthApi {
     return this.#key
   }
 
-  /** Sends a request. If the rate limit rejects it, it is sent again after the time in Retry-After. */
+  /** Sends a request. If the rate limit rejects the request, it is repeated after the time in Retry-After. */
   async call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<T> {
     const { status, headers, text } = await ask(this.#client, `${this.url}/api/v1${path}`, {
       method,

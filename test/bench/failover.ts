@@ -17,8 +17,8 @@ export interface FailoverOptions {
 const writesPerSecond = 200
 
 /**
- * Measures what the confirmation by a replica costs, and how long writes are refused after the master has failed. The
- * column `raw tools` shows the same store without confirmations.
+ * Measures the cost of the confirmation by a replica, and how long writes are refused after the master has failed. The
+ * column `raw tools` shows this store without confirmations.
  * @throws {Error} if an acknowledged write was lost or made twice
  */
 export async function benchFailover({ rounds, seconds }: FailoverOptions): Promise<Figure[]> {

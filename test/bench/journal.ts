@@ -24,7 +24,7 @@ export interface JournalOptions {
   readonly rounds: number
 }
 
-/** Measures what stopped guests in the agent's journal cost: memory and CPU time while idle, and time of a restart. */
+/** Measures the cost of stopped guests in the agent's journal: idle memory and CPU time, and time of a restart. */
 export async function benchJournal(api: BerthApi, options: JournalOptions): Promise<Figure[]> {
   const figures: Figure[] = []
   const names: string[] = []

@@ -9,7 +9,7 @@ import { RawNft } from './network-raw.js'
 
 /*
  * Measures one scenario, as a process in a network namespace. Argument: `RoundsOrder` in JSON. Output: the durations of
- * all rounds. The process ends with its parent.
+ * all rounds. The process ends when its parent ends.
  */
 
 export interface RoundsOrder {

@@ -8,8 +8,8 @@ interface Mapping {
 }
 
 /**
- * Measures what the parts of a change of port mappings cost. Each request does one thing more than the previous one, so
- * the difference of their durations is the cost of that thing.
+ * Measures the parts of a change of port mappings. Each request does one thing more than the previous request. The
+ * difference of their durations is the cost of this thing.
  * @param path API path of a running guest; its mappings are unchanged at the end
  */
 export async function benchSettingParts(api: BerthApi, path: string, rounds: number): Promise<Figure[]> {

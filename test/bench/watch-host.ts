@@ -22,7 +22,7 @@ const templates = ['debian-12', 'ubuntu-24.04', 'alpine-3.20', 'rocky-9']
 const capacity = { cpuCores: 4096, ramTotalMb: 8_388_608, diskTotalGb: 1_048_576, natPortsTotal: 40_000 }
 
 /**
- * A simulated host with many guests, as a gateway sees it: it serves a watch with live metrics and changes, and creates
+ * A simulated host with many guests, as a gateway sees it. It serves a watch with live metrics and changes, and creates
  * guests. It has no journal database and no settings, so that a hundred hosts fit into one process.
  */
 export class WatchHost {

@@ -43,7 +43,7 @@ export class CutLine {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Makes all open connections pass no more data, as if a router had forgotten them. New connections work. */
+  /** Lets all open connections hang, as if a router had forgotten them. New connections work. */
   silence(): void {
     for (const socket of this.#sockets)
       socket

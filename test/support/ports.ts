@@ -11,8 +11,8 @@ const given = new Set<number>()
 process.on('exit', () => given.forEach((port) => rmSync(join(claims, `${port}`), { force: true })))
 
 /**
- * Returns a loopback port without a listener, different for all calls in all test processes. It is outside of the range
- * that the kernel assigns, and above 10080, which browsers refuse.
+ * Returns a loopback port without a listener. All calls in all test processes get different ports. The ports are
+ * outside of the range that the kernel assigns, and above 10080, because browsers refuse some lower ports.
  */
 export async function freePort(): Promise<number> {
   mkdirSync(claims, { recursive: true })

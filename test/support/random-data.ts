@@ -1,6 +1,6 @@
 /**
- * Shell function `random SIZE`: writes random bytes to its output. It encrypts zeros with a random key, which takes a
- * third of the processor time of /dev/urandom.
+ * Shell function `random SIZE`: writes random bytes to its output. They are zeros, encrypted with a random key. This
+ * takes a third of the processor time of /dev/urandom.
  */
 export const randomFunction = `
 random() {

@@ -5,17 +5,17 @@ import { parseFileSystems } from './parse-file-systems.js'
 import { withGuestAgent } from './qmp/guest-agent.js'
 
 interface Answer {
-  /** Bytes in use; undefined if the guest has no agent, or its agent does not report file systems. */
+  /** Bytes in use; undefined if the guest has no agent, or if its agent does not report file systems. */
   bytes?: number | undefined
   readonly askedMs: number
   /** Resolves when the guest agent has answered or failed; never rejects. */
   asking: Promise<void>
-  /** True if the guest agent answered the last query in time. Otherwise callers do not wait for a new answer. */
+  /** True if the guest agent answered the previous query in time. If false, callers do not wait for a new answer. */
   isQuick: boolean
 }
 
 const everyMs = 60_000
-/** Maximum age in ms at which the last answer of a guest agent is returned again, without a new query. */
+/** Maximum age in ms of a guest agent's answer. Until then, the answer is returned again without a new query. */
 const freshMs = 2000
 /** Time in ms that a caller waits for a guest agent. */
 const waitMs = 300

@@ -21,8 +21,8 @@ export interface FreezingOptions {
 
 /**
  * Freezes guests' file systems through their guest agents, and thaws them. A guest agent executes one command at a
- * time. A freeze that exceeds its timeout therefore still completes, and a thaw has to wait for it. A file marks the
- * guest from before its freeze until it has confirmed a thaw. Thaws are retried in the background until the guest
+ * time. A freeze that exceeds its timeout is therefore still completed, and a thaw has to wait for it. A file marks the
+ * guest from a moment before its freeze until a thaw is confirmed. Thaws are retried in the background until the guest
  * confirms one, or the guest or its agent has ended.
  */
 export class FileSystemFreezer {
@@ -33,8 +33,8 @@ export class FileSystemFreezer {
   constructor(private readonly options: FreezingOptions) {}
 
   /**
-   * Freezes a guest. The caller must thaw it in any case.
-   * @returns false if it is not frozen, or did not answer in time
+   * Freezes a guest. The caller must thaw the guest in any case.
+   * @returns false if the guest is not frozen, or did not answer in time
    */
   async freeze(name: string, timeoutMs: number): Promise<boolean> {
     const run = this.options.runOf(name)

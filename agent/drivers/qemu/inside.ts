@@ -8,7 +8,7 @@ import { runInGuest, withGuestAgent, type GuestAgent } from './qmp/guest-agent.j
 
 /* This file contains requests to the guest agent. The guest controls this agent, so its answers are untrusted. */
 
-/** True if a program in the guest has opened the guest agent's port, or if QEMU's monitor does not answer. */
+/** True if a program in the guest has opened the guest agent's port. Also true if QEMU's monitor does not answer. */
 export async function listensInside(monitor: QmpConnection): Promise<boolean> {
   const devices = await monitor.execute('query-chardev').catch(() => undefined)
   const port = (Array.isArray(devices) ? devices : []).map(objectOf).find((one) => one?.['label'] === 'agent')

@@ -13,7 +13,7 @@ export async function sealPassword(keyFile: string, id: string, password: string
 
 /**
  * Decrypts the initial password of a guest's system.
- * @returns undefined if the system has no initial password, or if another host encrypted the password
+ * @returns undefined if there is no initial password, or if another host encrypted it
  */
 export async function openPassword(
   keyFile: string,

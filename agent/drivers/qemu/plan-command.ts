@@ -54,7 +54,7 @@ export function memoryMibOf({ memoryBytes }: Pick<Machine['limits'], 'memoryByte
 
 /**
  * Plans QEMU's arguments. QEMU opens no file itself: `%{NAME}` stands for a descriptor that launch-machine.pl passes to
- * QEMU. The arguments contain no user input, and no value contains a comma, which separates QEMU's options.
+ * QEMU. The arguments contain no user input. No value contains a comma, because commas separate QEMU's options.
  * @throws {Error} if a value does not have the expected form
  */
 export function planCommand(machine: Machine, facts: CommandFacts): string[] {

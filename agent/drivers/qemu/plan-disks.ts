@@ -52,7 +52,7 @@ function planFirmwareMedia(firmware: string, volume: string): Medium[] {
 
 /**
  * Plans QEMU's arguments for disks and CDs, in the order in which the guest sees them. The device to boot from has the
- * lowest boot index. The guest's disk has the next one.
+ * lowest boot index, and the guest's disk has the next index.
  */
 export function planDisks(
   { limits }: Pick<Machine, 'limits'>,

@@ -35,8 +35,8 @@ export interface SeedFile {
 type SeedIdentity = Pick<Machine, 'hostname' | 'fqdn' | 'resolvers' | 'nic'>
 
 /**
- * Plans the files of a NoCloud seed. They are JSON, which is valid YAML, so that no value can change the structure.
- * Source: cloudinit.readthedocs.io, NoCloud
+ * Plans the files of a NoCloud seed. The files are JSON, so that no value can change their structure. JSON is valid
+ * YAML. Source: cloudinit.readthedocs.io, NoCloud
  */
 export function planSeed(machine: SeedIdentity, instance: Instance): SeedFile[] {
   return [

@@ -134,7 +134,7 @@ export class Arrivals {
     const known = readOwnership(store, uuid)
     if (known.role === 'arriving' && known.moveId === moveId) return
     if (!planOwnership(known, { kind: 'expect', moveId, generation })) throw newerKnown()
-    // An operation of an earlier move away from this host may still be about to delete the guest that arrives now.
+    // An operation of an earlier move away from this host may be pending and then delete the guest that arrives now.
     if (this.parts.busy(uuid)) throw conflict('guest_moving', 'an earlier task of the container has not ended yet')
     store.remove(uuid)
     await volumes.remove(uuid)

@@ -45,7 +45,7 @@ function writeOwnership(store: GuestStore, uuid: string, { role, generation, mov
   if (store.find(uuid)) store.touch(uuid)
 }
 
-/** Returns what `writeDetails` stored about the guest's move; {} if it stored nothing. */
+/** Returns the details that `writeDetails` stored about the guest's move; {} if it stored no details. */
 export function readDetails(store: GuestStore, uuid: string): unknown {
   const text = store.changes.db
     .prepare<[string], string>('SELECT details FROM guest_owners WHERE guest_uuid = ?')

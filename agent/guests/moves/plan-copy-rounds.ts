@@ -7,7 +7,7 @@ const smallBytes = 8 * mib
 /** Maximum number of increments that are sent while the guest runs, even if they are still getting smaller. */
 const maxRounds = 8
 
-/** True if another increment should be sent before the guest is stopped. @param sent bytes of each increment so far */
+/** True if another increment should be sent before the guest is stopped. @param sent bytes of each increment */
 export function needsRound(sent: readonly number[]): boolean {
   const [before, last] = sent.slice(-2)
   if (last === undefined && before === undefined) return true
@@ -20,8 +20,8 @@ export function needsRound(sent: readonly number[]): boolean {
 const maxInterruptionMs = 10 * 60_000
 
 /**
- * Refuses to stop a guest that writes nearly as fast as its data is sent. While the guest is stopped, the last
- * increment would take as long as the newest increment has taken.
+ * Refuses to stop a guest that writes nearly as fast as its data is sent. The last increment would take as long as the
+ * newest increment, and the guest would be stopped during this time.
  * @throws {BerthError} `move_too_slow`
  */
 export function refuseSlow(newest: { readonly bytes: number; readonly tookMs: number }): void {
@@ -34,7 +34,7 @@ export function refuseSlow(newest: { readonly bytes: number; readonly tookMs: nu
   )
 }
 
-/** Finds the newest snapshot that both hosts have. @param ids snapshots of the source, oldest first */
+/** Finds the newest snapshot that the source and the target have. @param ids snapshots of the source, oldest first */
 export function findParent(ids: readonly string[], targetHas: ReadonlySet<string>): string | undefined {
   return ids.findLast((id) => targetHas.has(id))
 }

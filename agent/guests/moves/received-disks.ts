@@ -15,7 +15,7 @@ const gib = 1024 ** 3
 const streamOverhead = { factor: 1.25, bytes: gib }
 /** Each round sends at most 4/5 of the previous one, so all rounds send at most 5 times the first round. */
 const diskFactor = 5
-/** Maximum number of snapshots that the rounds of a move send, including rounds before the move was started again. */
+/** Maximum number of snapshots that the rounds of a move send. Rounds before a restart of the move count, too. */
 const maxRounds = 100
 
 /** Length in bytes of the stream of each complete snapshot, by the snapshot's id. */

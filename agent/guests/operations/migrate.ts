@@ -97,7 +97,7 @@ function isLeft({ store }: BackupContext, uuid: string): boolean {
   return readOwnership(store, uuid).role === 'absent'
 }
 
-/** Shuts the guest down before its disk is copied, if the order says so. The undo starts the guest again. */
+/** Shuts the guest down before its disk is copied, if this was ordered. The undo starts the guest again. */
 function shutdownStep(context: BackupContext): MoveStep {
   const { store } = context
   const stop = stopToBootAgain(context)
@@ -123,8 +123,8 @@ function copyStep(parts: CopyParts): MoveStep {
     weight: 8,
     cancelable: true,
     run: async (step) => {
-      // After an update of the agent, this step may run again although this host has begun to stop the guest. The step
-      // then does nothing.
+      // After an update of the agent, this step may be repeated. If this host has already begun to stop the guest, the
+      // repetition must do nothing.
       if (isOwned(parts.context, step)) await step.yieldWhile(copyRunning(parts, step))
     },
     undo: async (step) => forgetSent(parts.context, step),

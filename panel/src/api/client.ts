@@ -49,8 +49,8 @@ interface Outcome {
 type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
 
 /**
- * Sends a request and returns the envelope of the response. If the session has ended, or the request requires the
- * password again, asks the user and repeats the request.
+ * Sends a request and returns the envelope of the response. If the session has ended, or if the request needs the
+ * password again, the user is asked and the request is repeated.
  * @throws {ApiFailure}
  */
 export async function send<O extends Outcome>(request: () => Promise<O>): Promise<DataOf<O>> {

@@ -11,7 +11,7 @@ class Online {
     this.#set(false)
   }
 
-  /** Calls `run` each time the gateway stops answering and each time it answers again. */
+  /** Calls `run` each time the gateway stops answering, and each time it starts to answer again. */
   onChange(run: (isLost: boolean) => void): void {
     this.#followers.push(run)
   }

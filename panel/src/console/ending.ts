@@ -9,7 +9,7 @@ export interface Ending {
 /** Codes of temporary failures of requests. */
 const passing = ['network', 'host_offline', 'store_unavailable', 'rate_limited', 'internal_error', 'agent_error']
 
-/** True if the console has ended for a reason that may pass, so that the panel connects again automatically. */
+/** True if the console has ended for a temporary reason. The panel then connects again automatically. */
 export function passes({ code, reason }: Ending): boolean {
   if (code === 0) return passing.includes(reason)
   return [1001, 1005, 1006, 1011].includes(code) || reason === 'silent'

@@ -1,6 +1,6 @@
 /** One key press, with its modifiers. */
 export interface KeyPress {
-  /** Name of the key's position as in `KeyboardEvent.code`, which is the position on a US keyboard. */
+  /** Name of the key's position, as in `KeyboardEvent.code`. It is the name of the key on a US keyboard. */
   readonly code: string
   /** Symbol of the key on a US keyboard, for VNC servers that use symbols instead of positions. */
   readonly keysym: number

@@ -80,7 +80,7 @@ export class ConsoleLink {
     this.#try()
   }
 
-  /** Handles the loss of the network: drops the socket, whose state is no longer reliable, and connects again. */
+  /** Handles the loss of the network. Drops the socket, because its state is no longer reliable, and connects again. */
   lose = (): void => {
     if (this.#connection === undefined) return
     this.#drop()

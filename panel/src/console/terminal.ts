@@ -159,7 +159,7 @@ export class TerminalScreen {
     return false
   }
 
-  /** Returns the action of a key that the panel handles itself. Ctrl+Shift+V is left to the browser, which pastes. */
+  /** Returns the action of a key that the panel handles itself. The browser handles Ctrl+Shift+V, which pastes. */
   #actionOf({ code, ctrlKey, shiftKey }: KeyboardEvent): (() => void) | undefined {
     if (!ctrlKey || !shiftKey) return undefined
     if (code === 'KeyF') return () => this.parts.onSearch()

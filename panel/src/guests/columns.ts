@@ -6,11 +6,11 @@ interface Column {
   /** Width in the syntax of CSS grids. */
   readonly width: string
   readonly sort?: SortKey
-  /** True if the column shows the usage of guests, which is read for the visible rows only. */
+  /** True if the column shows the usage of guests. Usage is read only for the visible rows. */
   readonly isUsage?: boolean
 }
 
-/** Columns of the guest list that a user can show or hide, in the order of display. The name and the buttons are always shown. */
+/** Columns of the guest list that a user can show or hide, in display order. The name and buttons are always shown. */
 export const columns = {
   status: { label: 'guest.status', width: '104px', sort: 'status' },
   cpu: { label: 'usage.cpu', width: 'minmax(54px, 0.5fr)', isUsage: true },

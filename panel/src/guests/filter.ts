@@ -80,8 +80,8 @@ function hasPort(mappings: Guest['port_mappings'], port: number): boolean {
 }
 
 /**
- * True if the address and port may lead to the guest: any port of its own addresses, or a mapped port of its host. The
- * addresses of the host are not known here. A mapping without an address therefore matches any address.
+ * True if the address and port may lead to the guest. A guest has all ports of its own addresses, and mapped ports of
+ * its host. The addresses of the host are not known here. A mapping without an address therefore matches any address.
  */
 function hasEndpoint({ port_mappings: mappings, ...guest }: Guest, address: string, port: number): boolean {
   if ([guest.ip, ...guest.public_ipv4s, ...guest.ipv6_addresses].includes(address)) return true

@@ -4,7 +4,7 @@ import { live } from './live.svelte.ts'
 
 export interface LiveRowsParts<Row> {
   readonly topic: Topic
-  /** Reads all rows. Resolves with undefined if they have not changed since the last read. */
+  /** Reads all rows. Resolves with undefined if no row has changed since the previous read. */
   readonly read: () => Promise<readonly Row[] | undefined>
   /** True if the event itself contains the changed row. If false, all rows are read again. */
   readonly tells: (change: Change) => boolean

@@ -121,7 +121,7 @@ class Live {
     else this.#schedule()
   }
 
-  /** Finds out why there is no stream: the gateway is offline, the session has ended, or the stream just broke. */
+  /** Finds out why there is no stream: the gateway is offline, the session has ended, or only the stream was lost. */
   async #probe(): Promise<void> {
     if (this.#probing) return
     this.#probing = true

@@ -53,7 +53,7 @@ my $context = pack('Q', 0);
 while (syscall(206, 65536, $context) == 0) { $events += 65536; $context = pack('Q', 0); last if $events >= 3_000_000 }
 done($events);`
 
-/** Creates a socket's two packet rings. Prints the error number of each, or `held`. */
+/** Creates a socket with two packet rings. Prints `held` or an error number for each ring. */
 export const packetRings = `${hold}
 socket(my $s, 17, 3, 0) or die "socket: $!";
 my $ring = pack('L4', 1 << 20, 8, 1 << 11, 8 << 9);

@@ -120,7 +120,7 @@ export class FailoverTrial {
     return this.#keys.create()
   }
 
-  /** Lets the gateway with the lease for upgrades call a host again and again. The host refuses every upgrade. */
+  /** Lets the gateway with the lease for upgrades call a host repeatedly. The host refuses every upgrade. */
   async #pressUpgrades(): Promise<void> {
     const { client } = this.lab
     await this.lab.writePackages()

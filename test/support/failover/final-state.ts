@@ -53,7 +53,7 @@ function checkGuests(inJournals: readonly ReportedGuest[], { guests }: Recorded,
     if (!uuids.get(name)?.includes(uuid)) findings.lost.push(`guest ${name}`)
 }
 
-/** Guests that must exist: the creation was acknowledged, and a deletion was neither acknowledged nor uncertain. */
+/** Guests that must exist: the creation was acknowledged, and no deletion was acknowledged or has an unknown result. */
 function remaining({ created, deleted, uncertain }: GuestWriters): CreatedGuest[] {
   return [...created.values()].filter(({ name }) => !deleted.has(name) && !uncertain.has(name))
 }

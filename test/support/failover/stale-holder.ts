@@ -5,7 +5,7 @@ import { fenceKey, formatFence, type Fence } from '../../../shared/fence.js'
 import { join } from 'node:path'
 import type { FailoverLab } from './failover-lab.js'
 
-/** Calls an agent like a gateway that has lost its lease: with the epoch of the lost lease. */
+/** Calls an agent with the epoch of a lost lease, like a gateway that has lost its lease. */
 export class StaleHolder {
   private constructor(private readonly connection: AgentConnection) {}
 

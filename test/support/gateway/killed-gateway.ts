@@ -82,12 +82,12 @@ export class KilledGateway {
     this.wipe()
   }
 
-  /** Call this in each round of a loop. @throws if the test has ended, which ends the loop, too */
+  /** Call this in each round of a loop. It throws if the test has ended, and so ends the loop. */
   checkGoesOn(): void {
     if (this.#stopped) throw new Error('the test has ended')
   }
 
-  /** Sends a request once. Any other answer than a success or a refusal means that the outcome is unknown. */
+  /** Sends a request once. If the answer is neither a success nor a refusal, the outcome is unknown. */
   async attempt(work: () => Promise<Reply>): Promise<Answer> {
     const reply = await work().catch(() => undefined)
     const isAnswer = reply !== undefined && reply.status < 500 && reply.body?.code !== 'rate_limited'
@@ -124,7 +124,7 @@ export class KilledGateway {
     return pageRequest(this.gateway.url, [method, path], options)
   }
 
-  /** Logs in. @param passwords the possible passwords, of which exactly one must be correct */
+  /** Logs in. @param passwords the possible passwords; exactly one of them must be correct */
   async enter(username: string, passwords: readonly string[]) {
     const found: { browser: Browser; password: string; wantsCode: boolean }[] = []
     for (const password of new Set(passwords)) {

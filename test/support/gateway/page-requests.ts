@@ -1,7 +1,7 @@
 import type { Reply, RequestOptions } from './test-gateway.js'
 
 /**
- * Sends a request to a gateway in another process, as a page of the panel does, with all cookies that the gateway sets.
+ * Sends a request to a gateway in another process, with all cookies that the gateway sets, like a page of the panel.
  * @param baseUrl such as `http://127.0.0.1:8080`
  */
 export async function pageRequest(

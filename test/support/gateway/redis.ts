@@ -85,7 +85,7 @@ export async function killUnder(store: Store, redis: TestRedis): Promise<void> {
   await lost
 }
 
-/** Creates a new directory for a Redis. First it kills and removes what earlier test processes have left. */
+/** Creates a new directory for a Redis. Before this, it kills and removes what earlier test processes have left. */
 export async function redisDirectory(): Promise<string> {
   for (const name of await readdir(directories)) {
     const pid = /^btest-redis-(\d+)-/.exec(name)?.[1]

@@ -82,7 +82,7 @@ export class ScheduleLab {
     this.agent.domain[`${this.kind}s`].look()
   }
 
-  /** Sets the clock, lets the agent check what is due, and waits until the operations that were due have ended. */
+  /** Sets the clock, lets the agent check which operations are due, and waits until these operations have ended. */
   lookAt = async (ms: number): Promise<void> => {
     this.nowMs = ms
     this.look()

@@ -79,7 +79,7 @@ export const bootCases: readonly MatrixCase[] = [
     undoneFrom: 'start',
     earlyFailure: 'stop',
     checkFailed: isOldBootOrCommitted,
-    // After the rescue system, only these steps are tested. All other steps do not depend on the direction.
+    // After the rescue system, only these steps are tested. The other steps do not depend on the direction.
     ...(before === 'rescued' && { tried: ['rescue', 'mode', 'start', 'commit'] }),
   })),
   { action: 'delete', before: 'rescued', steps: ['stop', 'remove'], undone: [], forwardOnly: true },

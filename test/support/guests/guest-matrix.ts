@@ -162,7 +162,7 @@ function isOfPassword(hash: string, password: string): boolean {
   return execFileSync('openssl', ['passwd', '-6', '-salt', salt, password], { encoding: 'utf8' }).trim() === hash
 }
 
-/** Replaces addresses, which are chosen at random, so that equal states have equal inventories. */
+/** Replaces addresses, because they are chosen at random. Equal states then have equal inventories. */
 function withoutAddresses(inventory: Inventory, guests: readonly GuestRecord[]): unknown {
   let text = JSON.stringify(inventory)
   for (const { ipv4, mac } of guests) text = text.replaceAll(ipv4, 'ADDRESS').replaceAll(mac, 'MAC')

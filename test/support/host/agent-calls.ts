@@ -106,7 +106,7 @@ export function powerOrder(
   return { operationId, requestedBy: 'test', order }
 }
 
-/** Type of a generated method. TypeScript infers from the last overload, which has the most parameters. */
+/** Type of a generated method. TypeScript infers from the last overload; this one has the most parameters. */
 type Method<Request, Response> = (
   request: Request,
   metadata: Metadata,
@@ -150,7 +150,7 @@ export function createGuest(client: OperationServiceClient, request: CreateReque
   return submit(client, createOrder(request))
 }
 
-/** Waits for an operation. @throws if it does not end in time, or ends with another status than `done` */
+/** Waits for an operation. @throws if the operation does not end in time, or ends with a status other than `done` */
 export async function operationDone(client: OperationServiceClient, id: string): Promise<Operation> {
   const ended = await operationEnded(client, id)
   if (ended.status !== 'done') throw new Error(`operation ${ended.action} ended as ${ended.status}: ${ended.error}`)

@@ -124,7 +124,7 @@ export class FleetHost {
     return readFileSync(join(this.directory, 'agent.log'), 'utf8').slice(-bytes)
   }
 
-  /** Removes everything, including what a crashed run left: first with the agent's purge, then the namespace. */
+  /** Removes everything, including what a crashed run left. The agent's purge is first, and the namespace is last. */
   async remove(): Promise<void> {
     await this.kill()
     endProcesses(this.#configPath)

@@ -30,7 +30,7 @@ const checkoutParts = [
   'buf.gen.yaml',
 ]
 
-/** Units that need a terminal, work at night, or change the kernel, which the machine shares with the host. */
+/** Units that need a terminal, work at night, or change the kernel. The machine shares its kernel with the host. */
 const maskedUnits = [
   'systemd-sysctl.service',
   'systemd-udevd.service',

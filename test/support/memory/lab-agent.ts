@@ -146,7 +146,7 @@ export class LabAgent {
     await daemon?.close()
   }
 
-  /** Starts the agent again with its journal and its host. @param listen address; by default the earlier address */
+  /** Starts the agent again with its journal and its host. @param listen address; default: the previous address */
   async resume(listen = this.config.listen): Promise<void> {
     this.config = { ...this.config, listen }
     this.#daemon = await startDaemon({
@@ -214,7 +214,7 @@ export class LabAgent {
     })
   }
 
-  /** Finds a free host port. The search begins at the port for the guest's id, which another guest may use. */
+  /** Finds a free host port. Begins at the port for the guest's id. Another guest may already use this port. */
   #findPort(from: number): number {
     const taken = new Set(this.guests().flatMap(({ portMappings }) => portMappings.flatMap(portsOf)))
     let port = from

@@ -13,7 +13,7 @@ interface MemoryBackup extends StoredBackup {
   readonly content: string
 }
 
-/** Hooks of a test, by the names of calls. A hook may wait, or throw an error of the target. */
+/** Hooks that a test sets, by the names of calls. A hook may wait, or throw an error of the target. */
 export type BackupFaults = Partial<Record<keyof BackupRepositories, (watch: WorkContext) => void | Promise<void>>>
 
 /** The parts of a simulated host that backups read and write. */

@@ -21,7 +21,7 @@ import {
   type VolumeCopy,
 } from '../../../agent/drivers/machine.js'
 
-/** Hooks of a test, by the names of calls. A hook may wait, or throw an error of the host. */
+/** Hooks that a test sets, by the names of calls. A hook may wait, or throw an error of the host. */
 export type Faults = Partial<
   Record<
     keyof Driver | keyof HostVolumes | 'make' | 'removeImage',
@@ -130,7 +130,7 @@ export class MemoryDriver implements Driver {
     this.running.delete(machine.uuid)
   }
 
-  /** Ends a guest that nobody has asked to stop, as if it ended by itself or another program stopped it. */
+  /** Ends a guest without a request, as if the guest ended by itself or another program stopped it. */
   end(uuid: string, cause: StopCause): void {
     if (this.running.delete(uuid)) this.#stopped(uuid, cause)
   }

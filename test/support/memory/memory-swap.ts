@@ -9,7 +9,7 @@ export class MemorySwap implements HostSwap {
   otherBytes = 0
   room = { totalBytes: 500 * 1024 ** 3, usedBytes: 0 }
   memory = { totalBytes: 32 * 1024 ** 3, availableBytes: 16 * 1024 ** 3 }
-  /** Hooks of a test, by the names of calls. A hook may wait, or throw an error of the host. */
+  /** Hooks that a test sets, by the names of calls. A hook may wait, or throw an error of the host. */
   readonly faults: Partial<Record<SwapCall, (slot: SwapSlot) => void | Promise<void>>> = {}
   readonly calls: string[] = []
 

@@ -5,10 +5,10 @@ import type { Model } from './explore.js'
 
 /*
  * Model of two gateways that take a lease in a replicated store and then call an agent. Each take-over of the lease
- * gets a higher number, its epoch. A gateway may be paused, and a call delayed, at any point. The clock of the store
- * may differ from that of a gateway. The product's own functions make the decisions.
+ * gets a higher number, its epoch. At any point, a gateway may be paused or a call delayed. The clock of the store may
+ * differ from that of a gateway. The product's own functions make the decisions.
  *
- * Assumption: only one Redis server fails at a time. The next one fails only after it has copied its master's data.
+ * Assumption: only one Redis server fails at a time. Before the next server fails, it has copied its master's data.
  */
 
 /** Faults that can be built into the model. The exploration of the model must find each fault. */

@@ -144,16 +144,14 @@ export class AddressedHost {
 
   /** Starts a server that runs until the guest stops. */
   async serve(uuid: string | undefined, name: string): Promise<void> {
-    // Waits for the guest, which the agent reports to its watchers a moment after the creation has ended.
+    // Waits for the guest: the agent reports it to its watchers a moment after the creation has ended.
     if (uuid !== undefined) await this.guest(uuid)
     if (uuid !== undefined && this.#isMachine(uuid)) await installTools(machineAt(this.#found(uuid).ipv4))
     const child = this.#spawn(this.#tool(uuid, 'serve', name, 'tcp:8081', 'udp:8081'))
     await once(child.stdout!, 'data')
   }
 
-  /**
-   * Sends requests endlessly from the public network. @returns a line per datagram, which ends with ` 1` if answered
-   */
+  /** Sends requests endlessly from the public network. @returns a line per datagram, ending with ` 1` if answered */
   async follow(address: string): Promise<string[]> {
     const child = this.#spawn(this.#tool(undefined, 'stream', address, '0.01', '8081'))
     const lines: string[] = []

@@ -23,9 +23,9 @@ export interface BalancedAnswer {
 }
 
 /**
- * Three gateways on one Redis behind a real HAProxy with the configuration of the documentation, and an agent with a
- * guest. Only the path of the certificate and the Redis of the gateways differ from the documentation. The process of the
- * test must be in a network namespace of its own, which gets the addresses of the documentation.
+ * Three gateways on one Redis behind a real HAProxy, and an agent with a guest. HAProxy has the configuration of the
+ * documentation. Only the path of the certificate and the Redis of the gateways differ. The process of the test must be
+ * in a network namespace of its own, because this namespace gets the addresses of the documentation.
  */
 export class BalancedLab {
   readonly gateways: GatewayProcess[] = []

@@ -31,7 +31,7 @@ export interface FlowOptions {
   readonly seconds?: number
 }
 
-/** Starts the program to which flows connect, which runs until it is killed. Resolves when the program listens. */
+/** Starts the program to which flows connect. It runs until it is killed. Resolves when the program listens. */
 export async function serveFlows(at: readonly string[], port: number): Promise<ChildProcess> {
   const server = python(at, 'flows', String(port))
   await once(server.stdout!, 'data')

@@ -2,8 +2,8 @@ import { formatIpv4, parseIpv4 } from '../../../agent/network/subnet.js'
 import { arpFrame, discoveryFrame, ipv4Frame, rawFrame, tagged, udp6Frame } from './frames.js'
 
 /*
- * This file makes frames that a guest must not send: with a forged source, or of a forbidden kind. A test requests any
- * number of variants of each kind. The marker, by which tests recognize a frame, is its kind and number.
+ * This file makes frames that a guest must not send. They have a forged source or are of a forbidden kind. A test
+ * requests any number of variants of each kind. Tests recognize a frame by its marker: its kind and number.
  */
 
 /** Addresses of a participant on the bridge. */
@@ -32,7 +32,7 @@ const macOf = (n: number): string => `02:66:${hexOf(n, 8).match(/../g)!.join(':'
 const hexOf = (n: number, digits: number): string => n.toString(16).padStart(digits, '0')
 const pick = <T>(items: readonly T[], n: number): T => items[n % items.length]!
 
-/** Returns an address that is not the guest's own: of the neighbour, the host, nobody, or another network. */
+/** Returns an address that is not the guest's own. It belongs to the neighbour, the host, nobody or another network. */
 function otherIpv4({ own, neighbour, gateway, outside }: Scene, n: number): string {
   const near = formatIpv4(parseIpv4(own.ipv4)! + 100 + n)
   const fixed = [neighbour.ipv4, gateway.ipv4, outside.ipv4, '0.0.0.0', '255.255.255.255', '127.0.0.1']

@@ -6,10 +6,10 @@ import { describeError } from '../../../shared/errors.js'
 
 /*
  * The traffic shaper of an agent as a process that a test can run inside a network namespace. Arguments: the prefix of
- * guests' interfaces, and optionally `watch` or `follow`. With either option, the shaper notices changes by other
+ * guests' interfaces, and optionally `watch` or `follow`. With `watch` or `follow`, the shaper notices changes by other
  * programs, and `ensure` compares everything only after such changes. With `follow`, it also compares when interfaces
  * appear or disappear. Input lines: {method, argument}; output lines: {result} or {error}. As in the agent, `ensure`
- * gets the same list object while the content is the same.
+ * gets an identical list object until the content changes.
  */
 
 const [, , prefix = '', watches] = process.argv

@@ -37,7 +37,7 @@ export class TrafficHost {
   store!: GuestStore
   keeper!: TrafficKeeper
   clock!: SteadyClock
-  /** If false, the keeper trusts the clock only after it has been stable for a while, as after a boot of the host. */
+  /** If false, the keeper trusts the clock only after a stable period, as after a boot of the host. */
   trustsClock = true
   /** UUIDs of guests whose start was submitted. */
   readonly started: string[] = []

@@ -28,7 +28,7 @@ export interface MatrixSubject {
 }
 
 export interface MatrixOptions {
-  /** Names of all steps in order. A test compares them with the operation's definition. */
+  /** Names of all steps in order. A test checks that the operation's definition has the same steps. */
   readonly steps: readonly string[]
   readonly undone: readonly string[]
   /** True if the operation is never rolled back. A test compares the value with the operation's definition. */
@@ -166,7 +166,7 @@ function failAt(step: string, phase: Phase, once = false): StepObserver {
   }
 }
 
-/** Makes the definition of an operation in which one step runs, or is undone, twice in a row. */
+/** Makes the definition of an operation in which one step runs two times in a row, or is undone two times in a row. */
 function twice(
   definition: OperationDefinition<unknown>,
   name: string,
@@ -208,7 +208,7 @@ async function runToEnd(
   return record
 }
 
-/** Runs an operation up to this phase of a step, and then stops for ever, as if the agent had died. */
+/** Runs an operation up to this phase of a step, and then stops forever, as if the agent had died. */
 async function runUntilGone(subject: MatrixSubject, step: string, phase: Phase, other?: StepObserver): Promise<string> {
   let arrive = (): void => undefined
   const arrived = new Promise<void>((resolve) => (arrive = resolve))

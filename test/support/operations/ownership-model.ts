@@ -16,17 +16,17 @@ import {
 
 /*
  * A model of one guest that moves between hosts. It calls the product's own functions. Each message that was ever
- * possible can be delivered at any later time, any number of times, or never. Gateways have no state besides the store,
- * so this also covers several gateways and paused gateways. Agents journal each event, so the crash of an agent only
- * delays the event. The crash of a host also ends its guests.
+ * possible can be delivered at any later time, any number of times, or never. Gateways have no state besides the store.
+ * The model therefore covers several gateways and paused gateways, too. Agents journal each event, so the crash of an
+ * agent only delays the event. The crash of a host also ends its guests.
  *
- * Incidents: an operator restores a host from an older copy of its disk, or removes a host that reports no guest from
- * the fleet. A restored host may run an old copy of the guest, but only until a gateway reaches the host.
+ * Incidents: an operator restores a host from an older copy of its disk, or removes a host from the fleet that reports
+ * no guest. A restored host may run an old copy of the guest, but only until a gateway reaches the host.
  */
 
 /**
- * `whole`: the newest disk of the guest; `stale`: the guest has run on another host later; `partial`: the transfer is
- * incomplete; `restored`: an older disk that an operator restored on purpose.
+ * `whole`: the newest disk of the guest; `stale`: the guest has run on another host in the meantime; `partial`: the
+ * transfer is incomplete; `restored`: an older disk that an operator restored on purpose.
  */
 type Copy = 'none' | 'partial' | 'whole' | 'stale' | 'restored'
 
@@ -89,7 +89,7 @@ export const productRules = {
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
   /** True if a gateway stops an outdated copy of a guest that a host reports, even if the guest does not move. */
   fences: (): boolean => true,
-  /** True if the host that the guest leaves may send the last changes of the disk: the guest must not run there. */
+  /** True if the source of a move may send the last changes of the disk. The guest must not run there. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,
   /** True if the source may report that it hands the guest over: the guest is stopped, and its disk has arrived. */
   mayHandOver: ({ isRunning, isSent }: Pick<HostCopy, 'isRunning' | 'isSent'>): boolean => !isRunning && isSent,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Returns the commands of a code block in the documentation, so that a test runs what operators copy.
+ * Returns the commands of a code block in the documentation. A test then runs exactly what operators copy.
  * @param page for example docs/upgrades.md
  * @param text a part of the code block
  * @throws {RangeError} unless exactly one code block of the page contains the text

@@ -41,7 +41,7 @@ export function changedPlace(
   return { ...Object.fromEntries<string>(emptied), ...placeOf(type, form) }
 }
 
-/** Returns 192 random bits as letters and digits, which need no escaping in forms and shells. */
+/** Returns 192 random bits as letters and digits, because these need no escaping in forms and shells. */
 export function generatePassword(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(24))
   return btoa(String.fromCharCode(...bytes))

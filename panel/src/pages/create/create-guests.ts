@@ -7,7 +7,7 @@ import { presetFirewall } from '../../guests/firewall-presets.ts'
 import type { Key } from '../../i18n/text.svelte.ts'
 import { planRequest, type CreateForm } from './form.ts'
 
-/** A setting that could not be changed after a guest was created, or a guest that could not be created. */
+/** A guest that could not be created, or a setting that could not be changed after the guest was created. */
 export interface Leftover {
   readonly guest: string
   readonly label: Key

@@ -6,8 +6,8 @@ export function isConsole({ kind, action }: Pick<TimelineEntry, 'kind' | 'action
 }
 
 /**
- * Keeps one entry for each console session: its end, whose detail contains the duration. The beginning is kept only
- * for a session that is still open.
+ * Keeps one entry for each console session. This is the end of the session, whose detail contains the duration. Only a
+ * session that is still open has its beginning instead.
  * @param entries newest first
  */
 export function foldConsoles<Entry extends Pick<TimelineEntry, 'kind' | 'action' | 'status' | 'user' | 'address'>>(

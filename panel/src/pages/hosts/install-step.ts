@@ -1,6 +1,6 @@
 import type { Host, JoinToken } from '../../api/types.ts'
 
-/** The steps of an installation, in order. In the step `command`, the command has not been run on the host yet. */
+/** The steps of an installation, in order. In the first step, `command`, the command was not run on the host yet. */
 export const installSteps = ['command', 'checking', 'installing', 'joining', 'waiting', 'online'] as const
 export type InstallStep = (typeof installSteps)[number] | 'failed'
 

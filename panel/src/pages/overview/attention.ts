@@ -106,7 +106,7 @@ function planAlerts({ alerted = 0 }: FleetFacts): Attention[] {
   return [{ tone: 'bad', text: 'attention.alerts', values: { count: alerted }, href: '#/security' }]
 }
 
-/** A disk needs attention if it will be full within `soonDays`, or if `highPercent` or more of it is used. */
+/** A disk needs attention if it will be full within `soonDays`, or if at least `highPercent` of it is used. */
 const [soonDays, highPercent] = [14, 90]
 
 function planDisks({ usages = [], nameOf, formatPercent }: FleetFacts): readonly Attention[] {
