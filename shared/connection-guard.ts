@@ -70,7 +70,7 @@ export class ConnectionGuard {
 
   #forget(key: string, socket: Socket | undefined): void {
     const found = this.#unproven.get(key)
-    // If this is false, the entry belongs to a newer connection with the same address and port, so it stays.
+    // The entry may belong to a newer connection with the same address and port. It then stays.
     if (found === undefined || found.socket !== socket) return
     clearTimeout(found.timer)
     this.#unproven.delete(key)

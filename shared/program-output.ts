@@ -1,7 +1,7 @@
 /*
- * The output of a program without a terminal consists of records, so that its two outputs stay apart. A record has a
- * head of four bytes and the content. The first byte of the head is the number of the output: 1 for the standard output,
- * 2 for the standard error. The other bytes are the length of the content, big-endian.
+ * The output of a program without a terminal consists of records. They keep the program's two outputs apart. A record
+ * has a head of four bytes and the content. The first byte of the head is the number of the output: 1 for the standard
+ * output, 2 for the standard error. The other bytes are the length of the content, big-endian.
  */
 
 export const headBytes = 4

@@ -1,8 +1,8 @@
 import type { Fields } from './kinds.js'
 
 /*
- * The tag that marks guests which apply has created. Each set of a fleet file has its own tag, so that files of
- * different sets do not delete each other's guests.
+ * The tag that marks guests which apply has created. Each set of a fleet file has its own tag. Without this, files of
+ * different sets would delete each other's guests.
  */
 
 const prefix = 'berth.apply:'

@@ -11,8 +11,8 @@ export type Match =
   { readonly found: Candidate } | { readonly similar: readonly string[]; readonly isAmbiguous: boolean }
 
 /**
- * A beginning of a UUID that selects an object. The minimum length prevents that an id or a word such as `cafe` selects
- * an object that the user did not mean.
+ * A beginning of a UUID that selects an object. It has a minimum length. Without this, an id or a word such as `cafe`
+ * could select an object that the user did not mean.
  */
 const uuidPrefix = /^[0-9a-f]{8}(-[0-9a-f-]*)?$/i
 const maxSuggestions = 3

@@ -12,7 +12,7 @@ fail() {
   exit 1
 }
 
-# Replaces a file atomically: after a power failure it has either its complete old or its complete new content.
+# Replaces a file atomically. After a power failure, the file has either its complete old or its complete new content.
 # replace_file NEW FILE
 replace_file() {
   sync "$1"
@@ -146,8 +146,8 @@ remove_stale_policy() {
   (flock -n 8 && allow_service_starts || true) 8>"$policy_lock"
 }
 
-# Disables services that this run has installed but Berth does not use: Redis, the bridge of lxc, sshd, and a service
-# that waits for this bridge and delays every boot by half a minute.
+# Disables services that this run has installed but Berth does not use. They are Redis, the bridge of lxc, sshd, and a
+# service that waits for this bridge and so delays every boot by half a minute.
 keep_services_off() {
   local package service
   for package in "${installed_now[@]}"; do

@@ -145,8 +145,8 @@ keep_values() {
   done
 }
 
-# Keys that two instances must not share. If a named instance omits one of them, it would use the example's value, which
-# belongs to the first instance.
+# Keys that two instances must not share. A named instance must not omit one of these keys: it would use the example's
+# value, which belongs to the first instance.
 own_keys='^(state_dir|run_dir|network\.(bridge|table|interface_prefix)|storage\.(pool|loop_file))'$'\t'
 
 # Fails if another instance already has this instance's value of a key in own_keys. check_own_values PROGRAM VALUES

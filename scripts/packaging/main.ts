@@ -58,7 +58,7 @@ function buildFor(architecture: Architecture, version: string, epoch: number): v
   build('berth', stageBerth, options, output)
 }
 
-/** Builds berth-runtime, which is large, or takes it from the cache if its sources are unchanged. */
+/** Builds berth-runtime, or takes it from the cache if its sources are unchanged, because its build takes long. */
 function buildRuntime(options: StageOptions): void {
   const kept = join(cache, `runtime-${digestOf(['packaging/runtime', 'scripts/packaging'])}-${options.architecture}`)
   if (!existsSync(kept)) {

@@ -7,7 +7,7 @@ export interface Lanes {
   readonly computing: number
 }
 
-/** Runs chains in lanes. No chain overtakes one that waits for a second lane: the latter would run last. */
+/** Runs chains in lanes. No later chain overtakes a chain that waits for a second lane: that chain would run last. */
 export async function runInLanes(
   chains: readonly Chain[],
   lanes: Lanes,

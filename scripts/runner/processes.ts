@@ -87,7 +87,7 @@ function start(
 
 /**
  * Gives each process a mount namespace of its own. In a shared namespace, `ip netns exec` of one test would copy the
- * mounts of the others, and these mounts would stay in use.
+ * mounts of the other tests. The copies would keep these mounts in use.
  */
 function namespaces({ inOwnNetwork }: Job): string[] {
   if (process.getuid?.() !== 0) return []
@@ -186,7 +186,7 @@ async function killFamily({ pid }: ChildProcess): Promise<void> {
   signal(familyOf(pid, family), 'SIGKILL')
 }
 
-/** @param known members found earlier. They and their children belong to the family even if their parent has ended. */
+/** @param known members found earlier; they and their children belong to the family even if a parent has ended */
 function familyOf(leader: number, known: readonly ProcessEntry[] = []): ProcessEntry[] {
   const entries = readProcesses()
   const sessions = new Set([leader, ...known.map(({ session }) => session)])

@@ -25,7 +25,7 @@ export function figure(name: string, unit: string, values: Record<string, number
   return { name, unit, values: new Map(known) }
 }
 
-/** Prints a Markdown table with columns for Berth, each other system, and Berth's value divided by the other's. */
+/** Prints a Markdown table with columns for Berth, each other system, and Berth's value divided by that system's. */
 export function printFigures(title: string, figures: readonly Figure[]): void {
   const others = [...new Set(figures.flatMap((f) => [...f.values.keys()]))].filter((name) => name !== 'Berth')
   console.log(`\n### ${title}\n`)

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 const run = promisify(execFile)
 const socketPath = '/var/lib/lxd/unix.socket'
 const image = 'berth-bench'
-/** LXD's nftables table. It stays, without any content, after LXD's last network is deleted. */
+/** LXD's nftables table. After the deletion of LXD's last network, the table still exists, but is empty. */
 const table = ['inet', 'lxd']
 
 const preseed = `

@@ -110,7 +110,7 @@ export function checkedFirewall(rules: number, version: number): Firewall {
 
 const uuidOf = (index: number): string => `guest-${index}`
 
-/** Distributes the mapped ports: `ownMappings` to guest 0, which is measured, and all other ports to other guests. */
+/** Distributes the mapped ports. Guest 0, which is measured, gets `ownMappings` ports; other guests get the rest. */
 function spreadPorts({ guests, mappings, ownMappings }: Scenario, first: number) {
   const each = Math.ceil((mappings - ownMappings) / (guests - 1))
   return (index: number): number[] => {

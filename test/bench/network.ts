@@ -22,8 +22,8 @@ const scenarios: readonly Scenario[] = [
 ]
 
 /**
- * Measures changes of a port mapping or a firewall at the agent, from the request until the change is journaled and in
- * effect. The comparison is nft(8) by hand in these tables. Guests are simulated in a network namespace.
+ * Measures changes of a port mapping or a firewall at the agent, from the request until they are journaled and in
+ * effect. The comparison is nft(8) by hand in the agent's tables. Guests are simulated in a network namespace.
  */
 export async function benchNetwork(count: number): Promise<Figure[]> {
   const nat_ports = { start: 20_000, end: 59_999, per_guest: 4000 }

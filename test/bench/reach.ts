@@ -17,7 +17,7 @@ interface Gateway {
   readonly policies: AccessPolicies
 }
 
-/** Measures the delay until a change at one gateway takes effect at another. The product promises 2 s. */
+/** Measures the delay until a change at one gateway takes effect at another gateway. The product promises 2 s. */
 export async function benchReach(): Promise<Figure[]> {
   const redis = await startTestRedis()
   const secret = randomBytes(32)

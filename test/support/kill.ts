@@ -1,7 +1,7 @@
 import { findProcess, readChildren } from '../../agent/host/process/proc.js'
 import { sh } from './sh.js'
 
-/** Sends SIGKILL to a process, which may already have ended by itself. */
+/** Sends SIGKILL to a process. The process may already have ended. */
 export function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')

@@ -27,8 +27,8 @@ export function scratchDirectory(name: string): { path: string; wipe: () => void
 const memoryGb = 8
 
 /**
- * Creates a directory for tens of thousands of small files inside a scratch directory. It is in memory if the host has
- * enough: a disk takes up to half a minute to remove the files.
+ * Creates a directory for tens of thousands of small files inside a scratch directory. The directory is in memory if
+ * the host has enough, because the removal of the files from a disk takes up to half a minute.
  */
 export function memoryDirectory(scratch: string): string {
   const path = join(scratch, 'memory')

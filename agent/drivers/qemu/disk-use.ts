@@ -22,7 +22,7 @@ const waitMs = 300
 const timeoutMs = 1000
 
 /**
- * Reports the use of guests' file systems. The host itself cannot see it, because freed blocks stay in the disk image
+ * Reports the use of guests' file systems. The host itself cannot see the use: freed blocks stay in the disk image
  * until the guest discards them. Guest agents are queried in the background. Only callers of `refresh` wait, for a
  * short time.
  */

@@ -109,8 +109,8 @@ const mostIdLength = 100
 const mostInstanceBytes = 2 * 1024 * 1024
 
 /**
- * Reads the data for the first boot. If the file is missing or damaged, for example after a restore, returns new data,
- * and the system repeats its first boot.
+ * Reads the data for the first boot. If the file is missing or damaged, for example after a restore, returns new data.
+ * The system then repeats its first boot.
  */
 export async function readInstance(volume: string): Promise<Instance> {
   const text = await readPlainText(instanceOf(volume), mostInstanceBytes)

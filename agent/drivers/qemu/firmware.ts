@@ -26,7 +26,7 @@ async function ensureVars(path: string, template: string): Promise<void> {
 const mostFiles = 16
 
 /**
- * Gives the TPM's files to the user of the guest's QEMU, because in a volume from another guest's backup they belong to
+ * Gives the TPM's files to the user of the guest's QEMU. In a volume from another guest's backup, they belong to
  * another user. The content is untrusted: links are not followed, and everything except regular files is deleted.
  */
 async function ensureTpm(path: string, userId: number): Promise<void> {

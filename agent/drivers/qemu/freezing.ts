@@ -67,7 +67,7 @@ export class FileSystemFreezer {
     return this.options.pauseMs ?? 1000
   }
 
-  /** Runs at most one thaw per guest: a second thaw would affect file systems that were frozen again meanwhile. */
+  /** Runs at most one thaw per guest. A second thaw would affect file systems that were frozen after the first thaw. */
   #thawOnce(name: string): Promise<void> {
     return this.#thaws.run(name, () => this.#thaw(name))
   }

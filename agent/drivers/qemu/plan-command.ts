@@ -23,7 +23,7 @@ const statisticsSeconds = 10
  */
 const translatedCpu = 'qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16'
 
-/** Hyper-V features that Windows uses in a guest. Without them, its clock and locks take half a processor. */
+/** Hyper-V features for Windows in a guest. Without these features, its clock and locks take half a processor. */
 const enlightenments = [
   'relaxed',
   'vapic',
@@ -150,8 +150,8 @@ function planTpm(): string[] {
 }
 
 /**
- * Controller of the serial ports. The first port is reserved for a console. Without these options, QEMU checks 64
- * queues whenever one of its file descriptors is ready, which made disk reads a fifth slower.
+ * Controller of the serial ports. The first port is reserved for a console. Without these options, disk reads were a
+ * fifth slower: QEMU then checks 64 queues whenever one of its file descriptors is ready.
  */
 const serialPorts = 'virtio-serial-pci,max_ports=2,ioeventfd=off'
 

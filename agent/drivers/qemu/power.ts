@@ -86,7 +86,7 @@ export class Power {
     await configs.remove(name)
   }
 
-  /** Calls `act`, which ends the guest. Does nothing if the name belongs to another guest. */
+  /** Calls `act`, which ends the guest. Does nothing if another guest has the name. */
   async #ending(machine: Machine, act: (name: string) => Promise<void>): Promise<void> {
     const { forget, machines, names, paths } = this.context
     const name = paths.nameOf(machine.id)

@@ -95,7 +95,7 @@ const firewallRule = Type.Object({
   description: text,
 })
 
-/** Fields of a guest's document that stay behind in a move: they belong to the host or to its operations. */
+/** Fields of a guest's document that do not move with the guest. They belong to the host or to its operations. */
 type StayingField = 'boot' | 'fetchedBytes' | 'nextExtraBytes' | 'atNextStart'
 /** The part of a guest's JSON document that moves with the guest to another host. */
 export type MovedDocument = Omit<GuestDocument, StayingField>

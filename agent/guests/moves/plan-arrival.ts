@@ -1,7 +1,7 @@
 import type { CheckedMapping } from '../../../shared/port-mapping-rules.js'
 import type { PortMapping } from '../record/record.js'
 
-/** A mapping on the source, and the one that replaces it on the target. */
+/** A mapping on the source, and the mapping that replaces it on the target. */
 export interface MovedMapping {
   readonly from: PortMapping
   readonly to: PortMapping

@@ -2,7 +2,7 @@ import { conflict } from '../../../shared/errors.js'
 
 const mib = 1024 * 1024
 
-/** If an increment is at most this size, the guest is stopped, because the last increment will also be small. */
+/** If an increment has at most this size, the guest is stopped: the last increment will then be small, too. */
 const smallBytes = 8 * mib
 /** Maximum number of increments that are sent while the guest runs, even if they are still getting smaller. */
 const maxRounds = 8

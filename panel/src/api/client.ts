@@ -50,7 +50,7 @@ type DataOf<O extends Outcome> = Exclude<O['data'], undefined>
 
 /**
  * Sends a request and returns the envelope of the response. If the session has ended, or if the request needs the
- * password again, the user is asked and the request is repeated.
+ * password again, asks the user. Then repeats the request.
  * @throws {ApiFailure}
  */
 export async function send<O extends Outcome>(request: () => Promise<O>): Promise<DataOf<O>> {

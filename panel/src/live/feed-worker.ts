@@ -5,7 +5,7 @@ import { EventFeed, type FeedMessage, type FeedOrder } from './feed.ts'
  * a server with HTTP/1.1.
  */
 
-/** The part of a shared worker's global scope that is used here. The panel's types describe only the scope of pages. */
+/** The part of a shared worker's global scope that this file uses. The panel's types only describe pages' scope. */
 interface SharedScope {
   onconnect: ((event: MessageEvent) => void) | null
 }

@@ -6,8 +6,8 @@ import { online } from '../api/online.svelte.ts'
 import { RefetchThrottle } from './refetch-throttle.ts'
 
 /*
- * Only this module knows whether the panel uses the gateway's event stream or, without a stream, polling. Pages follow
- * topics. Code that changes data without an event calls `touch` for its topic.
+ * Only this module knows whether the panel uses the gateway's event stream or polling. It polls without a stream. Pages
+ * follow topics. Code that changes data without an event calls `touch` for its topic.
  */
 
 export type { Topic }

@@ -30,8 +30,7 @@ class CurrentSession {
     try {
       await this.refresh()
     } catch (thrown) {
-      // Only the status 401 means that no user is logged in. Any other failure is a failure of the gateway or the
-      // network.
+      // Only the status 401 means that no user is logged in. Other failures concern the gateway or the network.
       if (asFailure(thrown).about.status !== 401) throw thrown
       this.data = undefined
     } finally {

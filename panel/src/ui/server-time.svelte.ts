@@ -8,7 +8,7 @@ const tickMs = 30_000
 /** The time zone of the browser. */
 const browserZone = new Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** The clock and the time zone of the gateway, and the time zone in which the panel shows times to the user. */
+/** The clock and the time zone of the gateway, and the time zone of the times that the panel shows. */
 class ServerTime implements ZonedTime {
   /** The present time of the gateway in ms, for relative times. It changes every 30 seconds. */
   nowMs = $state(Date.now())

@@ -1,5 +1,5 @@
-"""Writes hostile archives to a directory, one file each. They try to escape from the directory they are unpacked in.
-Arguments: the directory, and a path on the host that must stay unchanged (the canary)."""
+"""Writes hostile archives to a directory, one file each. An archive tries to write outside of the directory in which
+it is unpacked. Arguments: the directory, and a path on the host that must stay unchanged (the canary)."""
 import bz2, gzip, io, lzma, os, struct, sys, tarfile, warnings, zipfile, zlib
 
 warnings.simplefilter('ignore')  # duplicate names in a zip archive are intended

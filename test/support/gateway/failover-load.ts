@@ -5,7 +5,7 @@ export interface LoadOptions {
   readonly writers: number
   /** Pause of a writer after each write, in ms. */
   readonly pauseMs: number
-  /** Makes one write. @returns true if it was acknowledged; false if its result is not known or it was refused */
+  /** Makes one write. @returns true if the write was acknowledged; false if it was refused or has no known result */
   readonly write: (name: string) => Promise<boolean>
   /** True: a writer repeats each write until it is acknowledged. Default: each write is made once. */
   readonly repeats?: boolean

@@ -108,7 +108,7 @@ function isOldOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, '
   expect((after as { guests: object[] }).guests[0]).to.deep.equal({ ...old, ...changed })
 }
 
-/** Checks that a failure restores the former disk. After the step `forget` has deleted it, the new disk must stay. */
+/** Checks that a failure restores the old disk. After the step `forget` has deleted it, the new disk must stay. */
 function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'forget' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [old] = (before as { guests: { journaled: string }[] }).guests
@@ -116,7 +116,7 @@ function isOldOrRestored(after: unknown, before: unknown, at: Pick<StepEvent, 's
   expect((after as { guests: object[] }).guests[0]).to.deep.equal(restored)
 }
 
-/** Checks that a failure restores the former boot source. A failure after the step `commit` keeps the new source. */
+/** Checks that a failure restores the old boot source. A failure after the step `commit` keeps the new source. */
 function isOldBootOrCommitted(after: unknown, before: unknown, at: Pick<StepEvent, 'step' | 'phase'>): void {
   if (at.step !== 'commit' || at.phase !== 'after-run') return void expect(after).to.deep.equal(before)
   const [was, is] = [before, after].map((found) => (found as { guests: { boot: BootChoice }[] }).guests[0]!)

@@ -112,7 +112,7 @@ function subvolumeFaults(
         ? [{ fault: `${path} without a limit`, path }]
         : []
     // After a restore, the quota group of the replaced subvolume may still have data (docs/design/storage.md). This is
-    // allowed if its parent group also contains an existing subvolume.
+    // allowed if its parent group also contains a subvolume that exists.
     const isHeld = groups.some(([other = '', , , , , of]) => of === parent && ids.has(other))
     return /^190\//.test(parent) && isHeld
       ? []

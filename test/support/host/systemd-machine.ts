@@ -95,7 +95,7 @@ export class SystemdMachine {
     await this.waitUntilBooted()
   }
 
-  /** Kills all processes of the machine simultaneously, like a power failure. Unlike there, the page cache survives. */
+  /** Kills all processes of the machine simultaneously, like a power failure. Only the page cache survives. */
   cutPower(): void {
     execFileSync('lxc-stop', [...this.#lxc, '-k'])
   }

@@ -56,7 +56,7 @@ function fail(why: string): never {
   throw new Error(why)
 }
 
-/** Copies the system from a cache; if it is missing there, builds it from Debian's mirror in some minutes. */
+/** Copies the system from a cache. If the cache lacks it, builds it from Debian's mirror in some minutes. */
 function copyRoot(root: string): void {
   const hash = createHash('sha256')
     .update([...packages, ...productPackages()].join(' '))

@@ -56,7 +56,7 @@ export interface GatewaysState {
   readonly calls: readonly Call[]
   /** The highest epoch (number of a take-over of the lease) in the agent's journal. */
   readonly highest: number
-  /** The highest epoch (number of a take-over) of an acknowledged lease. */
+  /** The highest epoch (number of a take-over of the lease) of an acknowledged lease. */
   readonly acknowledged: number
   /** For each epoch (number of a take-over of the lease): index of the gateway whose call the agent accepted. */
   readonly actors: Readonly<Record<number, number>>
@@ -212,8 +212,8 @@ function rename(state: GatewaysState, sentinel: number, master: number): Gateway
 }
 
 /**
- * Makes the former master a replica. In the transaction that does this, Sentinel also closes all connections of this
- * server (CLIENT KILL TYPE normal). Gateways therefore no longer wait for the confirmation of a write to it.
+ * Turns the old master into a replica. In the transaction that does this, Sentinel also closes all connections of this
+ * server (CLIENT KILL TYPE normal). Gateways therefore no longer wait for the confirmation of a write to this server.
  */
 function rejoin(state: GatewaysState, former: number, master: number): GatewaysState {
   const follows = state.follows.map((source, index) => (index === former ? master : source))

@@ -20,8 +20,8 @@ import {
  * The model therefore covers several gateways and paused gateways, too. Agents journal each event, so the crash of an
  * agent only delays the event. The crash of a host also ends its guests.
  *
- * Incidents: an operator restores a host from an older copy of its disk, or removes a host from the fleet that reports
- * no guest. A restored host may run an old copy of the guest, but only until a gateway reaches the host.
+ * Incidents: an operator restores a host from an older copy of its disk, or removes a host without a guest from the
+ * fleet. A restored host may run an old copy of the guest, but only until a gateway reaches the host.
  */
 
 /**
@@ -87,7 +87,7 @@ export const productRules = {
   planReturn,
   /** True if a gateway may tell a host to delete its copy. `hasOwner`: the guest's owner has confirmed its role. */
   mayDismiss: (hasOwner: boolean): boolean => hasOwner,
-  /** True if a gateway stops an outdated copy of a guest that a host reports, even if the guest does not move. */
+  /** True if a gateway stops an outdated copy of a guest that a host reports, even without a move of the guest. */
   fences: (): boolean => true,
   /** True if the source of a move may send the last changes of the disk. The guest must not run there. */
   maySend: ({ isRunning }: Pick<HostCopy, 'isRunning'>): boolean => !isRunning,

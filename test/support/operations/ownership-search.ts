@@ -29,8 +29,8 @@ export interface SearchResult {
 }
 
 /**
- * Visits every state that the guests can reach. Finds guests that run twice, copies that start without the newest disk,
- * and states from which some guest can never run again.
+ * Visits every state that the guests can reach. Finds guests that run twice, and copies that start without the newest
+ * disk. Also finds states from which some guest can never run again.
  */
 export function search(first: Worlds, rules: Rules, limits: Limits): SearchResult {
   const visited = new Map<string, Visited>()

@@ -25,7 +25,7 @@ export interface FleetFacts {
   readonly nameOf: (hostId: string) => string
   readonly formatTime: (time: string) => string
   readonly formatPercent: (percent: number) => string
-  /** The current time, and the time a day ago, in the form of the API's times, which can be compared as text. */
+  /** The current time and the time a day ago. They have the form of the API's times, which can be compared as text. */
   readonly nowText: string
   readonly dayAgoText: string
 }

@@ -2,5 +2,5 @@ import type { Admin } from '../../api/types.ts'
 
 export type Role = Admin['role']
 
-/** The roles of administrators, from the one with most rights to the one with least. */
+/** The roles of administrators. The role with most rights is first. */
 export const roles: readonly Role[] = ['full', 'operator', 'support', 'read_only']
