@@ -10,7 +10,7 @@ export interface PackOptions {
   readonly onSkip: (message: string) => void
 }
 
-/** Returns an archive of a file or directory. In the guest, they will belong to root, without setuid and setgid. */
+/** Returns an archive of a file or directory. In the guest, the files belong to root, without setuid and setgid. */
 export function packFiles({ source, name, onSkip }: PackOptions): AsyncIterable<Buffer> {
   const path = resolve(source)
   const top = basename(path)
