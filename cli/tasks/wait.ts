@@ -20,8 +20,8 @@ export async function waitForTasks(client: BerthClient, ids: readonly string[], 
 }
 
 /**
- * Shows the progress of an operation on the gateway until it has ended.
- * @param hint how to follow or cancel the operation, printed after Ctrl-C
+ * Shows the progress of work on the gateway, such as a task or a drain, until the work has ended.
+ * @param hint how to follow or cancel the work, printed after Ctrl-C
  * @throws {CliError} as `follow`, and if the user interrupts it
  */
 export async function waitWithProgress(
