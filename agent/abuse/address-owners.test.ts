@@ -9,7 +9,7 @@ const guest = (uuid: string, ipv4: string, createdAtMs = 0) => ({
 })
 
 describe('the guest that owned an address at a given time', () => {
-  it('is the first known owner for any time since the creation of this guest', () => {
+  it('is the first owner that the agent knew, for any time since this owner was created', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2', 500)], 1000)
     expect([499, 500].map((atMs) => owners.findOwner('10.0.0.2', atMs))).to.deep.equal([undefined, 'a'])
@@ -32,7 +32,7 @@ describe('the guest that owned an address at a given time', () => {
     expect(owners.findOwner('10.0.0.3', 1)).to.equal('c')
   })
 
-  it('is forgotten ten minutes after it has lost the address', () => {
+  it('is forgotten ten minutes after the guest lost the address', () => {
     const owners = new AddressOwners()
     owners.update([guest('a', '10.0.0.2')], 0)
     owners.update([], 1000)

@@ -18,7 +18,7 @@ const flow = (sourcePort: number, target: string): OpenedFlow => ({
 const startMs = 1_000_000_000
 
 describe('evidence about a guest', () => {
-  it('needs limited memory, however many flows the guest opens', () => {
+  it('uses limited memory, no matter how many flows the guest opens', () => {
     const evidence = new GuestEvidence()
     for (let look = 0; look < 6; look++) {
       const flows = Array.from({ length: 16_000 }, (_, port) => flow(port, `198.18.0.${look}`))

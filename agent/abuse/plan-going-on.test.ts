@@ -29,7 +29,7 @@ describe('a finding about a guest with an open alert', () => {
       false,
     ],
     [
-      'is not reported while a stop of the guest is pending, if recent traffic has another target',
+      'is not reported while a stop of the guest is pending, if the recent traffic goes to another target',
       { target: '198.18.0.2' },
       pending,
       false,
@@ -59,10 +59,10 @@ describe('a finding about a guest with an open alert', () => {
 describe('the time of the last packets that belong to a finding', () => {
   for (const [name, row, seenMs] of [
     ['is the time of the last request of the guest', { outcome: 'opened' }, nowMs - 5000],
-    ['is the time of the last refusal of a request of the guest', {}, nowMs - 5000],
-    ['is 0 if the guest only had flows without an answer', { outcome: 'unanswered' }, 0],
+    ['is the time at which a request of the guest was last refused', {}, nowMs - 5000],
+    ['is 0 if the guest had only unanswered flows', { outcome: 'unanswered' }, 0],
     ['is 0 if the guest only had answered flows from the connection table', { outcome: 'answered' }, 0],
-    ['is 0 if the guest only had flows to another target than the finding', { target: '198.18.0.2' }, 0],
+    ['is 0 if all flows of the guest went to targets other than the target of the finding', { target: '198.18.0.2' }, 0],
   ] as const)
     it(name, () => expect(lastSeenMs(view(row), finding)).to.equal(seenMs))
 })

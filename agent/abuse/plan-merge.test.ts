@@ -78,7 +78,7 @@ describe('alerts', () => {
   ] as readonly Looks[])
     it(name, () => expect(severitiesOf(looks(given, seconds, burst))).to.deep.equal(shown))
 
-  it('contain the number of their findings, and the times of the first and the last one', () => {
+  it('contain the number of their findings, and the times of the first and the last finding', () => {
     expect(looks(['medium', 'medium', 'medium']).at(-1)).to.include({
       count: 3,
       firstAtMs: 1000,
@@ -86,7 +86,7 @@ describe('alerts', () => {
     })
   })
 
-  it('record new critical behaviour after a canceled stop only if critical findings continue', () => {
+  it('update the time of the critical behaviour after a canceled stop only if critical findings continue', () => {
     const [, , before] = looks([c, c, c])
     const place = ['198.18.0.1', 0] as const
     let alert = { ...before!, action: 'canceled', stopAtMs: 22_000 } as AlertState
@@ -105,7 +105,7 @@ describe('alerts', () => {
     expect([isOpen(alert!, 1000 + quietMs - 1), isOpen(alert!, 1000 + quietMs)]).to.deep.equal([true, false])
   })
 
-  it('are separate for the first five targets, while one common alert covers all others', () => {
+  it('are separate for the first five targets, and one common alert covers all further targets', () => {
     const open = Array.from({ length: 5 }, (_, index) => ({
       ...looks(['medium'])[0]!,
       targetIp: `198.18.0.${index}`,

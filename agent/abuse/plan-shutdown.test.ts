@@ -41,7 +41,7 @@ describe('the stop of a guest for abuse', () => {
       'cancel',
     ],
     [
-      'is executed if the abuse was last found 100 seconds ago and the agent looks for abuse once a minute',
+      'is executed if the abuse was found 100 seconds ago, because the agent evaluates the traffic only once a minute',
       { ...pending, lastAtMs: nowMs - 100_000 },
       { lookMs: 60_000 },
       'stop',
@@ -60,13 +60,13 @@ describe('the stop of a guest for abuse', () => {
       'begin',
     ],
     [
-      'is not planned again if the last critical finding was 60 seconds before the end of the last stop',
+      'is not planned again if the last critical finding is older than the end of the last stop by 60 seconds',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 60_000, criticalAtMs: nowMs - 120_000 },
       {},
       undefined,
     ],
     [
-      'is not planned again if the last critical finding was 5 seconds before the end of the last stop',
+      'is not planned again if the last critical finding is older than the end of the last stop by 5 seconds',
       { ...critical, action: 'lifted', stopAtMs: nowMs - 1 },
       {},
       undefined,

@@ -23,19 +23,19 @@ describe('retries after failures of a backup target', () => {
       true,
     ])
   })
-  it('may last another minute after a success', () => {
+  it('continue for up to another minute after a success', () => {
     isOverAt(0)
     isOverAt(50_000)
     patience.reset()
     expect(isOverAt(70_000)).to.equal(false)
   })
-  it('may last a whole minute again if the last failure is more than a minute old', () => {
+  it('continue for a whole minute again if the last failure is more than a minute old', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
   it('end at once after a failure that a retry cannot fix', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
-  it('continue if a line of restic’s output reports no failure', () => {
+  it('continue if restic prints a line that reports no failure', () => {
     isOverAt(0)
     expect(isOverAt(60_000, 'scan finished')).to.equal(false)
   })

@@ -169,7 +169,7 @@ describe('a console that keeps running while its user is disconnected', () => {
     held.close()
   })
 
-  it('ends as soon as its user disconnects if the configured time is 0', () => {
+  it('ends as soon as its user disconnects if the time to wait for a reconnection is 0', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

@@ -149,7 +149,7 @@ describe('host ports', () => {
       expect(codeOf(() => choice(range, new Set(['tcp:25000'])).take(wanted))).to.equal(code)
     })
 
-  it('that a request names are refused if they overlap other ports of the same request', () => {
+  it('in a request are refused if they overlap other ports of the same request', () => {
     const one = choice({ start: 30000, end: 30009 })
     one.take(span(30000, 30004))
     expect(codeOf(() => one.take(span(30004, 30005, '198.51.100.1')))).to.equal('port_conflict')
@@ -159,7 +159,7 @@ describe('host ports', () => {
     expect(codeOf(() => one.pick({ protocol: 'tcp', hostIp: '198.51.100.1', count: 1 }))).to.equal('resource_exhausted')
   })
 
-  it('that a request names are refused if, and only if, they overlap an existing mapping', () => {
+  it('in a request are refused if they overlap an existing mapping, and are granted otherwise', () => {
     const address = fc.constantFrom('', '198.51.100.1', '198.51.100.2')
     const anySpan = fc
       .tuple(fc.integer({ min: 30000, max: 30060 }), fc.integer({ min: 0, max: 12 }), address)

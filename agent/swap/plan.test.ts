@@ -46,7 +46,7 @@ describe('the plan of a change of the swap file', () => {
       { from: setting(1, 128, true), to: setting(0, 64, true) },
     ],
     [
-      'keep the file if a resize names its present size',
+      'keep the file if it is resized to its present size',
       'resize',
       64,
       [file(0, 64)],

@@ -58,7 +58,7 @@ describe('the changes that berth apply plans', () => {
       [],
     ],
     [
-      'ignore the chosen host port if the file names none',
+      'ignore the chosen host port if the file contains no host port',
       guests({ name: 'a', ports: [{ guest_port: 22 }] }),
       [present('a', { ports: [mapping(22, 20_001)] })],
       [],

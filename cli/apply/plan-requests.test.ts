@@ -104,7 +104,7 @@ describe('the request that creates an object of a fleet file', () => {
   ] as const)
     it(`${name}`, () => expect(createRequest(itemOf(section, fields), names).body).to.deep.equal(body))
 
-  it('is refused if a guest of a key is unknown, because a key without guests may access all guests', () =>
+  it('is refused if a guest of a key is unknown: without this guest, the key could access all guests', () =>
     expect(() => createRequest(itemOf('api_keys', { guests: ['gone'] }), names)).to.throw('guest gone does not exist'))
 })
 

@@ -86,7 +86,7 @@ describe('an archive from a hostile guest', () => {
     it(`refuses an archive that is compressed (${magic})`, async () =>
       expect(await failure([Buffer.from(magic, 'hex'), tree])).to.include('compressed'))
 
-  it('writes files, directories, links inside, and hard links as copies', async () => {
+  it('writes files, directories and links inside the directory, and writes hard links as copies', async () => {
     const large = 'x'.repeat(300_000)
     await unpack([
       tree,
@@ -113,14 +113,14 @@ describe('an archive from a hostile guest', () => {
     expect(message).to.match(/www\/link exists and is not a directory/)
   })
 
-  it('replaces a link with the name of a file instead of following it', async () => {
+  it('replaces a link that has the name of a file in the archive, and does not follow the link', async () => {
     mkdirSync(join(directory, 'www'))
     symlinkSync('../outside/file', join(directory, 'www/file'))
     await unpack([tree, entry({ path: 'www/file' }, 'new')])
     expect([read('www/file'), read('outside/file')]).to.deep.equal(['new', 'before'])
   })
 
-  it('does not write through a link of this machine', async () => {
+  it('does not write through a link that already exists on this machine', async () => {
     symlinkSync('outside', join(directory, 'www'))
     expect(await failure([tree, entry({ path: 'www/file' }, 'new')])).to.match(/www exists and is not a directory/)
     expect(read('outside/file')).to.equal('before')

@@ -36,7 +36,7 @@ describe('the parser of address lists', () => {
   ])
     it(`rejects ${JSON.stringify(text.slice(0, 30))}`, () => expect(() => parseAddressList('f', text)).to.throw(/^f: /))
 
-  it('creates a list that contains the addresses of its networks, also if they are written in IPv4-mapped form', () => {
+  it('creates a list that contains the addresses of its networks, even if they are written in IPv4-mapped form', () => {
     const set = new AddressSet(parseAddressList('f', '10.0.0.0/24,192.0.2.7,2001:db8::/32'))
     for (const inside of ['10.0.0.255', '192.0.2.7', '2001:db8:ffff::1', '::ffff:10.0.0.1'])
       expect(set.has(inside), inside).to.equal(true)

@@ -28,7 +28,7 @@ describe('the secrets of API keys', () => {
       expect(isKeySecret(other)).to.equal(false)
   })
 
-  it('are displayed only by their first 15 characters, and have a hexadecimal digest', () => {
+  it('are displayed with only their first 15 characters, and have a hexadecimal digest', () => {
     const key = createKeySecret()
     expect(shownPrefix(key)).to.equal(`${key.slice(0, 15)}...`)
     expect(digestKey(key)).to.match(/^[0-9a-f]{64}$/)

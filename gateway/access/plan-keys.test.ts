@@ -155,7 +155,7 @@ describe('the limit on the number of keys that a caller may create', () => {
   for (const [what, callerId, created, expected] of [
     ['counts all keys that a key bound to containers has created, directly or indirectly', 3, createdBy(4, 9), full],
     ['is shared by a key bound to containers and the keys that it has created', 4, createdBy(3, 9), full],
-    ['does not count for a key bound to containers the other keys of its creator', 3, createdBy(2, 98), ''],
+    ['ignores the other keys of the creator if the caller is a key bound to containers', 3, createdBy(2, 98), ''],
     ['is higher for a key that is not bound to containers', 2, createdBy(2, 98), ''],
     [
       'counts the keys that a restricted key has created, even if this key is not bound to containers',
@@ -163,9 +163,9 @@ describe('the limit on the number of keys that a caller may create', () => {
       createdBy(2, 99),
       full,
     ],
-    ['counts together the keys that all unrestricted keys have created', 1, createdBy(1, 99), full],
-    ['does not count for an unrestricted key the keys that a restricted key has created', 1, createdBy(2, 99), ''],
-    ['does not count for an administrator the keys that a restricted key has created', 0, createdBy(2, 99), ''],
+    ['counts the keys that all unrestricted keys have created together', 1, createdBy(1, 99), full],
+    ['ignores the keys that a restricted key has created if the caller is an unrestricted key', 1, createdBy(2, 99), ''],
+    ['ignores the keys that a restricted key has created if the caller is an administrator', 0, createdBy(2, 99), ''],
   ] as const)
     it(what, () => expect(code(callerId, [...created])).to.equal(expected))
 })

@@ -68,7 +68,7 @@ describe('the socket of a console', () => {
     expect([listeners.length, endings]).to.deep.equal([1, [{ code: 4404, reason: 'not_found' }]])
   })
 
-  it('opens no second connection for a program, which may have begun', () => {
+  it('opens no second connection for a program, because the program may have begun', () => {
     const { listeners, endings } = openConsole('run')
     listeners[0]!.onEnd(brokenError(undefined))
     expect([listeners.length, endings]).to.deep.equal([1, [{ code: 1011, reason: 'host_offline' }]])

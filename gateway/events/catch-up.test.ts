@@ -71,7 +71,7 @@ describe('the events that a client from another gateway has missed', () => {
       ['send', 'skip'],
     ],
     [
-      'include all events of a guest after its missing removal, even events whose revision the client has',
+      'include all events of a guest after its removal if the client missed the removal',
       [[{ lane: 'y/journal/e', revision: 1 }, event('g', 'guest.removed')], change(5, 'g'), change(5, 'h')],
       ['send', 'send', 'skip'],
     ],

@@ -15,18 +15,18 @@ describe('the plan of IPv6 addresses on the interface of a guest', () => {
     ['the first address', [lo, eth0('fe80::2')], {}, ['address add 2001:db8::5/128 dev if2 nodad', route]],
     ['an address that the interface already has', [lo, eth0('2001:db8::5')], {}, []],
     [
-      'an additional and a removed address',
+      'an address to add and an address to remove',
       [lo, eth0('2001:db8::5', '2001:db8::6')],
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'], gone: ['2001:db8::6', '2001:db8::8'] },
       ['address delete 2001:db8::6/128 dev if2', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
     [
-      'several addresses, of which the first is the source',
+      'several addresses, the first of which is the source address',
       [lo, eth0()],
       { ipv6Addresses: ['2001:db8::5', '2001:db8::7'] },
       ['address add 2001:db8::5/128 dev if2 nodad', 'address add 2001:db8::7/128 dev if2 nodad preferred_lft 0', route],
     ],
-    ['an address from inside the guest (it stays)', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
+    ['an address that was added inside the guest (it stays)', [lo, eth0('2001:db8::5', '2001:db8::6')], {}, []],
     ['an interface that the guest moved to another namespace', [lo], {}, []],
     ['an interface that belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])

@@ -37,7 +37,7 @@ describe('the comparison of the limits of all guests with the host', () => {
       'ram_mb',
     ],
     [
-      'does not count an old copy of a guest with another owner',
+      'does not count the old copy of a guest that now belongs to another host',
       [guest('fenced'), guest(), guest(), guest()],
       { ...none, ram: 1 },
       undefined,

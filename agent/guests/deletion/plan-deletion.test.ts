@@ -18,7 +18,7 @@ describe('a deletion that can be undone', () => {
     ['a stopped guest', guest, { deletion: { sinceMs: 10, untilMs: 15, resumes: false } }],
     ['a running guest', running, { deletion: { sinceMs: 10, untilMs: 15, resumes: true } }],
     [
-      'a guest that its suspension has stopped (it then stays stopped after the suspension)',
+      'a guest that a suspension has stopped (the guest then stays stopped after the suspension)',
       { ...guest, suspension },
       { deletion: { sinceMs: 10, untilMs: 15, resumes: true }, suspension: { ...suspension, resumes: false } },
     ],

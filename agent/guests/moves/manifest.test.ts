@@ -163,17 +163,17 @@ describe('the check of the description of a moved guest', () => {
 const codes = ['bad_stream', 'invalid_field']
 
 describe('the limit on sizes in the description of a moved guest', () => {
-  it('leaves sizes unchanged that do not exceed the received data', () => {
+  it('leaves sizes unchanged if they do not exceed the size of the received data', () => {
     expect(boundSpace(manifest, 30)).to.deep.equal(manifest)
   })
 
-  it('reduces sizes that raise the disk limit to the size of the received data', () => {
+  it('reduces each size that raises the disk limit: at most the size of the received data', () => {
     const { document } = boundSpace(manifest, 8)
     expect(document.snapshotSpace).to.include({ retainedBytes: 8, allowanceBytes: 8 })
     expect(document.extraBytes).to.equal(8)
   })
 
-  it('applies to the space of snapshots even if it is only estimated', () => {
+  it('applies to the space of snapshots even if this space is only estimated', () => {
     const snapshots = [{ ...copy, id: 's1', sizeBytes: 2 ** 50 }]
     const unmeasured = { ...manifest, document: { ...manifest.document, snapshots, snapshotSpace: unmeasuredSpace } }
     const expected = { limitBytes: 0, retainedBytes: 8, allowanceBytes: 8, isMeasured: true }

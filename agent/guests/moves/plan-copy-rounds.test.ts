@@ -4,7 +4,7 @@ import { refuseSlow } from './plan-copy-rounds.js'
 const mib = 1024 ** 2
 const minuteMs = 60_000
 
-describe('the rule that refuses moves which would stop the guest for long', () => {
+describe('the rule that refuses moves with a long downtime of the guest', () => {
   for (const [name, bytes, tookMs] of [
     ['a small increment, however long it took', 8 * mib, 60 * minuteMs],
     ['a large increment that took a few minutes', 9000 * mib, 10 * minuteMs],

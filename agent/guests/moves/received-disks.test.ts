@@ -22,7 +22,7 @@ describe('the size limit of the next data stream of a move', () => {
     expect(planStreamBytes(record, {})).to.equal(6 * gib)
   })
 
-  it('allows all streams together the size of the disk, its snapshots and the transfer rounds', () => {
+  it('is what remains of the size of the disk, its snapshots and the transfer rounds after all earlier streams', () => {
     expect(planStreamBytes(record, { a: 30 * gib })).to.equal(6 * gib)
     expect(planStreamBytes(record, { a: 30 * gib, b: 5 * gib })).to.equal(gib)
     expect(planStreamBytes(record, { a: 36 * gib, b: 5 * gib })).to.equal(0)

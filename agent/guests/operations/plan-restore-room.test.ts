@@ -16,10 +16,10 @@ describe('the disk usage that a new backup records', () => {
     })
 })
 
-describe('the disk usage that a backup records for its guest', () => {
+describe('the disk usage of the original guest according to its backup', () => {
   for (const [name, size, originalMib] of [
     [
-      'is the number of bytes that counted towards the disk limit of this guest',
+      'is the number of bytes that counted towards the disk limit of the original guest',
       { sizeBytes: 1200, usedBytes: 800 },
       800,
     ],

@@ -64,7 +64,7 @@ describe('reserved port mappings', () => {
     expect(codeOf([...wanted, {}, {}])).to.equal('resource_exhausted')
   })
 
-  it('use the same port number in the guest if the request names none', () => {
+  it('use the number of the host port also in the guest if the request contains only the host port', () => {
     const [mapping] = reserve([{ hostPort: 30007 }])
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })

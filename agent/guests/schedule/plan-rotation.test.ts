@@ -30,7 +30,7 @@ describe('the rotation of snapshots before a scheduled snapshot', () => {
     ['drops several snapshots if the quota became smaller', 's s s h s', 3, 0, '0 1 2'],
     ['never drops a manual snapshot', 'h h s h h', 5, 0, '2'],
     ['finds no room for a new snapshot if manual snapshots fill the quota', 'h h h h h', 5, 0, 'none'],
-    ['finds no room, and drops no scheduled snapshot, if manual snapshots fill the quota', 'h h h s s', 3, 0, 'none'],
+    ['finds no room if manual snapshots fill the quota, and does not drop scheduled snapshots', 'h h h s s', 3, 0, 'none'],
     ['finds no room for a new snapshot if the quota is 0', 's s', 0, 0, 'none'],
     ['does not count a snapshot that is being deleted', 'h h h h hd', 5, 0, ''],
     ['counts a snapshot that is being taken', 's h h h ht', 5, 0, '0'],

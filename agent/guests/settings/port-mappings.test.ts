@@ -92,7 +92,7 @@ describe('port mappings of a guest', () => {
     expect(await codeOf(mappings.update(target, 0, range(40_049)))).to.equal('accepted')
   })
 
-  it('can be added up to the limit of the caller, which counts single ports', async () => {
+  it('can be added up to the limit of the caller, and each port of a range counts', async () => {
     const add = (portLimit: number | undefined, wanted = {}) =>
       codeOf(mappings.add({ ...target, portLimit }, { ...at(0, 'udp'), ...wanted }))
     const three = { containerPort: 1, containerPortEnd: 3 }
@@ -105,7 +105,7 @@ describe('port mappings of a guest', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(3)
   })
 
-  it('keep a host address or port that the host no longer offers if another field changes', async () => {
+  it('keep a host address or port that the host no longer offers if a change concerns only another field', async () => {
     const old = { protocol: 'tcp', containerPort: 22, containerPortEnd: 22, description: '' } as const
     store.putMapping('u1', 0, { ...old, hostIp: '198.51.100.9', hostPort: 30_001, hostPortEnd: 30_001 })
     store.putMapping('u1', 1, { ...old, hostIp: '', hostPort: 1000, hostPortEnd: 1000 })

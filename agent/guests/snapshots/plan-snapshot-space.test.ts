@@ -74,7 +74,7 @@ describe('the space of a guest’s snapshots', () => {
 
   for (const [name, { retained, usage, sizes, counts = true }, expected] of [
     [
-      'stays the same after a deletion unless the guest or the newest snapshot uses less',
+      'does not change after a deletion if neither the disk usage nor the newest snapshot is smaller',
       { retained: 6, usage: 9, sizes: [6] },
       [6, 6],
     ],

@@ -7,7 +7,7 @@ import { parseListeningPorts, readListeningPorts } from './listening-ports.js'
 const head = '  sl  local_address rem_address   st tx_queue rx_queue\n'
 
 describe('listening ports', () => {
-  it('are parsed from the rows of listening sockets only', () => {
+  it('are parsed only from the rows of listening sockets', () => {
     const text = `${head}   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000
    1: 00000000:0016 00000000:0000 0A 00000000:00000000
    2: 0100007F:C350 0100007F:1F90 01 00000000:00000000

@@ -82,7 +82,7 @@ describe('the allocation of guest addresses', () => {
       expect(given).to.deep.equal(poolOf(8).map(({ address }) => address))
     })
 
-    it('returns the requested addresses first, and then as many free ones as requested', () => {
+    it('returns the requested addresses first, and then the requested number of free addresses', () => {
       replacePool(db, poolOf(3))
       const [first, ...rest] = allocatePublicIpv4s(db, { count: 2, addresses: ['203.0.113.3'] })
       expect(first).to.equal('203.0.113.3')
@@ -97,7 +97,7 @@ describe('the allocation of guest addresses', () => {
       expect(allocatePublicIpv4s(db, { count: 1, addresses: [] })).to.deep.equal(['203.0.113.1'])
     })
 
-    it('never assigns an address of a port mapping', () => {
+    it('never assigns an address that a port mapping uses', () => {
       replacePool(db, poolOf(2))
       name('203.0.113.1')
       const wanted = { count: 0, addresses: ['203.0.113.1'] }
@@ -158,7 +158,7 @@ describe('the allocation of guest addresses', () => {
         expect(codeOf(() => allocateIpv6s(db, request(['2001:db8::/64'], change)))).to.equal(code)
       })
 
-    it('never assigns an address of a port mapping', () => {
+    it('never assigns an address that a port mapping uses', () => {
       name('2001:db8::1')
       const of = request(['2001:db8::/126'])
       expect(codeOf(() => allocateIpv6s(db, { ...of, addresses: ['2001:db8::1'] }))).to.equal('address_in_use')

@@ -37,7 +37,7 @@ describe('the check whether another machine uses an address of a guest', () => {
     await waitFor(() => addresses.warnings.length === 0)
   })
 
-  it('probes an address without an answer only once until the address is assigned again', () => {
+  it('does not probe an address again if nobody answered, until the address is assigned again', () => {
     for (nowMs of [0, 600_000]) addresses.keep([served('198.51.100.7')])
     expect(asked).to.deep.equal(['198.51.100.7'])
     addresses.keep([])

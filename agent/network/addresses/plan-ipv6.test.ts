@@ -80,13 +80,13 @@ describe('the choice of IPv6 prefixes for guests', () => {
       'guests get IPv6 addresses from the prefix that was found on the interface eth1',
     ],
     [
-      'reports a detected prefix as missing if it has disappeared and guests have addresses of it',
+      'reports a detected prefix as missing if it has disappeared and guests have addresses from it',
       facts([own64], { held: [set('2001:db8:2::', 64)] }),
       ['proxied 2001:db8:1::/64', 'missing 2001:db8:2::/64'],
       'guests get IPv6 addresses from the prefix that was found on the interface eth0; the IPv6 prefix 2001:db8:2::/64 of eth0, from which guests have addresses, no longer exists',
     ],
     [
-      'forgets a detected prefix if it has disappeared and no guest has an address of it',
+      'forgets a detected prefix if it has disappeared and no guest has an address from it',
       facts([own64], { held: [set('2001:db8:2::', 64)], isUsed: () => false }),
       ['proxied 2001:db8:1::/64'],
       'guests get IPv6 addresses from the prefix that was found on the interface eth0',

@@ -66,9 +66,9 @@ describe('a change of IPv6 prefixes', () => {
   const half = source('routed', '2001:db8:1::/80')
   for (const [name, before, after, assigned, expected] of [
     ['add a prefix', [found], [found, routed], ['2001:db8:1::5'], 'allowed'],
-    ['replace a prefix of which no guest has an address', [found], [routed], [], 'allowed'],
+    ['replace a prefix from which no guest has an address', [found], [routed], [], 'allowed'],
     [
-      'replace a detected prefix of which a guest has an address',
+      'replace a detected prefix from which a guest has an address',
       [found],
       [routed],
       ['2001:db8:1::5'],
@@ -96,7 +96,7 @@ describe('a change of IPv6 prefixes', () => {
       ['2001:db8:1:0:5::5'],
       'address_in_use',
     ],
-    ['remove a prefix of which a guest has an address', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
+    ['remove a prefix from which a guest has an address', [routed], [], ['2001:db8:2::5'], 'address_in_use'],
     ['set a first prefix while guests use NAT66', [nat], [routed], ['fd62::5'], 'allowed'],
     [
       'remove a prefix if the only address of a guest was already outside all prefixes',

@@ -24,7 +24,7 @@ const facts: ScanFacts = {
   silence: 'not checked (verify)',
 }
 
-describe('the scan of a network segment', () => {
+describe('the scan of the host’s network segment for free addresses', () => {
   for (const [address, status, usable, reason] of [
     ['198.51.100.1', 'host', false, 'belongs to the host, on eth0'],
     ['198.51.100.254', 'gateway', false, 'gateway of the network'],

@@ -108,7 +108,7 @@ describe('the routing settings of a host', () => {
   const addresses = (): string[] => routing.getRouting().ipv4Pool.map(({ address }) => address)
   const prefixes = (): string[] => routing.getRouting().ipv6Prefixes.map((one) => one.prefix)
 
-  it('cannot replace a detected prefix while a guest has an address of it', async () => {
+  it('cannot replace a detected prefix while a guest has an address from it', async () => {
     give('2001:db8:1::5')
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('address_in_use')
     expect(prefixes()).to.deep.equal(['2001:db8:1::'])
@@ -140,7 +140,7 @@ describe('the routing settings of a host', () => {
     expect(await codeOf({ ipv6Prefixes: [prefix('2001:db8:2::')] })).to.equal('accepted')
   })
 
-  it('accept the IPv6 prefixes that they contain, even the private prefix of NAT66', async () => {
+  it('accept their present IPv6 prefixes again, even the private prefix of NAT66', async () => {
     for (const prefixLength of [64, 128]) {
       own = { ...found, prefixLength }
       const { ipv6Prefixes } = routing.getRouting()

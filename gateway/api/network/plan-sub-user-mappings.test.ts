@@ -69,7 +69,7 @@ describe('a sub-user’s change of a port mapping', () => {
     )
   })
 
-  it('must not name a host port or a host address if it adds a mapping', () => {
+  it('must not contain a host port or a host address if it adds a mapping', () => {
     const side = { hostIp: '', hostPort: 0, hostPortEnd: 0 }
     expect(outcome(() => refuseChosenSide(side))).to.equal(undefined)
     expect(outcome(() => refuseChosenSide({ ...side, hostPort: 1 }))).to.equal('host_port')

@@ -96,7 +96,7 @@ describe('the nft set elements of a guest', () => {
       { ...base6, 'port_ranges6 2001:db8::ff . 6 . 20001-20009': '2001:db8::2' },
     ],
     [
-      'lead from each address to the chains of its firewall',
+      'lead from each address of the guest to the chains of the guest’s firewall',
       { firewall: { enabled: true, defaultAction: 'DROP', rules: [] } },
       { 'firewall_in 10.64.0.2': 'jump in_bt1', 'firewall_out 10.64.0.2': 'jump out_bt1' },
     ],

@@ -119,7 +119,7 @@ describe('the purge of stale connections', () => {
     for (const [name, mapping, astray] of [
       ['if the new mapping leads to another guest', single('udp', 3999, '10.64.0.3'), true],
       [
-        'if the new mapping, on a single host address, leads to another guest than the old mapping, on all host addresses',
+        'if only the old mapping is on all host addresses, and the new mapping leads to another guest',
         { ...single('udp', 3999, '10.64.0.3'), hostIp: '192.0.2.9' },
         true,
       ],
@@ -129,19 +129,19 @@ describe('the purge of stale connections', () => {
       ['if the new mapping has another protocol', single('tcp', 3000, '10.64.0.3'), false],
       ['if the new mapping has another address family', single('udp', 3000, '2001:db8::3'), false],
     ] as const)
-      it(`${astray ? 'has to be complete' : 'need not be complete'} ${name}`, () => {
+      it(`${astray ? 'has to be finished' : 'may still be pending'} ${name}`, () => {
         const queue = new StaleFlowQueue(() => [])
         queue.add({ ...none, mappings: [waiting] })
         expect(queue.leadsAstray([mapping])).to.equal(astray)
       })
 
-    it('need not be complete if the new mapping is on another host address', () => {
+    it('may still be pending if the new mapping is on another host address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, mappings: [{ ...waiting, hostIp: '192.0.2.8' }] })
       expect(queue.leadsAstray([{ ...single('udp', 3000, '10.64.0.3'), hostIp: '192.0.2.9' }])).to.equal(false)
     })
 
-    it('has to be complete if a guest has lost its address, whatever the port of the new mapping is', () => {
+    it('has to be finished if a guest has lost its address and the new mapping leads to another address', () => {
       const queue = new StaleFlowQueue(() => [])
       queue.add({ ...none, addresses: ['10.64.0.2'] })
       expect(queue.leadsAstray([single('udp', 3000)])).to.equal(false)
