@@ -26,7 +26,7 @@ describe('the firewall check of a connection to port 22', () => {
     ['accepts a connection to the port of a rule', [{ port: '22' }], 'passes'],
     ['accepts a connection to a port within the range of a rule', [{ port: '80,20-30' }], 'passes'],
     ['applies the default action if all rules name other ports', [{ port: '23,80' }], 'default'],
-    ['accepts a connection by a rule for all protocols', [{ protocol: 'all' }], 'passes'],
+    ['accepts a connection if a rule is for all protocols', [{ protocol: 'all' }], 'passes'],
     [
       'applies the default action if all rules name other protocols',
       [{ protocol: 'udp' }, { protocol: 'icmp' }],

@@ -23,10 +23,10 @@ describe('the time format of the API', () => {
       '2026-10-25 02:30:00',
       '2026-10-25T00:30:00Z',
     ],
-    ['a date as its last second', berlin, '2026-07-01', '2026-07-01T21:59:59Z'],
-    ['a date as its last second even if the day has 25 hours', berlin, '2026-10-25', '2026-10-25T22:59:59Z'],
+    ['a date as the last second of this day', berlin, '2026-07-01', '2026-07-01T21:59:59Z'],
+    ['a date as the last second of this day even if the day has 25 hours', berlin, '2026-10-25', '2026-10-25T22:59:59Z'],
     [
-      'a date as its last second even if the next midnight does not exist',
+      'a date as the last second of this day even if the next midnight does not exist',
       createTimeFormat('America/Santiago'),
       '2026-09-05',
       '2026-09-06T03:59:59Z',

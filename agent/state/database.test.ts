@@ -89,7 +89,7 @@ describe('the journal database', () => {
     store.changes.db.close()
   })
 
-  it('migrates the started and removed operations of an older journal', () => {
+  it('migrates the unfinished and the removed operations of an older journal', () => {
     const old = openDatabase(path, { version: 7 })
     const columns = 'id, action, guest_uuid, guest_id, guest_name, request_hash, input, status, requested_by'
     const add = old.prepare(

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { planCopy, splitRemote } from './plan-places.js'
 
-describe('the places of berth cp', () => {
+describe('the arguments of berth cp', () => {
   for (const [source, target, plan] of [
     ['a', 'web1:/srv/', { direction: 'upload', guest: 'web1', remote: '/srv/', local: 'a' }],
     ['web1:/etc/hosts', '.', { direction: 'download', guest: 'web1', remote: '/etc/hosts', local: '.' }],
@@ -10,14 +10,14 @@ describe('the places of berth cp', () => {
     ['./a:b', '7:/x/../y', { direction: 'upload', guest: '7', remote: '/y', local: './a:b' }],
     ['web1:/a:b', '/c:d', { direction: 'download', guest: 'web1', remote: '/a:b', local: '/c:d' }],
   ] as const)
-    it(`${source} to ${target}`, () => expect(planCopy(source, target)).to.deep.equal(plan))
+    it(`${source} and ${target} mean ${plan.direction === 'upload' ? 'an upload' : 'a download'} ${plan.direction === 'upload' ? 'to' : 'from'} a guest`, () => expect(planCopy(source, target)).to.deep.equal(plan))
 
-  it('refuses two places of the same kind', () => {
+  it('are refused if neither or both of them are in a guest', () => {
     expect(() => planCopy('a', 'b')).to.throw('neither of the paths is in a guest')
     expect(() => planCopy('web1:a', 'web2:b')).to.throw('files cannot be copied between two guests')
   })
 
-  it('refuses to copy the root directory', () => {
+  it('are refused if they copy the root directory', () => {
     expect(splitRemote('/srv/www/')).to.deep.equal({ parent: '/srv', name: 'www' })
     expect(() => splitRemote('/')).to.throw('the root directory cannot be copied')
   })

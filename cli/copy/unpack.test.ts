@@ -126,7 +126,7 @@ describe('an archive from a hostile guest', () => {
     expect(read('outside/file')).to.equal('before')
   })
 
-  it('skips links that lead out, links to other files, and devices', async () => {
+  it('skips links that lead out of the directory, hard links to unknown files, and devices', async () => {
     await unpack([
       tree,
       entry({ path: 'www/up', type: 'SymbolicLink', linkpath: '../outside' }),
@@ -141,7 +141,7 @@ describe('an archive from a hostile guest', () => {
     expect(read('www/last')).to.equal('last')
   })
 
-  it('does not make a copy of a link that replaced a file', async () => {
+  it('skips a hard link to a file that a symbolic link has replaced', async () => {
     await unpack([
       tree,
       entry({ path: 'www/a' }, 'content'),

@@ -81,7 +81,7 @@ describe('the socket of a console', () => {
     expect([listeners.length, endings.length]).to.deep.equal([1, 1])
   })
 
-  it('reads acknowledgements for a program again after too many frames, even if the program takes no input', async () => {
+  it('pauses after too many frames for a program, and continues even if the program takes no input', async () => {
     const { socket, listeners, endings } = openConsole('run')
     listeners[0]!.onMessage(opened)
     socket.emit('message', Buffer.alloc(200 * 1024), true)

@@ -76,7 +76,7 @@ describe('the events that a client from another gateway has missed', () => {
       ['send', 'send', 'skip'],
     ],
     [
-      'cannot be sent if this gateway itself has missed some of their changes',
+      'cannot be sent if this gateway itself has also missed some of the changes',
       [change(6, 'g', { isGap: true })],
       ['gap'],
     ],

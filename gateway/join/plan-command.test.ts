@@ -10,7 +10,7 @@ describe('the command for a new host', () => {
     )
   })
 
-  it('does not install the agent, but only lets an installed agent join, if the gateway offers no packages', () => {
+  it('only lets an installed agent join if the gateway offers no packages', () => {
     expect(planCommand({ ...facts, hasPackages: false })).to.equal(
       'echo berth_jt_a.b.c | node /opt/berth/dist/agent/main.js join - --config /etc/berth/agent.yaml',
     )

@@ -108,7 +108,7 @@ describe('the state of a maintenance window', () => {
   for (const [name, before, nowMs, state, version] of [
     ['stays announced before the start', window(), startsAtMs - 1, 'announced', 1],
     ['becomes active at the start', window(), startsAtMs, 'active', 2],
-    ['becomes active before it becomes ended, even if the end has passed, too', window(), endsAtMs + day, 'active', 2],
+    ['becomes active before it becomes ended, even if the end has already passed', window(), endsAtMs + day, 'active', 2],
     ['stays active before the end', active, endsAtMs - 1, 'active', 2],
     ['becomes ended at the end', active, endsAtMs, 'ended', 3],
     ['stays ended', ended, endsAtMs + day, 'ended', 3],
@@ -143,7 +143,7 @@ describe('the maintenance windows that are sent to a host', () => {
   ] as const)
     it(name, () => expect(planHost({ id: 'a', windows: known }, windows, now)).to.deep.equal(changed))
 
-  it('include an open window of the host as canceled if the store has lost it', () => {
+  it('include a window as canceled if it is still open on the host but the store has lost it', () => {
     const windows: Windows = { present: window({ id: 'present' }) }
     const known = [copy(active), copy(window({ id: 'present' })), copy({ ...ended, id: 'closed' })]
     expect(planLost({ id: 'a', windows: known }, windows, now)).to.deep.equal([withdrawn({ ...active, version: 3 })])

@@ -33,7 +33,7 @@ describe('the choice of callers that lose entries when the store is full', () =>
       ],
     ],
     [
-      'includes the largest keys of the creator whose keys together have the most entries',
+      'includes the key with the most entries if the keys of its creator together have the most entries',
       [
         ['a/1', 6],
         ['a/2', 4],
@@ -57,7 +57,7 @@ describe('the choice of callers that lose entries when the store is full', () =>
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('leaves each caller that loses entries at most one entry fewer than the caller with the most entries', () => {
+  it('leaves each caller that loses entries nearly as many entries as the caller with the most entries', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

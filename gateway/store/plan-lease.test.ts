@@ -27,7 +27,7 @@ describe('the decision about a lease and its epoch', () => {
       { epoch: 5, counter: 5 },
     ],
     [
-      'gives the holder a new epoch if it did not receive its epoch',
+      'gives the holder a new epoch if the holder did not receive its present epoch',
       { holder: 'me', counter: 5 },
       me,
       { epoch: 6, counter: 6 },

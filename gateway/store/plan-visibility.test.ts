@@ -24,14 +24,14 @@ describe('the required answers of other gateways to a write', () => {
       10_100,
     ],
     [
-      'are as many as the other connected gateways, even unknown ones, soon after this gateway has connected',
+      'include one for each other connected gateway, even an unknown one, soon after this gateway has connected',
       { trusted: { a: 10_100 }, others: 2, connectedMs: nowMs - 100 },
       ['a'],
       2,
       nowMs - 100 + distrustMs,
     ],
     [
-      'are only those of the known gateways if no other one is connected, even soon after this gateway has connected',
+      'are only those of known gateways if no unknown gateway is connected, even soon after this gateway has connected',
       { trusted: { a: 10_100 }, others: 1, connectedMs: nowMs - 100 },
       ['a'],
       0,

@@ -78,7 +78,7 @@ describe('a change that adds containers to a sub-user', () => {
   const countAfter = (addedUuids: string[], removedUuids: string[] = []): number =>
     planSubUserChange(account, { addedUuids, removedUuids }, caller).containerUuids.length
 
-  it('may fill the list of containers, also if it removes other containers at the same time', () => {
+  it('may fill the list of containers, even if it removes other containers at the same time', () => {
     expect(countAfter(['u0', 'new'])).to.equal(maxContainers)
     expect(countAfter(['new', 'newer'], ['u0'])).to.equal(maxContainers)
   })

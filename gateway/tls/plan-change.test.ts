@@ -123,7 +123,7 @@ describe('a TLS change', () => {
       ['missing_field', 'cert_pem'],
     ],
     [
-      'uses the certificate of an earlier upload in the mode uploaded if the request has none',
+      'uses the certificate of an earlier upload in the mode uploaded if the request contains no certificate',
       { mode: 'uploaded' },
       { ...own, previous: stored('uploaded') },
       [true, 'uploaded', 'a.example', 'stored'],

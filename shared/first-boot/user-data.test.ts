@@ -111,7 +111,7 @@ describe('the check of cloud-init user data', () => {
         expect(parseUserData(encoded), how).to.deep.equal({ type, text })
     })
 
-    it(`leaves ${name} unchanged if it is processed again`, () =>
+    it(`changes nothing when it processes its own result again (${name})`, () =>
       expect(parseUserData(parseUserData(base64(sent)).text)).to.deep.equal({ type, text: sent }))
   }
 
@@ -171,20 +171,20 @@ describe('the check of cloud-init user data', () => {
       message(['text/plain', 'hello']),
       /part 1 .*ignores the type text\/plain/,
     ],
-    ['a script as a MIME part without an interpreter', message(['text/x-shellscript', 'echo']), /part 1 .*#!/],
+    ['a MIME part with a script that has no interpreter', message(['text/x-shellscript', 'echo']), /part 1 .*#!/],
     [
-      'a MIME part that is not the base64 it declares',
+      'a MIME part that declares base64 but contains something else',
       message(['text/plain', '#!*', 'Content-Transfer-Encoding: base64\n']),
       /valid base64/,
     ],
-    ['a MIME part that is not the gzip data it declares', message(['application/gzip', 'x']), /damaged gzip/],
+    ['a MIME part that declares gzip data but contains something else', message(['application/gzip', 'x']), /damaged gzip/],
     [
       'a MIME part with an unknown transfer encoding',
       message(['text/plain', script, 'Content-Transfer-Encoding: x-uuencode\n']),
       /transfer encoding/,
     ],
     ['a MIME part with an unknown character set', message(['text/plain; charset=x', script]), /character set/],
-    ['a MIME part that is not the YAML it declares', message(['text/cloud-config', 'a: [']), /part 1 .*not valid YAML/],
+    ['a MIME part that declares YAML but contains something else', message(['text/cloud-config', 'a: [']), /part 1 .*not valid YAML/],
     ['NUL characters', '#!/bin/sh\0\n', /NUL/],
     ['UTF-16 that was read as UTF-8', '\uFFFD\uFFFD#\0!\0/\0', /NUL/],
     ['gzip data that was read as UTF-8', '\u001f\uFFFD\b\0', /send gzip data as base64/],

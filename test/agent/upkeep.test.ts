@@ -20,7 +20,7 @@ describe('the clean-up of the journal', function () {
     return LabAgent.start({ identityDir, config: { operations } })
   }
 
-  it('removes ended operations, and later the ids of removed operations, after the configured time', async () => {
+  it('removes ended operations, and later also the ids of removed operations, after the configured times', async () => {
     const agent = await startAgent({ keep_days: 2 })
     try {
       await agent.stop()

@@ -29,7 +29,7 @@ describe('the next step of a move', () => {
     ],
     ['is to cancel the move if its operation has failed', move, { operation: 'failed' }, 'cancel'],
     [
-      'is to cancel the move if the source never received the order to move the guest',
+      'is to cancel the move if the source never received the request to move the guest',
       move,
       { operation: undefined, nowMs: 120_001 },
       'cancel',
@@ -41,7 +41,7 @@ describe('the next step of a move', () => {
       { ...offline, operation: undefined, isSourceRemoved: true },
       'cancel',
     ],
-    ['is to notify the hosts of the new owner after the change of the owner', switched, {}, 'announce'],
+    ['is to notify the source and the target once the owner has changed', switched, {}, 'announce'],
   ] as const)
     it(name, () => expect(planMoveStep(stored, { ...facts, ...change })).to.equal(step))
 })

@@ -127,7 +127,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(await codeOf(() => placement.findTarget({ hostId: 'a', guest }))).to.equal('resource_exhausted')
   })
 
-  it('plans a move without a reservation', async () => {
+  it('finds a target for a move without reserving resources', async () => {
     expect(await placement.findTarget({ hostId: 'a', guest })).to.equal('b')
     expect(stored.size).to.equal(0)
   })

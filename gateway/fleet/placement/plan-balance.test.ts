@@ -86,7 +86,7 @@ describe('the suggestions that balance the fleet', () => {
       ['x c load'],
     ],
     [
-      'contain another guest of the host if the first one must not move',
+      'contain another guest of the most loaded host if its first guest must not move',
       [
         ['a', 'x', 40],
         ['a', 'y', 40],

@@ -39,13 +39,13 @@ describe('the plan of reserved resources', () => {
       room({ untilMs: nowMs + roomLifetimeMs }),
     ],
     [
-      'shortens the reservation of a move to the longest time of a move',
+      'shortens the reservation of a move to the maximum duration of a move',
       room({ untilMs: nowMs + 3 * dayMs, lifetimeMs: dayMs }),
       true,
       room({ untilMs: nowMs + dayMs, lifetimeMs: dayMs }),
     ],
     [
-      'keeps the reservation of a move that ends within the longest time of a move',
+      'keeps the end of a move’s reservation if it is within the maximum duration of a move',
       room({ untilMs: nowMs + dayMs, lifetimeMs: dayMs }),
       true,
       'unchanged',

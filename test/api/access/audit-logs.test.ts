@@ -137,7 +137,7 @@ describe('the audit log over HTTP', () => {
       expect((await gateway.request('GET', `/audit-logs${bad}`)).body.code, bad).to.equal('invalid_field')
   })
 
-  it('shows only entries about its containers to a key bound to containers', async () => {
+  it('shows a key bound to containers only the entries about these containers', async () => {
     const [mine, other] = [
       await gateway.fleet.addGuest({ name: 'mine' }),
       await gateway.fleet.addGuest({ name: 'other' }),
@@ -150,7 +150,7 @@ describe('the audit log over HTTP', () => {
     expect(reply.headers['x-total-count']).to.equal('1')
   })
 
-  it('shows the code, but not the message, of a failure to a key bound to containers', async () => {
+  it('shows a key bound to containers the code of a failure, but not its message', async () => {
     const { uuid } = await gateway.fleet.addGuest({ name: 'failing' })
     const failure = new BerthError('conflict', 'invalid_state', 'blocked by other')
     await failingWith(failure, () => gateway.request('POST', '/containers/failing/stop'))

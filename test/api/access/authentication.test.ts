@@ -96,7 +96,7 @@ describe('authentication', () => {
     await waitFor(async () => (await admits(key)) === 'admitted', { timeoutMs: deadlineOf(5000) })
   })
 
-  it('reads a key from the store again if it missed notifications while its process was paused', async () => {
+  it('reads a key from the store again if the gateway missed notifications while its process was paused', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       const { body } = await gateway.request('POST', '/api-keys', { body: { name: 'x' } })

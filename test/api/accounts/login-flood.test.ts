@@ -50,7 +50,7 @@ describe(`${attempts} wrong passwords from ${sources} addresses`, function () {
     throw new Error('the owner is locked out')
   }
 
-  it('do not keep the owner of the account from logging in, during the flood or afterwards', async () => {
+  it('do not prevent logins of the account’s owner, neither during the flood nor after it', async () => {
     const device = from('192.0.2.77')
     await enter(device)
     const begunMs = performance.now()

@@ -68,7 +68,7 @@ describe('a login', () => {
     expect(session).to.match(/^berth=[A-Za-z0-9_-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/)
   })
 
-  it('sets a Secure cookie with the prefix __Host- over TLS, and only this cookie is accepted there', async () => {
+  it('sets a Secure cookie with the prefix __Host- over TLS, and accepts only this cookie over TLS', async () => {
     const plain = stranger()
     await plain.login('ada', password)
     const tls = new Browser(gateway, { 'x-forwarded-for': '198.51.100.200', 'x-forwarded-proto': 'https' })
@@ -131,7 +131,7 @@ describe('a login', () => {
     expect((await stranger().login('guessed', password)).status, 'from elsewhere').to.equal(200)
   })
 
-  it('has the same limit for concurrent attempts as for successive ones', async () => {
+  it('has the same limit for concurrent attempts as for successive attempts', async () => {
     await makeAdmin(gateway, 'flooded')
     const guesser = stranger()
     const replies = await Promise.all(
@@ -177,7 +177,7 @@ describe('a login', () => {
     expect((await browser.login('crowded', password)).status).to.equal(200)
   })
 
-  it('is refused to an address that the access policy excludes, and a session is refused there, too', async () => {
+  it('is refused to an address that the access policy excludes, and so are requests with a session', async () => {
     const inside = stranger()
     await inside.login('ada', password)
     const outside = new Browser(gateway, { 'x-forwarded-for': '203.0.113.5' })

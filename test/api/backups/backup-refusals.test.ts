@@ -86,7 +86,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are stored at the only target, but require a target id if there are several', async () => {
+  it('are stored at the only target, but require a target id if there are several targets', async () => {
     const other = await addTarget('second')
     const unnamed = await ask()
     expect([unnamed.status, unnamed.body.details?.field]).to.deep.equal([400, 'target_id'])

@@ -64,7 +64,7 @@ describe('backup schedules over HTTP', function () {
     },
   })
 
-  it('make the list of a target’s containers contain their container, even before the first backup', async () => {
+  it('add their container to the list of the target’s containers even before the first backup', async () => {
     await isSet(daily)
     const { body } = await lab.gateway.request('GET', `/backup-targets/${targetId}/containers`)
     expect((body.data as unknown as Row[]).map(({ uuid }) => uuid)).to.deep.equal([lab.guest.uuid])

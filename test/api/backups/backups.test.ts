@@ -108,7 +108,7 @@ describe('backups over HTTP', function () {
     expect(kept()).to.deep.equal(['first'])
   })
 
-  it('are restored onto stopped containers, which stay stopped, and running ones, which run again', async () => {
+  it('are restored onto stopped containers, which stay stopped, and onto running containers, which run again', async () => {
     const id = await backUp()
     write('second')
     expect((await ended(await restore(id)))['status']).to.equal('done')

@@ -107,7 +107,7 @@ describe('the console API', () => {
       client.socket.terminate()
     })
 
-    it('pauses its input after one flow-control window that the guest does not read', async () => {
+    it('reads no further input while the guest has not read one flow-control window of earlier input', async () => {
       const { client, terminal } = await lab.opened(guest)
       terminal.takes = false
       const sent = 2_000_000
@@ -214,7 +214,7 @@ describe('the console API', () => {
     }
   })
 
-  it('ends the connection to a screen and says why if the virtual machine has none', async () => {
+  it('ends the connection to a screen and states the reason if the virtual machine has no screen', async () => {
     const { name } = await lab.addGuest({ virtualization: 'kvm' })
     const client = await lab.open(name, { kind: 'vnc' })
     expect(await client.ended()).to.deep.equal({ code: 4409, reason: 'unsupported' })

@@ -54,7 +54,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
       expect(await detail()).to.deep.equal(before)
     })
 
-    it('ignore unsupported fields of a request, and the answer lists these', async () => {
+    it('ignore unsupported fields of a request, and the answer lists these fields', async () => {
       const nothing = (await put('resource-limit', { swap_mb: 99, cpu_percent: 5 })).body
       expect(nothing).to.deep.equal({
         success: true,

@@ -108,7 +108,7 @@ describe('snapshots over HTTP', function () {
     expect(calls).to.deep.equal(['snapshot', 'thaw'])
   })
 
-  it('are kept if only the guest cannot be thawed, but deleted on the host if they fail otherwise', async () => {
+  it('are kept if only the thaw of the guest fails, and are deleted on the host after any other failure', async () => {
     await run()
     agent.host.faults.thaw = () => Promise.reject(new Error('silent'))
     const id = await taken()
@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('cannot be created on an offline host, and become a task with the answer 504 if the host is slow', async () => {
+  it('are refused for an offline host, and get the answer 504 and a task if the host is slow', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')

@@ -225,7 +225,7 @@ describe('upgrades of the fleet over HTTP', () => {
       expect(requests[0]).to.include({ version: labVersion, rollback: false })
     })
 
-    it('waits while a host is already being upgraded on its own', async () => {
+    it('waits while a separate upgrade of one of the hosts runs', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const worker = await startWorker('btest-busy:')
       let calls = 0

@@ -4,7 +4,7 @@ import { planSelection, rebaseSelection } from './plan-selection.ts'
 describe('the selection of the guests of a customer', () => {
   const owned = ['a', 'b']
   for (const [name, selected, expected] of [
-    ['causes no changes if the user has selected nothing else', owned, { added: [], removed: [] }],
+    ['causes no changes if the user has not changed the selection', owned, { added: [], removed: [] }],
     ['causes additions and removals of guests', ['b', 'c'], { added: ['c'], removed: ['a'] }],
   ] as const)
     it(name, () => expect(planSelection(owned, selected)).to.deep.equal(expected))
