@@ -143,7 +143,7 @@ describe('a guest in the panel', function () {
       ).to.deep.equal([taken!.id])
     })
 
-    it('keeps its disk if this snapshot fails', async () => {
+    it('keeps its disk if the snapshot before the reinstallation fails', async () => {
       const { faults } = lab.gateway.fleet.agentOf('host-a').host
       await reinstall()
       await waitFor(() => check().isChecked(), { what: 'it is offered' })

@@ -33,7 +33,7 @@ describe('the list of guests', function () {
   const expiryOf = async (name: string): Promise<string> =>
     (await lab.gateway.request('GET', `/containers/${name}`)).body.data.expires_at as string
 
-  it('shows the usage of guests, and a dash where it is unknown', async () => {
+  it('shows the usage of guests, and a dash where the usage is unknown', async () => {
     await row('shop-db').getByText('50%', { exact: true }).waitFor() // memory: 256 of 512 MiB
     await row('shop-db').getByText('90%', { exact: true }).waitFor() // disk: 9 of 10 GiB
     expect(await row('blog').getByText('–', { exact: true }).count()).to.be.at.least(2)

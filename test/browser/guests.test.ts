@@ -165,7 +165,7 @@ describe('guests in the panel', () => {
     await page.getByRole('heading', { name: 'Guests', level: 1, exact: true }).waitFor()
   })
 
-  it('are filtered as a link says, even if it is followed immediately after the list has opened', async () => {
+  it('are filtered by a link, even if the user follows the link as soon as the list has opened', async () => {
     await lab.gateway.fleet.addGuest({ name: 'linked' })
     await lab.show(page, '/')
     await page.evaluate(followImmediately)
@@ -173,7 +173,7 @@ describe('guests in the panel', () => {
     await page.getByRole('link', { name: 'linked', exact: true }).waitFor()
   })
 
-  it('can be started together, after the dialog has shown how many already run', async function () {
+  it('can be started together, after the dialog has shown how many of them already run', async function () {
     const { fleet } = lab.gateway
     for (let at = 0; at < 6; at++) await fleet.addGuest({ name: `bulk-${at}`, status: at < 4 ? 'stopped' : 'running' })
     await lab.show(page, '/containers?text=bulk-')
@@ -227,7 +227,7 @@ describe('guests in the panel', () => {
     return release
   }
 
-  it('show no menu if their row already contains another guest when the menu has loaded', async function () {
+  it('show no menu if another guest has taken over their row before the menu has loaded', async function () {
     for (const name of ['menu-a', 'menu-b']) await lab.gateway.fleet.addGuest({ name })
     const own = await lab.logIn()
     await lab.show(own, '/containers?text=menu-')
@@ -252,7 +252,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('are opened by a link even if the user has just typed a filter, which does not change the URL', async function () {
+  it('are opened by a link even right after the user has typed a filter, because the filter does not change the URL', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')

@@ -69,7 +69,7 @@ describe('the login of the panel', () => {
     await page.context().close()
   })
 
-  describe('over an open dialog', () => {
+  describe('while a dialog is open', () => {
     /** Waits until a click on the middle of an element would hit it. */
     const onTop = async (page: Page, selector: string): Promise<void> => {
       await page.locator(selector).waitFor()
@@ -91,7 +91,7 @@ describe('the login of the panel', () => {
     const submit = (page: Page): Promise<void> =>
       page.getByRole('dialog').getByRole('button', { name: 'Create API key' }).click()
 
-    it('shows the confirmation of the password on top', async function () {
+    it('asks for the password on top of the dialog', async function () {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
@@ -104,7 +104,7 @@ describe('the login of the panel', () => {
       await page.context().close()
     })
 
-    it('returns to the dialog after a cancellation', async function () {
+    it('returns to the dialog if the user cancels the password form', async function () {
       const page = await openKeyForm()
       await forgetConfirmation(page)
       await submit(page)
@@ -116,7 +116,7 @@ describe('the login of the panel', () => {
       await page.context().close()
     })
 
-    it('shows the login on top after the session has ended', async function () {
+    it('appears on top of the dialog after the session has ended', async function () {
       const page = await openKeyForm()
       await page.context().clearCookies()
       await submit(page)

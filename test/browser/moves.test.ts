@@ -163,7 +163,7 @@ describe('the dialog for a move in the panel', () => {
     expect(await form.locator('#move-bandwidth').inputValue()).to.equal('7')
   })
 
-  it('shows why the move was refused after the check, and permits another host', async () => {
+  it('shows why the move was refused after the check, and lets the user choose another host', async () => {
     const guest = await lab.gateway.fleet.addGuest({ name: 'delayed' })
     const plan = await check(guest)
     await changeTarget({ draining: true })

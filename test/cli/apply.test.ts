@@ -126,7 +126,7 @@ describe('berth apply and berth export', () => {
     expect((await apply(fleet(), '--dry-run')).code).to.equal(0)
   })
 
-  it('exports a file that contains no secrets and whose application changes nothing', async () => {
+  it('exports a file without secrets, and applying this file changes nothing', async () => {
     const { code, out, err } = await berth('export')
     expect(code, err).to.equal(0)
     expect(out).to.contain('name: btest-20').and.not.to.contain('berth.apply').and.not.to.contain('password')

@@ -51,7 +51,7 @@ describe('programs and screens without SSH', () => {
     return { client, terminal: lab.terminal(guest) }
   }
 
-  describe('the mode run of a console', () => {
+  describe('a console in the mode “run”', () => {
     it('passes the words of the command, input and its end, both outputs and the exit code', async () => {
       const { client, terminal } = await running()
       expect([terminal.mode, terminal.command]).to.deep.equal(['run', ['tar', '-x', '--', "a 'b'"]])
@@ -80,13 +80,13 @@ describe('programs and screens without SSH', () => {
       expect(entries).to.contain('run mysql').and.not.to.contain('secret-7')
     })
 
-    it('ends the program when its client is gone', async () => {
+    it('ends the program when the client is gone', async () => {
       const { client, terminal } = await running()
       client.socket.terminate()
       await waitFor(() => terminal.closed, { what: 'the program is ended' })
     })
 
-    it('reports accepted input, and ends the program if the client sends more than a window beyond it', async () => {
+    it('reports the accepted input, and ends the program if the client sends more than one further window', async () => {
       const { client, terminal } = await running()
       client.type(Buffer.alloc(60_000))
       await waitFor(() => client.texts.includes('{"type":"taken","bytes":60000}'), { what: 'a report' })
@@ -95,20 +95,20 @@ describe('programs and screens without SSH', () => {
       expect(await client.ended()).to.deep.equal({ code: 4400, reason: 'bad_frame' })
     })
 
-    it('refuses input after its end', async () => {
+    it('refuses input after the client has ended the input', async () => {
       const { client } = await running()
       client.say({ type: 'eof' })
       client.type('x')
       expect(await client.ended()).to.deep.equal({ code: 4400, reason: 'bad_frame' })
     })
 
-    it('refuses the end of the input of a terminal', async () => {
+    it('refuses to end the input of a terminal', async () => {
       const { client } = await lab.opened(guest)
       client.say({ type: 'eof' })
       expect(await client.ended()).to.deep.equal({ code: 4400, reason: 'bad_frame' })
     })
 
-    it('accepts the ticket of a program only for a program, and that of a terminal only for a terminal', async () => {
+    it('accepts the ticket of a program only for a program, and the ticket of a terminal only for a terminal', async () => {
       const asShell = await run(['true'], {})
       expect((await asShell.ended()).code).to.equal(4401)
       const asProgram = await lab.open(guest.name, { query: { mode: 'run' } })

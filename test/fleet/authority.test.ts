@@ -42,7 +42,7 @@ describe('the private CA', function () {
     expect(statSync(join(directory, 'authority.pem')).size).to.equal(300)
   })
 
-  it('issues certificates for all roles that openssl accepts in strict mode', async () => {
+  it('issues certificates for all roles, and openssl accepts these certificates in strict mode', async () => {
     const authority = await ensureAuthority(directory, 10)
     writeFileSync(join(directory, 'ca.pem'), authority.caPem)
     for (const [identity, purpose] of [

@@ -56,7 +56,7 @@ describe('a console in a fleet with two gateways', function () {
     await client.ended()
   })
 
-  it('continues at the other gateway after its gateway was killed, without lost or repeated output', async () => {
+  it('continues at the other gateway after the first gateway was killed, without lost or repeated output', async () => {
     const before = connect(first, await ticketOf(first))
     const { resume } = await before.ready()
     const guest = terminal()

@@ -168,7 +168,7 @@ describe('the renewal of certificates by the agent', () => {
       (error: unknown) => (error instanceof BerthError ? error.code : String(error)),
     )
 
-  it('succeeds even if it requests or installs the certificate twice', async () => {
+  it('succeeds even if the agent requests or installs the certificate twice', async () => {
     const { identityDir } = await pki.enrol('h-repeat')
     const [first, second] = [await createSigningRequest(identityDir), await createSigningRequest(identityDir)]
     const identity = { role: 'agent', hostId: 'h-repeat' } as const

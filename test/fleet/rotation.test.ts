@@ -70,7 +70,7 @@ describe('a rotation of the CA', function () {
     await waitFor(() => isOnline(hostId), { what: 'the host after a restart of its agent' })
   })
 
-  it('makes the gateway refuse certificates of the old CA in the end, even if they are not revoked', async () => {
+  it('finally makes the gateway refuse certificates of the old CA, even if they are not revoked', async () => {
     const { hostId, agent } = await test.addHost('one')
     const oldCa = await ensureAuthority(join(test.directory, 'pki'), 1)
     await begin()

@@ -130,7 +130,7 @@ describe('an event stream that resumes at another gateway', function () {
     expect([...new Set(others.map(({ event, data }) => data.type ?? event))], logs()).to.deep.equal(['ready'])
   }
 
-  it('contains each event exactly once if the client changes between the gateways', async () => {
+  it('contains each event exactly once if the client alternates between the gateways', async () => {
     const witnesses = [await stream(group.members[0]!), await stream(group.members[1]!)]
     let current = await stream(group.members[0]!)
     const received: ReceivedEvent[] = []

@@ -170,7 +170,7 @@ describe('the boot source of a guest', function () {
     for (const [what, fields, code] of [
       ['a CD, which only virtual machines have', { mode: 'cdrom', image: cdId }, 'invalid_field'],
       ['an unknown mode', { mode: 'net' }, 'invalid_field'],
-      ['the disk, if the request also names an image', { mode: 'disk', image: 'debian-12' }, 'invalid_field'],
+      ['the disk if the request also contains an image', { mode: 'disk', image: 'debian-12' }, 'invalid_field'],
       ['a rescue system from an image that does not exist', { mode: 'rescue', image: 'no-such' }, 'invalid_field'],
       [
         'a rescue system from an image for virtual machines',

@@ -89,7 +89,7 @@ describe('the command line with a real container', () => {
       await waitFor(() => !processes().some(({ command }) => command === 'sleep 54321'), { what: 'the program ends' })
     })
 
-    it('ends although a child of the program has its outputs open', async () => {
+    it('ends although a child of the program keeps the outputs of the program open', async () => {
       const ended = await berth('run', 'web1', '--', 'sh', '-c', 'setsid sleep 65432 & echo started')
       expect([ended.code, ended.out]).to.deep.equal([0, 'started\n'])
       await berth('run', 'web1', '--', 'pkill', '-f', 'sleep 65432')
@@ -178,7 +178,7 @@ describe('the command line with a real container', () => {
       for (const name of ['hard', 'soft', 's/a']) expect(readFileSync(at(`got/new/${name}`), 'utf8')).to.equal('1\n')
     })
 
-    it('explains missing files, and directories without -r', async () => {
+    it('explains that a file is missing, and that directories require -r', async () => {
       expect((await copy('web2:/nowhere', at('got')))[0]).to.equal(3)
       expect((await copy(at('tree/sub/program'), 'web2:/nowhere/a'))[0]).to.equal(3)
       expect((await copy(at('nowhere'), 'web2:/srv'))[0]).to.equal(2)

@@ -186,7 +186,7 @@ describe('backups of guests', function () {
     expect((await restore(first, uuid, changes, to)).status).to.equal('done')
   })
 
-  it('are created and verified by a schedule, which keeps a limited number', async () => {
+  it('are created and verified by a schedule, which keeps a limited number of backups', async () => {
     const to = localTarget()
     const { context, engine, backups } = first.domain
     const runs = { enabled: true, intervalHours: 24, time: '03:30', firstDay: '2026-11-23', retention: 1 }

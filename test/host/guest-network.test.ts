@@ -152,7 +152,7 @@ describe('the network API', function () {
         expect(pool).to.include((row['public_ipv4s'] as string[])[0])
       })
 
-      it('makes the guest reachable at its mapped port and address, and shows it the client’s address', async () => {
+      it('makes the guest reachable at its mapped port and address, and the guest sees the client’s address', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         await expectAnswer(hostAddress, hostPort)
         await expectAnswer(own, guestPort)
@@ -360,7 +360,7 @@ describe('the network API', function () {
         await expectAnswer(hostAddress, hostPort)
       })
 
-      it('stops and blocks the guest when its quota is used up, until its count is reset', async () => {
+      it('stops and blocks the guest when its quota is used up, until the traffic count is reset', async () => {
         const [own = ''] = (await detail())['public_ipv4s'] as string[]
         const limit = { monthly_traffic_gb: 1, traffic_action: 'stop' }
         await send('PUT', '/containers/web/traffic-limit', limit)

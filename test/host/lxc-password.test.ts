@@ -84,7 +84,7 @@ describe('the lxc driver', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('gives the guest only a hash of the password, and not as an argument of a program', async () => {
+    it('gives the guest only a hash of the password, and never passes the hash as an argument of a program', async () => {
       const machine = await lab.prepared()
       plant(machine, 'cat >/root/told; tr "\\0" " " </proc/$$/cmdline >>/root/told; env >>/root/told')
       await start(machine)
@@ -129,7 +129,7 @@ describe('the lxc driver', function () {
       expect(readFileSync(canary, 'utf8')).to.equal('root:*:1::::::\n')
     })
 
-    it('ignores stale lock files in the guest, but fails while vipw runs in it', async () => {
+    it('ignores stale lock files in the guest, but fails while vipw runs in the guest', async () => {
       const machine = await lab.prepared()
       for (const name of ['passwd.lock', 'shadow.lock']) mkdirSync(`${machine.volume}/etc/${name}`)
       sh('cp', `${machine.volume}/bin/sleep`, `${machine.volume}/root/vipw`)

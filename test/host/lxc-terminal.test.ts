@@ -8,7 +8,7 @@ import { processes } from '../support/host/inventory.js'
 import { useLxcHost } from '../support/host/lxc-lab.js'
 import { waitFor } from '../support/wait.js'
 
-describe('a terminal in a guest of the lxc driver', function () {
+describe('a terminal session in a guest of the lxc driver', function () {
   const lab = useLxcHost({ name: 'btest-lxc-terminal', prefix: 'btt', subnet: '10.214.79' })
   const { booted, prepared, started } = lab
   const signal = new AbortController().signal
@@ -72,7 +72,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     return { tty, leads: pid === session }
   }
 
-  it('has a shell with a terminal of the guest', async () => {
+  it('runs a shell on a terminal device of the guest', async () => {
     const machine = await started()
     await booted(machine)
     const { tty, leads } = await useShell(machine)
@@ -80,7 +80,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     expect(leads, 'leads its session').to.equal(true)
   })
 
-  it('has a shell even in a guest without setsid(1)', async () => {
+  it('runs a shell even in a guest without setsid(1)', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'rm', '/usr/bin/setsid')
@@ -111,7 +111,7 @@ describe('a terminal in a guest of the lxc driver', function () {
      }'`,
   }
 
-  it('has a shell even if the guest replaced /dev/pts/ptmx, and does not open the replacement', async () => {
+  it('runs a shell even if the guest replaced /dev/pts/ptmx, and does not open the replacement', async () => {
     const machine = await started()
     await booted(machine)
     const clean = await lab.host.driver.findConsole(machine, 'shell')
@@ -133,7 +133,7 @@ describe('a terminal in a guest of the lxc driver', function () {
     }
   })
 
-  it('has a shell even if the guest mounted another file system at /dev/pts', async () => {
+  it('runs a shell even if the guest mounted another file system at /dev/pts', async () => {
     const machine = await started()
     await booted(machine)
     lab.host.inside(machine, 'mount', '-t', 'tmpfs', 'none', '/dev/pts')

@@ -97,7 +97,7 @@ describe('the nft and ip processes of the agent', () => {
     expect((error as Error).message.length).to.be.lessThan(1000)
   })
 
-  it('read the counters of a thousand elements, and none if the table is missing', async () => {
+  it('read the counters of a thousand elements, and no counters if the table is missing', async () => {
     const inet = `inet ${table}_counted`
     const remove = [`add table ${inet}`, `delete table ${inet}`]
     await nft.apply(remove)

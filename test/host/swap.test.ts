@@ -217,7 +217,7 @@ describe('swap files on a real host', function () {
     const used = async (slot: 0 | 1): Promise<number> =>
       (await swap.read()).files.find((file) => file.slot === slot)?.usedBytes ?? 0
 
-    it('lose no pages when these move to another swap file or to memory', async () => {
+    it('lose no pages when the pages move to another swap file or to memory', async () => {
       await swap.make(0, 128 * mib, signal)
       await swap.use(0)
       await fill()

@@ -131,7 +131,7 @@ describe('backups over HTTP', function () {
     expect([...agent.host.driver.logins.keys()]).not.to.include(`/nowhere/${guest.uuid}.next`)
   })
 
-  it('are looked up at the target if the agent is too old to report the type of the guest', async () => {
+  it('are searched for at the target if the agent is too old to report the type of the guest', async () => {
     const older = await gateway.fleet.addGuest({ virtualization: '' as 'lxc', status: 'stopped' }, 'host-b')
     const body = { target_id: targetId, container_uuid: older.uuid }
     const failed = await ended(await restore(randomUUID(), { body }))

@@ -239,7 +239,7 @@ describe('the image API', function () {
   })
 
   describe('when it deletes an image', () => {
-    it('accepts a repeated request, but no unknown image', async () => {
+    it('accepts a repeated request, and refuses an unknown image', async () => {
       await lab.downloaded('alpine-3.22')
       expect((await lab.remove('alpine-3.22')).body.message).to.equal('image deleted')
       expect(await lab.row('alpine-3.22')).to.include({ downloaded: false, size_bytes: 0, enabled: true })

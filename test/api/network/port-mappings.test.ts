@@ -22,14 +22,14 @@ describe('port mappings of a container', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('are all returned when a mapping is added, and are shown in the container at once', async () => {
+  it('are all in the answer when one mapping is added, and are shown with the container at once', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])
     expect(await stored()).to.deep.equal(body.data)
   })
 
-  it('get a free host port if the request omits it or contains 0, and may use UDP', async () => {
+  it('get a free host port if the request contains no host port or the port 0, and may use UDP', async () => {
     await add({ container_port: 80 })
     const { body } = await add({ container_port: 53, host_port: 0, protocol: 'udp' })
     const [, web, dns] = body.data as { host_port: number; protocol: string }[]
@@ -110,7 +110,7 @@ describe('port mappings of a container', () => {
     }
   })
 
-  it('can use the host ports that a search for free ports finds: one, or the requested number', async () => {
+  it('can use the one or more host ports that a search for free ports has found', async () => {
     const ask = async (query: string) => gateway.request('GET', `/containers/${guest.id}/random-port${query}`)
     const one = (await ask('')).body.data
     expect(Object.keys(one as object)).to.deep.equal(['port'])
@@ -124,7 +124,7 @@ describe('port mappings of a container', () => {
     expect(full.body.data.ports).to.have.length(1000)
   })
 
-  it('have a search for free ports that accepts any IPv6 notation, and answers 409 if too few are free', async () => {
+  it('have a search for free ports that accepts any IPv6 notation, and answers 409 if too few ports are free', async () => {
     const there = await gateway.fleet.addGuest({ portMappings: [], ipv6Addresses: ['2001:db8:1::7'] }, 'host-b')
     const ask = (query: string) => gateway.request('GET', `/containers/${there.id}/random-port${query}`)
     const setPorts = (start: number, end: number) =>

@@ -80,7 +80,7 @@ describe('the address and port pools of a host', () => {
     ])
   })
 
-  it('count a host port once even if it is mapped for TCP and UDP, also for a key bound to containers', async () => {
+  it('count a host port once if it is mapped for TCP and UDP, even for a key bound to containers', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
     const body = { name: 'shares', nat_port_mappings: mappings } // each container also has a mapping to SSH
@@ -173,7 +173,7 @@ describe('the address and port pools of a host', () => {
     }
   })
 
-  it('show only the addresses and ports of its containers to a key bound to containers', async () => {
+  it('show a key bound to containers only the addresses and ports of these containers', async () => {
     await routing.put({ items: [address(10), address(11), address(12)], ipv6_prefixes: [prefix] })
     const mine = (await routing.create({ name: 'mine', ipv4_count: 1, ipv6_count: 1 })).body.data
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid as string] })

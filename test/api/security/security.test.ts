@@ -79,7 +79,7 @@ describe('the security API', () => {
     expect(await alerts('?page=2&page_size=1')).to.deep.equal([all[1]])
   })
 
-  it('shows a container’s present connections, and those recorded with alerts', async () => {
+  it('shows the present connections of a container, and the connections that were recorded with its alerts', async () => {
     const flow = {
       source: address,
       target,
@@ -156,7 +156,7 @@ describe('the security API', () => {
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
-  it('shows only their containers to callers bound to containers, and refuses changes by these callers', async () => {
+  it('shows callers bound to containers only these containers, and refuses changes by these callers', async () => {
     const key = await gateway.makeKey({ scopes: ['security:*'], container_uuids: [other.uuid] })
     for (const path of ['/security/alerts', '/security/logs?container=good-guest'])
       expect((await call('GET', path, { key })).body.data, path).to.deep.equal([])

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { SubUserCalls, type MadeSubUser } from '../../support/gateway/sub-user-calls.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway/test-gateway.js'
 
-describe('a change that adds containers to a sub-user, or removes some', function () {
+describe('a change of the containers of a sub-user', function () {
   let gateway: TestGateway
   let calls: SubUserCalls
   let made: MadeSubUser
@@ -21,7 +21,7 @@ describe('a change that adds containers to a sub-user, or removes some', functio
 
   const stored = async (): Promise<unknown> => (await calls.find(made.id)).container_names as unknown
 
-  it('leaves the other containers of the sub-user unchanged', async () => {
+  it('leaves containers unchanged that it neither adds nor removes', async () => {
     for (const [body, expected] of [
       [{ add_container_names: ['three'] }, ['one', 'two', 'three']],
       [{ add_container_names: ['three', 'one'] }, ['one', 'two', 'three']],
@@ -35,7 +35,7 @@ describe('a change that adds containers to a sub-user, or removes some', functio
     }
   })
 
-  it('loses none of the simultaneous changes of other callers', async () => {
+  it('keeps the simultaneous changes of other callers', async () => {
     await Promise.all([
       ...['three', 'four', 'five'].map((name) => calls.change(made.id, { add_container_names: [name] })),
       calls.change(made.id, { remove_container_names: ['one'] }),
@@ -45,7 +45,7 @@ describe('a change that adds containers to a sub-user, or removes some', functio
     expect(await calls.find(made.id)).to.include({ port_mapping_limit: 3 })
   })
 
-  it('is refused if it contradicts itself or names a missing container, and then changes nothing', async () => {
+  it('has no effect and is refused if it contradicts itself or contains a missing container', async () => {
     const invalid = (field: string) => [400, 'invalid_field', field]
     for (const [body, refusal] of [
       [{ container_names: ['one'], add_container_names: ['three'] }, invalid('container_names')],

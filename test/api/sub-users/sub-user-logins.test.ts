@@ -79,7 +79,7 @@ describe('the login of a sub-user', function () {
     expect(texts.size, [...texts].join('\n')).to.equal(2)
   })
 
-  it('requires the new password after a rotation, and the new access code if this was rotated, too', async () => {
+  it('requires the new password after a rotation, and the new access code if the access code was rotated, too', async () => {
     const rotate = await gateway.request('POST', `/sub-users/${made.id}/rotate-password`, {
       body: { rotate_code: true },
     })

@@ -26,7 +26,7 @@ describe('the sub-users of a key with restricted rights', function () {
   }
   const all = ['subuser:*', 'container:*', 'snapshot:*', 'image:read', 'task:read', 'terminal:*', 'audit:read']
 
-  it('have all permissions of the key by default, and never more', async () => {
+  it('have all permissions of the key by default, and never more permissions', async () => {
     const key = await gateway.makeKey({ scopes: ['subuser:create', 'container:read', 'snapshot:*'] })
     expect(await refusalOf(create({ container_name: 'one', permissions: ['container:power'] }, { key }))).to.deep.equal(
       [403, 'insufficient_scope', 'permissions'],
@@ -51,7 +51,7 @@ describe('the sub-users of a key with restricted rights', function () {
     ])
   })
 
-  it('cannot be changed, or get a new password, by a caller with fewer rights', async () => {
+  it('cannot be changed by a caller with fewer rights, and cannot get a new password from such a caller', async () => {
     const { id } = await calls.make({ container_name: 'one' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'] })
     for (const [method, path, body] of [
@@ -67,7 +67,7 @@ describe('the sub-users of a key with restricted rights', function () {
     expect(rotated.status).to.equal(200)
   })
 
-  it('are hidden from a key that is bound to only some or none of their containers', async () => {
+  it('are hidden from a key that is bound to none or only some of their containers', async () => {
     const mine = await calls.make({ container_name: 'one' })
     const others = [await calls.make({ container_name: 'two' }), await calls.make({ container_names: ['one', 'two'] })]
     const key = await gateway.makeKey({ scopes: all, container_uuids: [one!.uuid] })

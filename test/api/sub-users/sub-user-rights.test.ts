@@ -148,7 +148,7 @@ describe('the rights of a sub-user', function () {
     })
   })
 
-  it('include reinstallations with permitted images, while other images look unknown', async () => {
+  it('include reinstallations with permitted images, and all other images appear not to exist', async () => {
     const ids = async (path: string): Promise<string[]> =>
       ((await ask('GET', path)).body.data as { id: string }[]).map(({ id }) => id)
     const reinstall = async (template_id: string) => {

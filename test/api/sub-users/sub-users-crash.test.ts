@@ -102,7 +102,7 @@ describe('a request about a sub-user while the store fails', function () {
     expect((await calls.make({ container_name: 'own', username: made.username })).password).not.to.equal('')
   })
 
-  it('fails if it comes from a sub-user, until the store is back', async () => {
+  it('fails until the store is back if it comes from a sub-user', async () => {
     const caller = await calls.loggedIn(await calls.make({ container_name: 'own' }))
     await killUnder(gateway.store, gateway.redis)
     expect((await caller('GET', '/containers')).status).to.equal(503)
