@@ -122,7 +122,7 @@ describe('a backup of a disk', function () {
       await host.isClean()
     })
 
-  it('is restored completely, even if its snapshots retain more data than it contains', async () => {
+  it('is restored completely, even if snapshots of the disk retain more data than the disk contains', async () => {
     fill('random 500M >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')
     const { id: snapshotId } = await host.done({ $case: 'snapshotCreate', value: { uuid: guest, description: '' } })
     fill('random 600M >data; for i in 1 2 3 4 5; do truncate -s 120M sparse$i; done')

@@ -82,7 +82,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     lab.unplug(low)
   })
 
-  it('does not keep a guest from being attached if all nft tables were deleted', async () => {
+  it('does not prevent a guest from being attached if all nft tables were deleted', async () => {
     lab.in(lab.host, 'nft', 'delete table bridge berth; delete table ip berth; delete table inet berth')
     await pair.agent.call('attach', a)
     expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt11 ${clientAddress}`)
@@ -120,7 +120,7 @@ describe('damage to the nft rules, bridge and interfaces of an agent', function 
     }
   })
 
-  it('is repaired if the guard table, which blocks guests when the agent’s rules are missing, is lost', async () => {
+  it('is repaired if the guard table is lost (it blocks guests while the agent’s rules are missing)', async () => {
     const right = sorted(lab.in(lab.host, 'nft', 'list', 'tables')).join()
     expect(right).to.contain('inet berth_guard')
     killChildren(pair.agent.child.pid!, 'nft')

@@ -16,7 +16,7 @@ describe('three gateways with Sentinels behind HAProxy', function () {
   before(async () => (lab = await FailoverLab.start({ agents: 3, realHosts: 0 })))
   after(() => lab?.stop())
 
-  it('lose no acknowledged write, and execute none twice, while gateways and Redis masters fail', async () => {
+  it('lose no acknowledged write, and execute no write twice, while gateways and Redis masters fail', async () => {
     const result = await new FailoverTrial(lab, { ...load, seed: 1, faults, log: () => undefined }).run()
     expect(Object.fromEntries(result.findings.lists)).to.deep.equal({
       ...{ lost: [], twice: [], stale: [], duplicated: [], fences: [], unexpected: [] },

@@ -92,7 +92,7 @@ describe('gateways behind HAProxy', function () {
     await lab.waitForState(1, 'UP', offset)
   })
 
-  it('still get requests if none is ready, so that clients get the error codes of Berth', async () => {
+  it('still get requests if no gateway is ready, so that clients get the error codes of Berth', async () => {
     const offset = lab.log.length
     await lab.signalStore('SIGSTOP')
     for (const index of lab.gateways.keys()) await lab.waitForState(index, 'DOWN', offset)

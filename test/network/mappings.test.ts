@@ -106,7 +106,7 @@ describe('a host with two guests', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:5009`)).to.equal('')
     })
 
-    it('stops forwarding ports to their former guest when they move to another guest', async () => {
+    it('stops forwarding ports to their former guest when the ports move to another guest', async () => {
       const asked = (): string => lab.ask(lab.client, `udp:${hostAddress}:3700`, { sport: 5353 })
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
       const moved = map(3700, 3700, { hostPortEnd: 3709, protocol: 'udp' })
@@ -184,7 +184,7 @@ describe('a host with two guests', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('replaces private source addresses by its own, and forwards to private addresses only mapped ports', () => {
+    it('replaces private source addresses by its own address, and forwards only mapped ports to private addresses', () => {
       expect(lab.answer(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.answer(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)

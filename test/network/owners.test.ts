@@ -44,7 +44,7 @@ describe('an agent', function () {
       expect(asked()).to.equal(`bt11 ${clientAddress}`)
     })
 
-    it('leads clients to the new guest even if the former one was never detached', async () => {
+    it('leads clients to the new guest even if the former guest was never detached', async () => {
       await attach({ ...b, portMappings: [tcp(20002), tcp(20001)] })
       expect(lab.answer(lab.client, `tcp:${hostAddress}:20001`)).to.equal(`bt12 ${clientAddress}`)
       await attach(b)
@@ -61,7 +61,7 @@ describe('an agent', function () {
       await attach(a)
     })
 
-    it('ends only the connections of a port whose mapping was removed, even while no agent ran', async () => {
+    it('ends only the connections of a removed mapping, even if the mapping was removed while no agent ran', async () => {
       const asked = (port: number): string => lab.answer(lab.client, `udp:${hostAddress}:${port}`, { sport: 5457 })
       await attach({ ...a, portMappings: [...a.portMappings, udp(20010)] })
       for (const port of [20001, 20010]) expect(asked(port)).to.equal(`bt11 ${clientAddress}`)

@@ -33,7 +33,7 @@ describe('the repair of the nft rules of a host with 1,000 guests', function () 
     expect(await agent.ensure(guests)).to.deep.equal([])
   })
 
-  it('is complete: a new agent finds nothing to repair', async () => {
+  it('is complete, so that a new agent finds nothing to repair', async () => {
     const next = lab.agent()
     expect(await next.ensure(guests)).to.deep.equal([])
     await next.end()

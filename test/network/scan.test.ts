@@ -82,7 +82,7 @@ describe('a guest that scans its host', function () {
 
   // Clouds serve the user data and credentials of a machine at these addresses.
   for (const address of ['169.254.169.254', ...lab.config.closed_destinations])
-    it(`cannot reach ${address}, unlike the host, except for DNS at a configured resolver`, async () => {
+    it(`cannot reach ${address}, although the host can, except for DNS at a configured resolver`, async () => {
       lab.in(lab.client, 'ip', 'address', 'add', address, 'dev', 'lo')
       expect(lab.answer(lab.host, `tcp:${address}:80`)).to.match(/^client /)
       const open: Firewall = { enabled: true, defaultAction: 'ACCEPT', rules: [] }
@@ -111,7 +111,7 @@ describe('a guest that scans its host', function () {
     expect(knock('224.0.0.1', '10.77.0.255', 'ff02::1', 'ff02::fb')).to.deep.equal({})
   })
 
-  it('finds ports behind another guest’s firewall only at its public addresses', () => {
+  it('finds ports of another guest with a firewall only at the public addresses of that guest', () => {
     const found = knock(neighbour.ipv4, publicAddress, `${guestPrefix6}11`)
     const let_in = ['tcp:22', 'udp:53']
     expect(found).to.deep.equal({ [publicAddress]: let_in, [`${guestPrefix6}11`]: let_in })

@@ -8,7 +8,7 @@ import { clientAddress, hostAddress } from '../support/network/network-lab.js'
 /** Addresses of the pool: the first one is assigned to a guest, the second one is not. */
 const [assigned, free] = ['198.51.100.10', '198.51.100.12']
 
-describe('a scan of the host’s network segment', function () {
+describe('Berth’s scan of the host’s network segment', function () {
   const pair = new AddressedPair('btestseg')
   const { lab } = pair
 
@@ -67,7 +67,7 @@ describe('a scan of the host’s network segment', function () {
     lab.in(lab.client, 'ip', 'address', 'delete', `${free}/32`, 'dev', 'eth0')
   })
 
-  it('sends no ARP requests if verification is off, and leaves no neighbour entries', async () => {
+  it('sends no ARP requests, and leaves no neighbour entries, if the request contains verify=false', async () => {
     const items = await found({ cidr: '198.51.100.20/30', verify: false, limit: 2 })
     expect([...items.values()].map(({ status }) => status)).to.deep.equal(['unknown', 'unknown'])
     expect(pair.show('neigh', 'show', 'dev', 'up0')).to.not.match(/FAILED|INCOMPLETE/)

@@ -34,7 +34,7 @@ describe('an address that two machines share with keepalived', () => {
     holder = await holderOtherThan(undefined)
   })
 
-  it('moves to the second machine when HAProxy stops on the first, and then stays there', async () => {
+  it('moves to the second machine when HAProxy stops on the first machine, and then stays there', async () => {
     const former = holder
     await endProxy(former)
     holder = await holderOtherThan(former)
@@ -43,7 +43,7 @@ describe('an address that two machines share with keepalived', () => {
     expect(holds(holder) && !holds(former), logOf(former)).to.equal(true)
   })
 
-  it('moves back to the first machine when keepalived stops on the second one', async () => {
+  it('moves back to the first machine when keepalived stops on the second machine', async () => {
     const pid = Number(readFileSync(join(scratch.path, `keepalived-${holder}.pid`), 'utf8'))
     process.kill(pid, 'SIGTERM')
     holder = await holderOtherThan(holder)

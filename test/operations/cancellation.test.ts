@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.js'
 describe('the operation engine', () => {
   const lab = useEngines()
 
-  it('cancels a pending operation, but not a running one, and calls the end function of the canceled operation', async () => {
+  it('cancels a pending operation, but not a running operation, and calls the end function of the canceled operation', async () => {
     const gate = new Gate()
     const settled: string[] = []
     const definition = define('a', [gate.step], {

@@ -11,7 +11,7 @@ const explorations = [
 const maxStates = 500_000
 
 describe('the model of two gateways with leases', () => {
-  it('has no state in which a gateway acts on a lost lease, or a confirmed lease disappears', () => {
+  it('has no state in which a gateway acts on a lost lease or in which a confirmed lease disappears', () => {
     for (const bounds of explorations) {
       const { violation, states } = explore(gatewaysModel('none', bounds), maxStates)
       expect(violation).to.equal(undefined)

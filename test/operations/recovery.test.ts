@@ -97,7 +97,7 @@ describe('operations when the agent shuts down and recovers', () => {
     expect(await engine.close(2000)).to.equal(true)
   })
 
-  it('are resumed within the limit for all guests, interrupted operations before pending operations', async () => {
+  it('are resumed within the limit for all guests, and interrupted operations run before pending operations', async () => {
     const gates = Array.from({ length: 4 }, () => new Gate())
     const definitions = gates.map((gate, n) => define(`a${n}`, [gate.step]))
     const first = lab.start(definitions)

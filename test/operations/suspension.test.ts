@@ -170,7 +170,7 @@ describe('a suspended guest', function () {
     expect(isCut()).to.equal(true)
   })
 
-  it('stays stopped if it has also expired, and only the suspension or only the expiry is removed', async () => {
+  it('stays stopped if it has also expired and only one of suspension and expiry ends', async () => {
     await settings.setExpiry(target(), 1)
     await suspend('stop')
     await settled()

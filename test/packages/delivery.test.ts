@@ -186,7 +186,7 @@ describe('packages', function () {
     expect(left.output.trim()).to.equal('')
   })
 
-  it('do not join a machine if the token was used already', () => {
+  it('do not let a machine join if its token was already used', () => {
     const refused = shell(host, command)
     expect(refused.code, refused.output).to.equal(1)
     const reason = 'the join token was already used or replaced by a newer one: create a new one'

@@ -115,7 +115,7 @@ describe('a gateway and an agent of different versions', function () {
   const eventsAbout = (guest: string): (string | undefined)[] =>
     stream!.events.filter(({ data }) => data.data?.['name'] === guest).map(({ data }) => data.type)
 
-  it('have the same, previous version at first, and work together', async () => {
+  it('both have the previous version at first, and work together', async () => {
     await installPrevious()
     await expectToWork('one', { gateway: versions.previous, agent: versions.previous })
   })
@@ -141,12 +141,12 @@ describe('a gateway and an agent of different versions', function () {
     await expectToWork('three', { gateway: versions.present, agent: versions.present })
   })
 
-  it('work together after a downgrade of the gateway, with the data of the newer one', async () => {
+  it('work together after a downgrade of the gateway, with the data of the newer gateway', async () => {
     apt(documented(upgrades, '--allow-downgrades berth-gateway='), versions.previous)
     await expectToWork('four', { gateway: versions.previous, agent: versions.present })
   })
 
-  it('refuse to replace the agent by an older one from the gateway', async () => {
+  it('refuse to replace the agent by an older agent from the gateway', async () => {
     const { upgrade, version } = await host.upgrade()
     expect(upgrade?.state, host.journal()).to.equal('failed')
     expect(upgrade?.message).to.include(
@@ -156,12 +156,12 @@ describe('a gateway and an agent of different versions', function () {
     expect(version).to.equal(versions.present)
   })
 
-  it('work together after a rollback of the agent, with the data of the newer one', async () => {
+  it('work together after a rollback of the agent, with the data of the newer agent', async () => {
     expect((await host.upgrade({ rollback: true })).upgrade, host.journal()).to.include({ state: 'done' })
     await expectToWork('five', { gateway: versions.previous, agent: versions.previous })
   })
 
-  it('keep the present agent if the previous one cannot read the journal', async () => {
+  it('keep the present agent if the previous agent cannot read the journal', async () => {
     apt(documented(upgrades, '--only-upgrade berth-gateway berth-repository'))
     await host.waitUntilOnline(versions.previous)
     served.serve(gateway, versions.present, { change: raiseJournal })

@@ -134,7 +134,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(join(packages, 'previous'))]).to.deep.equal(['2', '1'])
   })
 
-  it('returns at boot to the old version if the new one is not completely installed', () => {
+  it('returns at boot to the old version if the new version is not completely installed', () => {
     set('cut-2')
     expect(upgrade().signal).to.equal('SIGKILL')
     const { status, stderr } = boot()!

@@ -65,7 +65,7 @@ describe('scripts/up', function () {
     return { output, joined: joined !== false, asked: asked ? readFileSync(asked, 'utf8').trim() : '' }
   }
 
-  it('lets a host join if it has no identity and its gateway does not know it', () => {
+  it('lets a host join if it has no identity and its gateway does not know the host', () => {
     const { joined, asked } = up()
     expect([joined, asked]).to.deep.equal([true, '/hosts'])
   })
@@ -75,7 +75,7 @@ describe('scripts/up', function () {
     expect([joined, asked]).to.deep.equal([true, '/hosts/h1/join-token'])
   })
 
-  it('does not let a host join again if its gateway still knows it', () => {
+  it('does not let a host join again if its gateway still knows the host', () => {
     keepIdentity(here)
     expect(up('h1').joined).to.equal(false)
   })
@@ -95,7 +95,7 @@ describe('scripts/up', function () {
     }
   })
 
-  it('lets a host join again if its gateway has forgotten it', () => {
+  it('lets a host join again if its gateway has forgotten the host', () => {
     keepIdentity(here)
     expect(up().joined).to.equal(true)
   })
@@ -124,7 +124,7 @@ describe('scripts/up', function () {
       expect(up('h1').output).to.include('online')
     })
 
-  it('lets a host join again if its gateway was replaced by one with a new CA', () => {
+  it('lets a host join again if its gateway was replaced by a gateway with a new CA', () => {
     keepIdentity(there)
     rmSync(join(dir, 'var/gateway/pki'), { recursive: true })
     keepAuthority(there)

@@ -159,7 +159,7 @@ describe('the systemd units', function () {
     }
   })
 
-  it('run a guest in its own control groups, outside the agent’s', async () => {
+  it('run a guest in its own control groups, outside the control groups of the agent', async () => {
     const body = {
       name: 'first',
       virtualization: 'lxc',

@@ -40,7 +40,7 @@ describe('accounts that change while gateway and Redis are killed', () => {
     return child
   }
 
-  it(`contain each acknowledged change, and no incomplete one, after ${kills} kills`, async function () {
+  it(`contain each acknowledged change, and no incomplete change, after ${kills} kills`, async function () {
     worker = startWorker()
     for (let kill = 0; kill < kills; kill++) {
       const count = messages

@@ -67,7 +67,7 @@ describe('the store on Redis with Sentinels', () => {
   }
 
   for (const [name, fail] of faults)
-    it(`loses no acknowledged write, and executes none twice, if the Redis master ${name}`, async () => {
+    it(`loses no acknowledged write, and executes no write twice, if the Redis master ${name}`, async () => {
       const store = await open()
       const master = await lab.master()
       const failovers = store.failovers

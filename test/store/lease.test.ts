@@ -39,7 +39,7 @@ describe('a lease', () => {
     expect([one.epoch, two.epoch]).to.deep.equal([1, 2])
   })
 
-  it('gets a new epoch if the answer to the previous attempt to take it was lost', async () => {
+  it('gets a new epoch if the answer to the previous attempt to take the lease was lost', async () => {
     const lease = leaseOf(0)
     await lease.take()
     const transact = stores[0]!.transact.bind(stores[0])

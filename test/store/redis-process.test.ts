@@ -62,7 +62,7 @@ describe('the private Redis server', () => {
     expect(await store.run('get', (client) => client.get('btest:a'))).to.equal('kept')
   })
 
-  it('is also used by a second gateway process, which starts no other server and can stop this one', async () => {
+  it('is also used by a second gateway process, which starts no other server and can stop this server', async () => {
     const pid = await redis.pid()
     const second = another()
     await second.start()
@@ -81,7 +81,7 @@ describe('the private Redis server', () => {
     }
   })
 
-  it('survives if its gateway is killed; if it is killed itself, the next gateway restarts it', async () => {
+  it('survives a kill of its gateway, and is restarted by the next gateway if the server itself is killed', async () => {
     const program = join(redis.stateDir, 'owner.mjs')
     const stateDir = await redisDirectory()
     const module = moduleUrl('gateway/store/redis-process.ts')

@@ -138,7 +138,7 @@ describe('the retention of data in the store', () => {
       return found
     }
 
-    it('keeps the newest requests, and all running ones', async () => {
+    it('keeps the newest requests, and all running requests', async () => {
       const idempotency = open()
       await idempotency.begin(request('runs'))
       for (let n = 0; n < 10; n++) {
