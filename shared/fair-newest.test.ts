@@ -6,7 +6,7 @@ describe('the fair choice of the newest entries of several owners', () => {
     ['keeps all entries if there is space for them', 'a1 b1', 2, 'a1 b1'],
     ['drops the oldest entries if all entries have the same owner', 'a3 a2 a1', 2, 'a3 a2'],
     [
-      'keeps the only entry of one owner, and drops the oldest entries of an owner with many',
+      'keeps the only entry of one owner, and drops the oldest entries of an owner with many entries',
       'a4 a3 a2 a1 b1',
       3,
       'a4 a3 b1',

@@ -19,7 +19,7 @@ describe('the common limit of consoles for all callers', () => {
     ['keeps the other half of the reserve for unlimited callers', 'a5 b3 c1', 'd', 'room'],
     ['lets an unlimited caller use the whole reserve', 'a5 b3 c1', 'admin', undefined],
     [
-      'keeps no further reserve once unlimited callers have as many consoles as the reserve',
+      'keeps no further reserve when unlimited callers have as many consoles as the reserve',
       'admin5 a4',
       'a',
       undefined,

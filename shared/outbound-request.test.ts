@@ -113,7 +113,7 @@ describe('outbound requests', function () {
       expect(await ask(url, { method: 'POST', body: large })).to.be.oneOf(['no', 'ECONNRESET', 'EPIPE'])
     })
 
-    it('return a complete answer even if the server resets the connection right after it', async () => {
+    it('return a complete answer even if the server resets the connection right after the answer', async () => {
       const url = await serve((socket) => {
         socket.write(`${head('Content-Length: 2')}ok`)
         setImmediate(() => socket.resetAndDestroy())

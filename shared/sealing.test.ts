@@ -44,7 +44,7 @@ describe('a key file', () => {
   })
   afterEach(async () => rm(directory, { recursive: true }))
 
-  it('is created once for concurrent callers, and only its owner can read it', async () => {
+  it('is created only once for concurrent callers, and only its owner can read it', async () => {
     const path = join(directory, 'made', 'key')
     const keys = await Promise.all(Array.from({ length: 20 }, () => readOrCreateKey(path)))
     expect(new Set(keys.map((key) => key.toString('hex'))).size).to.equal(1)

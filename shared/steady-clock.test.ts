@@ -54,7 +54,7 @@ describe('the steady clock (which ignores jumps of the wall clock)', () => {
     expect(since()).to.equal(8 * minuteMs)
   })
 
-  it('accepts a correction of 30 seconds at once', () => {
+  it('accepts a correction of 30 seconds immediately', () => {
     const { clock, pass, jump, since } = lab()
     pass(10 * minuteMs)
     jump(30_000)
@@ -63,7 +63,7 @@ describe('the steady clock (which ignores jumps of the wall clock)', () => {
   })
 
   for (const [name, bootId, jumpMs, settled] of [
-    ['trusts the wall clock at once if it has not jumped since an earlier process trusted it', 'boot-1', 0, true],
+    ['trusts the wall clock immediately if it has not jumped since an earlier process trusted it', 'boot-1', 0, true],
     ['does not trust the wall clock at first if the earlier process ran before a reboot', 'boot-2', 0, false],
     ['does not trust the wall clock at first if it jumped between the two processes', 'boot-1', 40 * dayMs, false],
   ] as const)

@@ -116,7 +116,7 @@ describe('the abuse monitor', () => {
     sensor.report(Array.from({ length: 40 }, (_, port) => ({ ...opened, port: port + 1 })))
   }
 
-  it('reports a scan with few answered connections once the connection table is read', async () => {
+  it('reports a scan with few answered connections as soon as the connection table is read', async () => {
     const watch = await start()
     await look(watch)
     sensor.flows = alive.slice(0, 5).map(answeredFlow)
@@ -125,7 +125,7 @@ describe('the abuse monitor', () => {
     expect([alert?.type, alert?.severity, alert?.targetPort]).to.deep.equal(['horizontal_scan', 'medium', 443])
   })
 
-  it('removes its rules and cancels planned stops of guests when it is switched off', async () => {
+  it('removes its rules and cancels planned stops of guests when detection is switched off', async () => {
     const before = await start()
     await before.shutdown.set(true)
     const pending = {

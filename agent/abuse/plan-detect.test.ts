@@ -99,7 +99,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     { rows: [...flows({ ports: 15 }), ...flows({ ports: 16, port: 100, outcome: 'answered' })] },
     [],
   ],
-  ['requests to 500 ports whose outcome is unknown', { rows: flows({ ports: 500, outcome: 'opened' }) }, []],
+  ['requests with an unknown outcome to 500 ports', { rows: flows({ ports: 500, outcome: 'opened' }) }, []],
   ['24 targets that refuse connections', { rows: flows({ targets: 24, port: 445 }) }, []],
   ['25 targets that refuse connections', { rows: flows({ targets: 25, port: 445 }) }, ['medium horizontal_scan * 445']],
   [
@@ -134,7 +134,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     [],
   ],
   [
-    '300 torrent peers at different ports that do not answer',
+    '300 torrent peers that do not answer, at different ports',
     {
       rows: Array.from({ length: 300 }, (_, i) => flows({ port: 10_000 + i * 7, prefix: `198.${i % 200}` })[0]!),
     },
@@ -212,7 +212,7 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     [`critical ddos ${one} 53`],
   ],
   [
-    '80,000 packets per second of an upload that is acknowledged',
+    '80,000 packets per second of an acknowledged upload',
     {
       rows: flows({ outcome: 'answered', port: 443, seconds: 8 }),
       counts: counts({ sent: 80_000, received: 8000 }),
@@ -236,8 +236,8 @@ const cases: [name: string, parts: Partial<Evidence>, findings: string[]][] = [
     ['high spam * 25'],
   ],
   ['mails to 200 servers within an hour', { mail: mail({ targets: 200, seconds: 3500 }) }, ['critical spam * 25']],
-  ['100 mails of a mail server', { mail: mail({ count: 100 }), isMailServer: true }, []],
-  ['300 mails of a mail server', { mail: mail({ count: 300 }), isMailServer: true }, [`medium spam ${one} 25`]],
+  ['100 mails from a mail server', { mail: mail({ count: 100 }), isMailServer: true }, []],
+  ['300 mails from a mail server', { mail: mail({ count: 300 }), isMailServer: true }, [`medium spam ${one} 25`]],
   ['requests for work from a mining pool', { claims: claims('stratum') }, ['high mining 203.0.113.0 1080']],
   ['a lookup of the name of a mining pool', { claims: claims('pool') }, ['high mining 203.0.113.0 1080']],
   ['connections to the port of a mining pool', { rows: flows({ outcome: 'answered', port: 3333, count: 50 }) }, []],

@@ -33,7 +33,7 @@ describe('retries after failures of a backup target', () => {
     isOverAt(0)
     expect(isOverAt(60_001)).to.equal(false)
   })
-  it('end at once after a failure that a retry cannot fix', () =>
+  it('end immediately after a failure that a retry cannot fix', () =>
     expect(isOverAt(0, 'write: no space left on device')).to.equal(true))
   it('continue if restic prints a line that reports no failure', () => {
     isOverAt(0)

@@ -41,7 +41,7 @@ describe('the command line of restic', () => {
     })
   })
 
-  it('selects an SFTP server as the repository, and its ssh command connects only to this server', () => {
+  it('selects an SFTP server as the repository, with an ssh command that connects only to this server', () => {
     const { args, env, files } = planRepository(targetAt({ $case: 'sftp', value: sftp }), guest, '/run/x')
     expect(args.slice(0, 3)).to.deep.equal(['--repo', `sftp:target:kept/here/${guest}`, '--option'])
     expect(args[3]).to.match(/^sftp\.command=ssh -F \/dev\/null .* -p 22 -l berth vault\.example\.com -s sftp$/)

@@ -93,7 +93,7 @@ describe('a console that keeps running while its user is disconnected', () => {
     held.close()
   })
 
-  it('sends short output at once, but delays long output that closely follows other output', () => {
+  it('sends short output immediately, but delays long output if it closely follows other output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(kib))

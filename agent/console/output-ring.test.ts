@@ -13,7 +13,7 @@ function all(ring: OutputRing, from = ring.start): string {
 }
 
 describe('the stored output of a console', () => {
-  it('keeps its newest bytes at their offsets, up to the capacity', () => {
+  it('keeps its newest bytes and their offsets, up to its capacity', () => {
     const writes = fc.array(fc.string({ unit: 'binary-ascii', maxLength: 9000 }), { maxLength: 12 })
     fc.assert(
       fc.property(writes, fc.integer({ min: 1, max: 20_000 }), (texts, capacity) => {

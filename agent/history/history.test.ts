@@ -91,7 +91,7 @@ describe('the usage history', () => {
   })
   afterEach(() => rmSync(lab.directory, { recursive: true }))
 
-  it('shows each minute at once, and writes the values of five minutes to the disk together', async () => {
+  it('shows each minute immediately, and writes the values of five minutes to the disk together', async () => {
     await lab.minutes(4)
     expect(lab.cpu('a')).to.deep.equal([10, 10, 10, 10])
     expect(lab.files()).to.deep.equal([])

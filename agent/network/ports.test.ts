@@ -49,7 +49,7 @@ describe('host ports', () => {
     return 'no error'
   }
 
-  it('are picked at random, each one at most once', () => {
+  it('are picked at random, and each port at most once', () => {
     const ports = pick(500)
     expect(new Set(ports).size).to.equal(500)
     expect(ports.every((port) => port >= 20000 && port <= 59999)).to.equal(true)
@@ -92,7 +92,7 @@ describe('host ports', () => {
     expect(countPorts(db, small)).to.equal(90)
   })
 
-  it('are counted once even if several mappings use them, and are counted only inside the range', () => {
+  it('are counted only once even if several mappings use them, and are counted only inside the range', () => {
     map(span(30_000), span(30_000, 30_000, '', 'udp'), span(30_000, 30_000, '198.18.0.1', 'udp'))
     map(span(30_005, 30_014), span(30_010, 30_019, '', 'udp'), span(30_012, 30_013, '198.18.0.1', 'udp'))
     map(span(30_050, 30_149, '', 'udp'), span(29_990, 29_999), span(40_000))

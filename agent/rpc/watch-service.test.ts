@@ -92,7 +92,7 @@ describe('a watch of a host', () => {
     ])
   })
 
-  it('sends a slow watcher the removal of an entity, but not the changes before it', async () => {
+  it('sends a slow watcher the removal of an entity, but not the earlier changes of this entity', async () => {
     const watcher = new Watcher()
     watcher.isSlow = true
     watcher.change('first')

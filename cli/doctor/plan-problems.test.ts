@@ -135,7 +135,7 @@ describe('berth doctor', () => {
     it(`does not report ${name}`, () =>
       expect(planProblems({ now, ...(facts as Partial<FleetFacts>) })).to.deep.equal([]))
 
-  it('lists ten failed tasks, and counts all further ones in one line', () => {
+  it('lists ten failed tasks, and counts all further failed tasks in one line', () => {
     const problems = planProblems({ now, failedTasks: Array.from({ length: 12 }, () => task(now)) })
     expect(problems).to.have.length(11)
     expect(problems.at(-1)!.message).to.equal('2 further tasks of the last day failed.')

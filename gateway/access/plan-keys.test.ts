@@ -73,7 +73,7 @@ describe('changing a key', () => {
     }
   })
 
-  it('can add only rights of the caller; a caller with restricted rights can add them only to keys that it created', () => {
+  it('can add only rights of the caller, and a restricted caller can add rights only to keys that it created', () => {
     const keys = keysOf(
       record(1),
       record(2, { scopes: ['container:*', 'apikey:update'] }),

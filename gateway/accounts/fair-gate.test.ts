@@ -124,7 +124,7 @@ describe('the queue of password checks', () => {
       expect((await endAll()).indexOf('stranger 2')).to.equal(5)
     })
 
-    it('rejects logins only from unknown devices once their queue is full', async () => {
+    it('rejects only logins from unknown devices when the queue of unknown devices is full', async () => {
       const { gate, answers, enter, settle } = labOf({ atOnce: 1, maxStrangers: 3 })
       flood(enter, 3)
       const claim = { kind: 'login', account: 'new', source: 'new' } as const

@@ -29,7 +29,7 @@ describe('known devices', () => {
       expect(devices.find(made, account(7))).to.equal(undefined)
     })
 
-  it('are not recognized once the account’s password or second factor has changed', () => {
+  it('are no longer recognized after the account’s password or second factor has changed', () => {
     expect(devices.find(cookie, account(7, 2))).to.equal(undefined)
     expect(devices.find(devices.add(cookie, account(7, 2)), account(7, 2))).to.equal(devices.find(cookie, account(7)))
   })

@@ -54,7 +54,7 @@ function openConsole(mode = 'shell') {
 const opened = { $case: 'opened', value: { offset: 0 } } as Parameters<ConsoleListener['onMessage']>[0]
 
 describe('the socket of a console', () => {
-  it('opens a second connection to the host if the first one breaks before the console is open', () => {
+  it('opens a second connection to the host if the first connection breaks before the console is open', () => {
     const { listeners, requests, endings } = openConsole()
     listeners[0]!.onEnd(brokenError(undefined))
     expect(requests.map(({ $case }) => $case)).to.deep.equal(['start', 'start'])
@@ -74,7 +74,7 @@ describe('the socket of a console', () => {
     expect([listeners.length, endings]).to.deep.equal([1, [{ code: 1011, reason: 'host_offline' }]])
   })
 
-  it('opens no second connection if the first one breaks after the console was open', () => {
+  it('opens no second connection if the first connection breaks after the console was open', () => {
     const { listeners, endings } = openConsole()
     listeners[0]!.onMessage(opened)
     listeners[0]!.onEnd(brokenError(undefined))

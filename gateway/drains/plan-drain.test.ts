@@ -204,7 +204,7 @@ describe('the plan of a drain', () => {
       expect(states(plan(back(guest('a')), { a: at('other') }, { isHostOnline: false }))).to.equal('a waiting')
     })
 
-    it('skips deleted containers once all hosts are online', () => {
+    it('skips deleted containers after all hosts have come online', () => {
       const known = { a: at(undefined), b: at(undefined) }
       expect(states(plan(back(guest('a'), active('b')), known))).to.equal('a skipped, b skipped')
       expect(states(plan(back(guest('a')), known, { areAllOnline: false }))).to.equal('a waiting')

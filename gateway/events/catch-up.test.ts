@@ -61,7 +61,7 @@ describe('the events that a client from another gateway has missed', () => {
       ['skip', 'send', 'skip', 'send'],
     ],
     [
-      'include events without a revision only if they follow the first missing event with a revision',
+      'include events without a revision only after the first missing event with a revision',
       [[undefined, event('g')], change(6), [undefined, event('g')]],
       ['skip', 'send', 'send'],
     ],
@@ -113,7 +113,7 @@ describe('the events that a client from another gateway has missed', () => {
     expect([catchUp.isOver(latest), catchUp.idAfter(own)]).to.deep.equal([true, 'b.3~a.9'])
   })
 
-  it('are complete only once this gateway has seen all changes that the client has received', () => {
+  it('are complete only when this gateway has seen all changes that the client has received', () => {
     const catchUp = new CatchUp({ numbers: [], position, connections: undefined })
     expect(catchUp.isOver(new Map([...position, [lane, at(4)]]))).to.equal(false)
     expect(catchUp.isOver(new Map([...position, [lane, at(6)]]))).to.equal(true)
@@ -140,7 +140,7 @@ describe('a position in an event stream (the last revision of each sequence of c
     ])
   })
 
-  it('includes another position if the other one has no later revision of a journal or of a host record', () => {
+  it('includes another position unless the other position has a later revision of a journal or of a host record', () => {
     const position = new Map([['x/journal/e', 5]])
     for (const [base, included] of [
       [[['x/journal/e', 5]], true],

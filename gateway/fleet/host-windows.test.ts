@@ -18,7 +18,7 @@ const ended = window({ version: 3, state: 'ended', closedAtMs: 12 * hour })
 const canceled = window({ version: 2, state: 'canceled', closedAtMs: 11 * hour })
 
 describe('the maintenance windows of a host', () => {
-  it('include at most 20 windows that have ended, the newest ones', () => {
+  it('include only the newest 20 windows that have ended', () => {
     const closed = Array.from({ length: 25 }, (_, n) => ({ ...ended, id: `w-${n}`, closedAtMs: (12 + n / 10) * hour }))
     const ids = mergeWindows([window()], closed, 20 * hour).map(({ id }) => id)
     expect(ids).to.have.members(['w', ...closed.slice(5).map(({ id }) => id)])
@@ -37,14 +37,14 @@ describe('the events about a maintenance window on a host', () => {
     ['report the cancellation of an open window', window(), canceled, ['canceled']],
     ['do not report the cancellation of a window that the host never showed', undefined, canceled, []],
     ['do not report the removal of a closed window', ended, undefined, []],
-    ['report a missed start before the end', window(), ended, ['started', 'ended']],
+    ['report a missed start, and then the end', window(), ended, ['started', 'ended']],
     [
       'report announcement, start and end in order if the host has missed all of them',
       undefined,
       ended,
       ['announced', 'started', 'ended'],
     ],
-    ['report a missed change before the start', window(), { ...active, message: 'new' }, ['changed', 'started']],
+    ['report a missed change, and then the start', window(), { ...active, message: 'new' }, ['changed', 'started']],
     ['announce a canceled window again if it concerns the host again', canceled, window({ version: 3 }), ['announced']],
     [
       'report announcement and start of an active window that is new on the host',

@@ -24,12 +24,12 @@ describe('the list of gateways', () => {
     expect(one.gateways).to.deep.equal([{ ...first, invitedUntilMs: 0, joinedAtMs: 5, keyDigest: '' }])
   })
 
-  it('shows an invited gateway as joined once its token was used', () => {
+  it('shows an invited gateway as joined as soon as its token was used', () => {
     expect(invited.gateways[1]).to.include({ name: 'two', invitedUntilMs: 100, joinedAtMs: 0 })
     expect(joined.gateways[1]).to.include({ name: 'two', invitedUntilMs: 0, joinedAtMs: 50, keyDigest: 'k' })
   })
 
-  it('contains a gateway once if its invitation is requested twice', () => {
+  it('contains a gateway only once if its invitation is requested twice', () => {
     expect(invite(invited, { id: 'gw-2', name: 'two', untilMs: 200 })).to.equal(invited)
   })
 

@@ -45,7 +45,7 @@ describe('the HTTP interface while it cannot apply changes of other gateways', (
   }
 
   for (const path of ['/healthz', '/readyz', '/healthz?from=monitoring'])
-    it(`answers a request for ${path} at once`, async () => {
+    it(`answers a request for ${path} immediately`, async () => {
       expect(await statusOf(path)).to.equal(200)
       expect(waits).to.equal(0)
     })

@@ -117,7 +117,7 @@ describe('a table that answers sorted and filtered queries', () => {
       { numRuns: 150 },
     ))
 
-  it('returns the new state when many items have changed at once', async () => {
+  it('returns the new state when many items have changed at the same time', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     const shared = { color: 'red' }
     for (let id = 0; id < 10; id++) {
@@ -153,7 +153,7 @@ describe('a table that answers sorted and filtered queries', () => {
 })
 
 describe('a sort with a repeated field', () => {
-  it('uses the same cached result as a sort that names the field once', async () => {
+  it('uses the same cached result as a sort that contains the field only once', async () => {
     const table = makeTable()
     table.set('k', { key: 'k', id: 1, color: 'red', size: 1 })
     const size = { field: 'size', descending: false } as const

@@ -51,7 +51,7 @@ const codeOf = (work: () => unknown): string => {
 describe('the plan of a rotation of the CA', () => {
   for (const [name, state, hosts, more, next] of [
     ['waits for a host that trusts only the old CA', 'distributing', [host()], {}, 'distributing'],
-    ['continues once all hosts trust both CAs', 'distributing', [both], {}, 'reissuing'],
+    ['continues as soon as all hosts trust both CAs', 'distributing', [both], {}, 'reissuing'],
     ['continues if there are no hosts', 'distributing', [], {}, 'reissuing'],
     ['ignores a host that has not joined', 'distributing', [host({ joined: false })], {}, 'reissuing'],
     ['ignores an excluded host', 'distributing', [host()], excluded, 'reissuing'],
@@ -77,9 +77,9 @@ describe('the plan of a rotation of the CA', () => {
       {},
       'reissuing',
     ],
-    ['is ready to finish once all hosts have certificates of the new CA', 'reissuing', [reissued], {}, 'ready'],
+    ['is ready to finish as soon as all hosts have certificates of the new CA', 'reissuing', [reissued], {}, 'ready'],
     ['stays ready to finish until the operator requests the end', 'ready', [reissued], {}, 'ready'],
-    ['begins to finish once the operator requests the end', 'ready', [reissued], { finishing: true }, 'ending'],
+    ['begins to finish as soon as the operator requests the end', 'ready', [reissued], { finishing: true }, 'ending'],
     [
       'does not begin to finish while a host still has a certificate of the old CA',
       'ready',
@@ -88,7 +88,7 @@ describe('the plan of a rotation of the CA', () => {
       'ready',
     ],
     ['waits until hosts trust only the new CA', 'ending', [converted, reissued], { finishing: true }, 'ending'],
-    ['has ended once all hosts trust only the new CA', 'ending', [converted], { finishing: true }, 'ended'],
+    ['has ended as soon as all hosts trust only the new CA', 'ending', [converted], { finishing: true }, 'ended'],
     ['changes nothing after the end', 'ended', [host()], {}, 'ended'],
     ['changes nothing after a cancellation', 'canceled', [host()], {}, 'canceled'],
   ] as const)

@@ -38,7 +38,7 @@ describe('the required answers of other gateways to a write', () => {
       10_100,
     ],
     [
-      'do not include answers of unknown clients of the store once this gateway has been connected for some time',
+      'do not include answers of unknown clients of the store after this gateway has been connected for some time',
       { others: 3, connectedMs: nowMs - distrustMs },
       [],
       0,

@@ -94,7 +94,7 @@ describe('the exchange of messages with other gateways', () => {
     ])
   })
 
-  it('forgets a silent gateway, and logs this once', async () => {
+  it('forgets a silent gateway, and logs this only once', async () => {
     gateway.receive({ kind: 'serving', from: 'killed' })
     await delay(distrustMs + 10)
     gateway.receive({ kind: 'serving', from: 'other' })

@@ -28,7 +28,7 @@ async function turnsOf(chains: readonly Chain[], lanes: { count: number; computi
 describe('lanes of the test runner', () => {
   for (const [name, chains, lanes, turns] of [
     [
-      'run as many chains of jobs at once as there are lanes, in the given order',
+      'run as many chains of jobs at the same time as there are lanes, in the given order',
       [chain('a', 'host'), chain('b', 'host'), chain('c', 'host')],
       { count: 2, computing: 0 },
       ['a b', 'c'],
@@ -46,7 +46,7 @@ describe('lanes of the test runner', () => {
       ['a b'],
     ],
     [
-      'run fewer chains of jobs at once while one of them occupies two lanes',
+      'run fewer chains of jobs at the same time while one of them occupies two lanes',
       [chain('a', 'host', 2), chain('b', 'host'), chain('c', 'host')],
       { count: 3, computing: 0 },
       ['a b', 'c'],
@@ -58,12 +58,12 @@ describe('lanes of the test runner', () => {
       ['a', 'b', 'c'],
     ],
     [
-      'run a chain of jobs that needs more lanes than exist once no other chain runs',
+      'run a chain of jobs that needs more lanes than exist as soon as no other chain runs',
       [chain('a', 'host', 2), chain('b', 'host')],
       { count: 1, computing: 0 },
       ['a', 'b'],
     ],
-    ['end at once if no chain of jobs is given', [], { count: 2, computing: 1 }, []],
+    ['end immediately if no chain of jobs is given', [], { count: 2, computing: 1 }, []],
   ] as const)
     it(name, async () => expect(await turnsOf(chains, lanes)).to.deep.equal(turns))
 })

@@ -9,7 +9,7 @@ describe('the function that processes a list with limited concurrency', () => {
     [3, 3],
     [20, 7],
   ] as const)
-    it(`starts to process the items in order, at most ${limit} at once`, async () => {
+    it(`starts to process the items in order, at most ${limit} at the same time`, async () => {
       const done: number[] = []
       let [running, highest] = [0, 0]
       await eachLimited(items, { limit }, async (item) => {
@@ -21,7 +21,7 @@ describe('the function that processes a list with limited concurrency', () => {
       expect([done, highest]).to.deep.equal([items, most])
     })
 
-  it('skips the remaining items once the signal is aborted', async () => {
+  it('skips the remaining items as soon as the signal is aborted', async () => {
     const abort = new AbortController()
     const done: number[] = []
     await eachLimited(items, { limit: 2, signal: abort.signal }, async (item) => {

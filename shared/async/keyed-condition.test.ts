@@ -11,7 +11,7 @@ describe('a wait until a condition holds for a key', () => {
   }
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-  it('ends at once if the condition is already true', async () => {
+  it('ends immediately if the condition is already true', async () => {
     await new KeyedCondition().wait('a', long, () => true)
   })
 

@@ -17,7 +17,7 @@ describe('a semaphore', () => {
     return { semaphore, begun, run }
   }
 
-  it('runs calls up to its limit at once, and starts the others in their order', async () => {
+  it('runs calls up to its limit at the same time, and starts further calls in their order', async () => {
     const { begun, run } = open(2)
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => run(name))
     await turn()

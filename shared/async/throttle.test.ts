@@ -70,7 +70,7 @@ describe('a throttle', () => {
     end()
   })
 
-  it('returns from settled() when the current run ends, or at once if nothing runs', async () => {
+  it('returns from settled() when the current run ends, or immediately if nothing runs', async () => {
     let end = (): void => undefined
     let ended = false
     const work = (): Promise<void> => new Promise<void>((resolve) => (end = resolve)).then(() => void (ended = true))
@@ -83,7 +83,7 @@ describe('a throttle', () => {
     expect(ended).to.equal(true)
   })
 
-  it('drops the pending request, and ignores later ones, when it is closed', async () => {
+  it('drops the pending request, and ignores later requests, when it is closed', async () => {
     const { count, throttle } = counted({ intervalMs: 1 })
     throttle.request()
     throttle.close()

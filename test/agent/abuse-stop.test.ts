@@ -148,7 +148,7 @@ describe('a guest that scans the ports of another machine', function () {
     await reach('lifted')
   })
 
-  it('is not stopped again for an earlier scan once the suspension has ended', async () => {
+  it('is not stopped again for an earlier scan after the suspension has ended', async () => {
     const seen = alert()!.count
     const client = host.agent.security()
     for (let looks = 0; looks < 3; looks++) {

@@ -94,7 +94,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     await expectUse(10)
   })
 
-  it('stops and blocks the guest once its quota is used up, until its traffic count is reset', async () => {
+  it('stops and blocks the guest as soon as its quota is used up, until its traffic count is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === 'stopped')
@@ -110,7 +110,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('stops forwarding packets once the quota is used up, even if the guest stops slowly', async () => {
+  it('stops forwarding packets as soon as the quota is used up, even if the guest stops slowly', async () => {
     await resetTraffic()
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     process.kill(await initPid(), 'SIGSTOP') // a stopped init does not handle the signal to halt
@@ -125,7 +125,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles a guest with the action “throttle” once its quota is used up, until this quota is raised', async () => {
+  it('throttles a guest with the action “throttle” as soon as its quota is used up, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)

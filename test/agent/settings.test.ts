@@ -79,7 +79,7 @@ describe('the settings of a guest', function () {
   })
 
   describe('for the limits', () => {
-    it('apply at once to a running guest, and omitted fields stay unchanged', async () => {
+    it('apply immediately to a running guest, and omitted fields stay unchanged', async () => {
       const before = host.guest(running).limits!
       const { limits, revision } = await host.setLimits(running, { ramMb: 128, networkDownMbps: 50 })
       expect(limits).to.deep.equal({ ...before, ramMb: 128, networkDownMbps: 50 })

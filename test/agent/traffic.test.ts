@@ -104,7 +104,7 @@ describe('the traffic accounting of an agent', () => {
     ])
   })
 
-  it('resets the count every month once a clock that was years ahead is corrected', async () => {
+  it('resets the count every month after a clock that was years ahead has been corrected', async () => {
     const uuid = host.guest(1)
     const seen: [string, number][] = []
     for (const day of ['2031-01-01', '2026-11-21', '2026-12-01', '2027-01-01']) {
@@ -210,7 +210,7 @@ describe('the traffic accounting of an agent', () => {
     expect(host.used(uuid)).to.deep.equal([0, 0])
   })
 
-  it('disconnects a guest once its quota is used up, stops it only once, and prevents its start', async () => {
+  it('disconnects a guest as soon as its quota is used up, stops it only once, and prevents its start', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
     host.receive(uuid, 0.6 * gb, 0.4 * gb - 1)
     await host.keeper.look()

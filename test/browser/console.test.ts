@@ -287,7 +287,7 @@ describe('a terminal in the panel', function () {
       await view.shows(/^# alive$/)
     })
 
-    it('leaves the page responsive, even with many escape sequences at once', async () => {
+    it('leaves the page responsive, even with many escape sequences at the same time', async () => {
       const { view, terminal, page } = await open()
       await page.evaluate(
         'let last = performance.now(); window.away = window.turns = 0; ' +

@@ -360,7 +360,7 @@ describe('the forms of the panel', function () {
       )
     })
 
-  it('create a backup target with a generated password, and check the target at once', async () => {
+  it('create a backup target with a generated password, and check the target immediately', async () => {
     await lab.show(page, '/backups')
     await page.getByRole('button', { name: 'Add a target', exact: true }).click()
     const dialog = page.getByRole('dialog')

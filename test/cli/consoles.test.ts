@@ -52,7 +52,7 @@ describe('programs and screens without SSH', () => {
   }
 
   describe('a console in the mode “run”', () => {
-    it('passes the words of the command, input and its end, both outputs and the exit code', async () => {
+    it('passes the words of the command, the input and its end, stdout, stderr and the exit code', async () => {
       const { client, terminal } = await running()
       expect([terminal.mode, terminal.command]).to.deep.equal(['run', ['tar', '-x', '--', "a 'b'"]])
       client.type('input')

@@ -109,7 +109,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect(body.data.total_containers).to.be.a('number')
   })
 
-  it('creates a container with every field of its order form, and finds it at once by its name', async () => {
+  it('creates a container with every field of its order form, and finds it immediately by its name', async () => {
     const { data } = await module.post('/containers', order)
     expect(data).to.include({ name: container, ssh_password: 'S3cret/pass' })
     const row = await detail()

@@ -81,7 +81,7 @@ describe(`a drain of ${guests} guests while gateway and agents are killed ${kill
     }
   }
 
-  it('moves each guest once, and keeps a guest running on its host if its move fails', async () => {
+  it('moves each guest only once, and keeps a guest running on its host if its move fails', async () => {
     const source = hosts[0]!
     const all = source.agent.guests().map(({ uuid }) => uuid)
     const staying = new Set(all.slice(0, failing))

@@ -165,7 +165,7 @@ describe('guests that crash or stop by themselves', function () {
     operations.close()
   })
 
-  it('are thawed when the agent restarts if they were frozen when it was killed', async () => {
+  it('are thawed when the agent restarts if the agent was killed while they were frozen', async () => {
     await untilStatus(3, 'running')
     expect(await freezeGuest(readCgroupLayout(), 'xe-3', 5000)).to.equal(true)
     await agent.kill('SIGKILL')

@@ -38,7 +38,7 @@ describe('the CAs that an agent trusts', () => {
     expect(caPem).to.equal(pki.authority.caPem)
   })
 
-  it('begin with another CA once this CA has renewed the agent’s certificate', async () => {
+  it('begin with another CA as soon as this CA has renewed the agent’s certificate', async () => {
     await install(pki.authority, next)
     await renewBy(next)
     expect(getIdentity(directory).authorities).to.deep.equal([next.caPem, pki.authority.caPem])

@@ -81,7 +81,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(refusals(), 'guests that were refused only by agents').to.equal(0)
   })
 
-  it('never allocate more than a host has if 100 requests arrive at once', async () => {
+  it('never allocate more than a host has if 100 requests arrive at the same time', async () => {
     lab = await Lab.start(redis, 3)
     const results = await lab.createAll(100)
     expect(results.filter((code) => code === 'ok')).to.have.length(80)
@@ -142,7 +142,7 @@ describe('several gateways that create guests on the same hosts', function () {
     expect(lab.counts).to.deep.equal({ one: 2, other: 1 })
   })
 
-  it('can use resources that a dead gateway reserved once this reservation has expired', async () => {
+  it('can use resources that a dead gateway reserved after this reservation has expired', async () => {
     lab = await Lab.start(redis, 2, { one: 1 })
     const [gateway, dying] = lab.gateways as [GatewayFleet, GatewayFleet]
     const { client } = lab.test.store

@@ -112,7 +112,7 @@ describe('three gateways on one Redis', function () {
     expect(stale).to.equal(0)
   })
 
-  it('show a change of a container at once, even if some connections to its host are slow', async () => {
+  it('show a change of a container immediately, even if some connections to its host are slow', async () => {
     await addAgent()
     let stale = 0
     for (let round = 0; round < rounds / 3; round++) {
@@ -143,7 +143,7 @@ describe('three gateways on one Redis', function () {
       await waitFor(async () => (await member.request('GET', `/hosts/${host.id}`)).body.data.status === 'online')
   }
 
-  it('show a new host at once, and show at once whether a host is draining', async () => {
+  it('show a new host immediately, and show immediately whether a host is draining', async () => {
     const made = await writer.request('POST', '/hosts', { body: { name: 'host', address: '127.0.0.1:1' } })
     const path = `/hosts/${made.body.data.host.id}`
     expect(await statusesOf((member) => member.request('GET', path))).to.deep.equal([200, 200])

@@ -56,7 +56,7 @@ describe('the reservation of names and ids', function () {
     expect(new Set(ids).size).to.equal(50)
   })
 
-  it('is made only once if the same operation requests it 50 times at once', async () => {
+  it('is made only once if the same operation requests it 50 times at the same time', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt('web', 'o', n % 2)))
     expect(new Set(ids)).to.deep.equal(new Set([1]))
     expect((await registries[1]!.findByOperation('o'))?.name).to.equal('web')

@@ -172,7 +172,7 @@ describe('a rotation of the CA with two gateways', function () {
     expect(text).to.contain('BEGIN CERTIFICATE').and.not.to.contain('PRIVATE KEY')
   })
 
-  it('issues certificates of the new CA once all hosts trust it', async () => {
+  it('issues certificates of the new CA as soon as all hosts trust it', async () => {
     await three.agent.resume()
     await waitFor(() => authoritiesOf(three) === 2, { what: 'two CAs at the third host' })
     await three.agent.stop()

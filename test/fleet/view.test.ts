@@ -16,7 +16,7 @@ describe('the gateway’s view of its hosts', function () {
   beforeEach(async () => (test = await startTestFleet({}, { redis })))
   afterEach(() => test.close())
 
-  it('shows all guests of a joining host, and later creations and deletions at once', async () => {
+  it('shows all guests of a joining host, and later creations and deletions immediately', async () => {
     const { hostId, agent } = await test.addHost('one', { guests: 1000 })
     const { view } = test.fleet
     const { faults } = agent.host
@@ -171,7 +171,7 @@ describe('the gateway’s view of its hosts', function () {
     expect([...other.view.guests()].filter(({ online }) => online)).to.have.length(1000)
   })
 
-  it('uses a host’s new address at once, and places no guests on a draining host', async () => {
+  it('uses a host’s new address immediately, and places no guests on a draining host', async () => {
     const { hostId, agent } = await test.addHost('one')
     await agent.restart(`127.0.0.1:${await freePort()}`)
     await test.fleet.hosts.updateHost(hostId, { address: agent.address })

@@ -88,7 +88,7 @@ describe('a gateway with a wrong clock', function () {
     })
 
   for (const offset of ['+25d'])
-    it(`recovers once its clock is corrected if it started with a clock that is off by ${offset.replace('d', ' days')}`, async () => {
+    it(`recovers after the correction of its clock if it started with a clock that is off by ${offset.replace('d', ' days')}`, async () => {
       await gateway.kill('SIGTERM')
       const before = serial()
       setClock(offset)

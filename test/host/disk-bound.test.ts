@@ -47,7 +47,7 @@ describe('the disk of a guest', function () {
     expect(guest.attach('ls', '-A', '/root')).to.not.include('nest')
   })
 
-  it('cannot exceed its size, and accepts data again once files are deleted', async () => {
+  it('cannot exceed its size, and accepts data again after files were deleted', async () => {
     const fill = 'dd if=/dev/zero of=/big bs=1M count=128 conv=fsync 2>&1; true'
     expect(guest.attach('sh', '-c', fill)).to.match(/Disk quota exceeded/)
     expect(statSync(`${guest.root}/big`).size).to.be.below(64 * mib)

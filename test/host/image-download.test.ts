@@ -171,7 +171,7 @@ describe('downloads of images', function () {
     expect(await get({ maxBytes: 2 ** 51 })).to.equal('storage_full')
   })
 
-  it('fail at once if the file is missing, but only after several attempts if the server has an error', async () => {
+  it('fail immediately if the file is missing, but only after several attempts if the server has an error', async () => {
     answer = (_, response) => response.writeHead(404).end()
     expect(await get()).to.equal('download_failed')
     expect(asked).to.have.length(1)

@@ -114,7 +114,7 @@ describe('images', function () {
         expect(await refusal(images.ensure(id, () => undefined, never))).to.equal('template_unknown')
     })
 
-    it('are no longer built once the last waiting caller has canceled', async () => {
+    it('are no longer built after the last waiting caller has canceled', async () => {
       const [first, second] = [new AbortController(), new AbortController()]
       const stages: string[] = []
       const waits = [
@@ -161,7 +161,7 @@ describe('images', function () {
   describe('of Debian 12', () => {
     const image = (path: string): string => `${pool.images}/debian-12/${path}`
 
-    it('are built once for all waiting callers, and report the progress', async () => {
+    it('are built only once for all waiting callers, and report the progress', async () => {
       const fractions: number[] = []
       const before = changes.revision
       const umask = process.umask(0o077) // the agent's systemd unit sets the same umask
@@ -220,7 +220,7 @@ describe('images', function () {
       expect(sh('find', image(''), '-xdev', '-perm', '-o+w', '!', '-type', 'l', '!', '-perm', '-1000')).to.equal('')
     })
 
-    it('give users other than root access to the same directories as in Debian', () => {
+    it('give normal users access to the same directories as in Debian', () => {
       const closed = sh('find', image(''), '-xdev', '-type', 'd', '!', '-perm', '-005', '-printf', '%P\n')
       expect(closed.trim().split('\n').sort()).to.deep.equal(debianClosed)
     })
@@ -263,7 +263,7 @@ describe('images', function () {
       }
     })
 
-    it('are reported as unavailable once they are deleted from the pool', async () => {
+    it('are reported as unavailable after they were deleted from the pool', async () => {
       sh('btrfs', '-q', 'subvolume', 'delete', `${pool.images}/debian-12`)
       const seen: string[] = []
       const stop = changes.onChange(({ kind, key, removed }) => seen.push(`${kind} ${key} ${removed}`))

@@ -87,7 +87,7 @@ describe('a virtual machine in the HTTP API', function () {
     await done(await gateway.request('DELETE', '/containers/ct1/delete'))
   })
 
-  it('has two consoles (screen and serial port) that several clients can use at once', async () => {
+  it('has two consoles (screen and serial port) that several clients can use at the same time', async () => {
     const open = async (kind: string): Promise<ConsoleClient> => {
       const made = await gateway.request('POST', `/${kind}-ticket`, { body: { container_name: 'vm1' } })
       const { ticket } = dataOf<{ ticket: string }>(made)

@@ -189,7 +189,7 @@ describe('a virtual machine', function () {
     expect(parseMemoryKill(record)).to.equal(Number(said.split('\n')[0]))
   })
 
-  it('gets a new password at once if it has a guest agent', async () => {
+  it('gets a new password immediately if it has a guest agent', async () => {
     await real.done(resetPasswordOrder(uuid, { password: 'another1' }).order)
     expect(real.record(uuid).atNextStart).to.deep.equal([])
     expect(await inside('echo in', 'another1')).to.equal('in')

@@ -122,7 +122,7 @@ describe('the lxc driver', function () {
       expect(ends).to.deep.equal([])
     })
 
-    it('kills an unresponsive guest after the timeout, or at once on request', async () => {
+    it('kills an unresponsive guest after the timeout, or immediately on request', async () => {
       const machine = await prepared()
       replaceInit(machine, 'trap "" PWR TERM INT; while :; do sleep 1; done')
       await lab.host.driver.start(machine, signal)
@@ -165,7 +165,7 @@ describe('the lxc driver', function () {
   })
 
   describe('when a guest ends', () => {
-    it('reports once that the guest shut itself down', async () => {
+    it('reports only once that the guest shut itself down', async () => {
       const machine = await started()
       await booted(machine)
       systemctl(machine, 'poweroff')

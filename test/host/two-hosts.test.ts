@@ -114,7 +114,7 @@ describe('a gateway with two hosts', function () {
     expect(running.map(({ id }) => `${host.name}-${id}`).sort()).to.deep.equal(inventory.monitors)
   }
 
-  it('spreads concurrent creations over both hosts, and creates each container once', async () => {
+  it('spreads concurrent creations over both hosts, and creates each container only once', async () => {
     const replies = await Promise.all(
       Array.from({ length: guestCount }, (_, n) => create(`spread-${n}`)).concat(
         Array.from({ length: 4 }, () => create('wanted-by-all')),

@@ -85,7 +85,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count written data towards their limit at once, even before it is on the disk', async () => {
+  it('count written data towards their limit immediately, even before it is on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
@@ -179,7 +179,7 @@ describe('volumes of guests', function () {
     })
   })
 
-  it('are deleted without errors if the trash is emptied several times at once', async () => {
+  it('are deleted without errors if the trash is emptied several times at the same time', async () => {
     const warnings: string[] = []
     const heard = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
     const shared = new Trash(pool, heard)

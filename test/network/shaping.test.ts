@@ -186,7 +186,7 @@ describe('the network rates of guests', function () {
     expect(await shaper.call('ensure', all)).to.deep.equal([])
   })
 
-  it('are set at once on an interface that the agent did not create, as when the guest reboots itself', async () => {
+  it('are set immediately on an interface that the agent did not create, as when the guest reboots itself', async () => {
     shaper.child.kill('SIGKILL')
     shaper = startShaper('follow')
     try {

@@ -145,7 +145,7 @@ describe('the creation of guests', () => {
     expect(creations.count('boot')).to.equal(begun.length)
   })
 
-  it('boots at most 16 guests at once', async () => {
+  it('boots at most 16 guests at the same time', async () => {
     let [now, most] = [0, 0]
     const all = new Gate()
     const boot = async (): Promise<void> => {

@@ -113,7 +113,7 @@ describe('failing operations', () => {
     expect(engine.stats()).to.include({ failed: 2, running: 0 })
   })
 
-  it('pause while the journal is full, and continue once it has space', async () => {
+  it('pause while the journal is full, and continue as soon as the journal has space', async () => {
     const { db } = lab.changes
     const big = 'x'.repeat(100_000)
     db.exec('CREATE TABLE btest (x)')

@@ -178,7 +178,7 @@ describe('operations when the agent shuts down and recovers', () => {
       ['zero again', 'one again', 'two'],
     ],
     ['begin again at the first step if the next version of the agent has fewer steps', ['zero'], ['zero again']],
-    ['succeed at once if the next version of the agent has no steps for them', [], []],
+    ['succeed immediately if the next version of the agent has no steps for them', [], []],
     [
       'continue at the interrupted step if the next version of the agent has the same steps',
       ['one', 'two'],

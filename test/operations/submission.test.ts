@@ -92,7 +92,7 @@ describe('a submitted operation', () => {
       expectRefused(() => engine.submit({ ...order('1', 'b', 'g') }), 'operation_conflict')
     })
 
-    it('runs like a new operation, and can be removed, once the engine has forgotten the id', async () => {
+    it('runs like a new operation, and can be removed, after the engine has forgotten the id', async () => {
       const engine = start()
       const run = async (): Promise<void> => {
         engine.submit(order('1', 'a', 'g'))
@@ -125,7 +125,7 @@ describe('a submitted operation', () => {
     expect(await engine.wait('1')).to.include({ status: 'done' })
   })
 
-  it('is rejected during recovery, once the engine is closed, in a transaction, or if its action is unknown', async () => {
+  it('is rejected during recovery, after the engine was closed, in a transaction, or if its action is unknown', async () => {
     const engine = new OperationEngine({
       changes: lab.changes,
       definitions: [define('a', [])],

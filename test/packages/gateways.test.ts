@@ -80,7 +80,7 @@ describe('gateways from the packages', function () {
     await waitFor(() => hostsOf(first)?.includes('early'), { what: 'the host in the moved store' })
   })
 
-  it('serve one fleet once the second gateway has joined with the documented command', async () => {
+  it('serve one fleet after the second gateway has joined with the documented command', async () => {
     const { command } = apiOf(first).ask<{ command: string }>('/gateways', {
       method: 'POST',
       body: { name: 'second' },

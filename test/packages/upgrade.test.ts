@@ -113,7 +113,7 @@ describe('an upgrade of a host', function () {
     expect(guestPid).not.to.equal('')
   })
 
-  it('shows the host as outdated once the gateway has the second version', async () => {
+  it('shows the host as outdated after the gateway has got the second version', async () => {
     execFileSync('scripts/repository', ['rotate', repository.keys], { stdio: 'ignore' })
     repository.publish(second)
     repository.addTo(gateway)
@@ -198,7 +198,7 @@ describe('an upgrade of a host', function () {
     gateway.run('mv', '/root/packages', '/usr/share/berth/packages')
   })
 
-  it('can be requested, and rolled back, for all hosts of the fleet at once', async () => {
+  it('can be requested, and rolled back, for all hosts of the fleet in one request', async () => {
     const run = (): Run => api().ask<Run>('/fleet/upgrade')
     const ended = (): boolean => !['running', 'paused'].includes(run().state)
     api().ask('/fleet/upgrade', { method: 'POST', body: { canary_host_id: hostId } })

@@ -265,7 +265,7 @@ wait_for_version() { [ ! -e "${path}/broken-$1" ] || fail "the agent did not com
     expect([installed(), versionIn(packages)]).to.deep.equal(['1', '1'])
   })
 
-  it('is forgotten once another version is installed, even if the installation command then fails', () => {
+  it('is forgotten after another version was installed, even if the installation command then fails', () => {
     set('cut-after-2')
     upgrade()
     const { status, stderr } = runCommand('3')

@@ -131,7 +131,7 @@ describe('the access policy in the store', () => {
     expect(await refusal({ enabled: true }, { peer: in4, headers: {} })).to.equal(undefined)
   })
 
-  it('changes at all gateways at once, and also applies at a gateway that is added later', async () => {
+  it('changes at all gateways immediately, and also applies at a gateway that is added later', async () => {
     const [one, two] = [await open(), await open()]
     await one.change(base, self)
     await waitFor(() => !two.judge({ peer: out4, headers: {} }).allowed, { timeoutMs: deadlineOf(2000) })

@@ -11,7 +11,7 @@ describe('the connection to the store', () => {
   let redis: TestRedis
   afterEach(async () => redis.stop())
 
-  it('fails at once, with the reason, while the server does not run', async () => {
+  it('fails immediately, with the reason, while the server does not run', async () => {
     redis = await startTestRedis()
     const store = new Store({ url: 'unix:///tmp/btest-no-such.sock', prefix: 'x:', log: silentLog })
     store.start()

@@ -64,7 +64,7 @@ describe('a gateway whose lease for webhooks expired because the store answered 
     }
   }
 
-  it('can store the results of deliveries once it has renewed the lease', async () => {
+  it('can store the results of deliveries as soon as it has renewed the lease', async () => {
     await webhooks.test(id)
     await receiver.type('webhook.test')
     reads.isOpen = false

@@ -17,7 +17,7 @@ describe('guests that an older agent started', () => {
     expect(describeOutdated(found).join()).to.match(/: bt-1$/)
   })
 
-  it('are no longer listed as outdated once they have restarted', () => {
+  it('are no longer listed as outdated after they have restarted', () => {
     const before = { ...monitor, startTime: monitor.startTime - 1 }
     expect(describeOutdated([{ name: 'bt-1', monitor: before }])).to.deep.equal([])
   })

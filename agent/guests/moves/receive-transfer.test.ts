@@ -105,13 +105,13 @@ describe('the receiver of a guest from another host', () => {
     expect(finishedWith).to.deep.equal([])
   })
 
-  it('refuses data once all snapshots of the move together exceed their limit', async () => {
+  it('refuses data when all snapshots of the move together exceed their limit', async () => {
     noteReceived(store, uuid, { id: 'a', bytes: 20 * gib })
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'b' }, 'disk'))).to.equal('bad_stream')
     expect(kills).to.equal(1)
   })
 
-  it('refuses data once only the reserve of the pool is free', async () => {
+  it('refuses data when only the reserve of the pool is free', async () => {
     usedBytes = 99 * gib
     expect(codeOf(await sendData(connect().source, { kind: 'disk', id: 'a' }, 'disk'))).to.equal('storage_full')
     expect(confirmed).to.deep.equal([])

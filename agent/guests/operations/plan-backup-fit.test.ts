@@ -8,7 +8,7 @@ describe('the check whether a backup fits onto a guest', () => {
   for (const [what, virtualization, kind, sizeBytes, refused] of [
     ['accepts a backup of a container, whatever its size', 'lxc', 'lxc', 50 * gib, ''],
     [
-      'accepts a backup with a disk as large as the guest’s disk and 60 MiB of other files',
+      'accepts a backup with 60 MiB of other files and a disk of the same size as the guest’s disk',
       'kvm',
       'kvm',
       2 * gib + 60 * mib,

@@ -55,7 +55,7 @@ describe('the space reserved to fetch a backup from its target', () => {
   for (const [name, size, wantedMib] of [
     ['a sparse disk whose snapshots are many times larger than its data', { savedBytes: 924, movedBytes: 0 }, 100],
     ['a file with repeated blocks that share space only after the restore', { savedBytes: 924, movedBytes: 500 }, 600],
-    ['a backup of an older agent that did not record how much data a restore moves', { savedBytes: 924 }, 1124],
+    ['a backup of an older agent without a record of how much data a restore moves', { savedBytes: 924 }, 1124],
   ] as const)
     it(`is enough for ${name}`, () => {
       const bytes = Object.fromEntries(Object.entries(size).map(([key, value]) => [key, value * mib]))

@@ -69,7 +69,7 @@ describe('reserved port mappings', () => {
     expect(ports(mapping)).to.deep.equal([30007, 30007, 30007, 30007])
   })
 
-  it('use the guest’s port numbers on the host if these are free and the request names no host ports', () => {
+  it('use the guest’s port numbers as host ports if these are free and the request contains no host ports', () => {
     const range = { containerPort: 30010, containerPortEnd: 30019 }
     expect(ports(reserve([range])[0])).to.deep.equal([30010, 30019, 30010, 30019])
     const [first, ...rest] = ports(reserve([range], ['tcp:30015'])[0])

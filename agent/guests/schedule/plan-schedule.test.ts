@@ -125,7 +125,7 @@ describe('the runs of a snapshot schedule', () => {
   const begin = '2026-05-01 00:00:00'
   const schedule = set(noSchedule, daily, begin)
 
-  it('happen once if the host was off for several days', () => {
+  it('happen only once if the host was off for several days', () => {
     const off = [['2026-05-03 01:00:00', '2026-05-12 10:00:00']] as const
     const runs = simulate({ schedule, from: begin, to: '2026-05-14 00:00:00', off, offsetMs: 7 * minuteMs })
     const late = ['2026-05-12 10:07', '2026-05-13 03:30']
@@ -154,7 +154,7 @@ describe('the runs of a snapshot schedule', () => {
     ])
   })
 
-  it('happen once if the host is off during the hour of a clock change', () => {
+  it('happen only once if the host is off during the hour of a clock change', () => {
     for (const [day, from, to] of [
       ['2026-03-29', '2026-03-29 01:30:00', '2026-03-29 03:45:00'],
       ['2026-10-25', '2026-10-25 01:30:00', '2026-10-25 03:45:00'],

@@ -47,7 +47,7 @@ describe('a change of a setting of a guest', () => {
     expect(store.get('u1').statusReason).to.equal('a')
   })
 
-  it('is stored once but applied to the host again if the same request is repeated', async () => {
+  it('is stored only once, but applied to the host again, if the same request is repeated', async () => {
     await change(0, setReason('a'), 'id-1')
     const { revision } = store.get('u1')
     expect(await change(revision - 1, setReason('b'), 'id-1')).to.equal('a')

@@ -89,7 +89,7 @@ describe('the execution of a command', () => {
     expect((await Promise.all(small)).map(({ stdout }) => Number(stdout))).to.deep.equal([...small.keys()])
   })
 
-  it('reports every line of output, even once the stored output has reached its limit', async () => {
+  it('reports every line of output, even after the stored output has reached its limit', async () => {
     let lines = 0
     const options = { maxOutputBytes: 100, onStderrLine: () => void lines++ }
     await run('sh', ['-c', 'seq 1 5000 >&2'], options)
@@ -110,7 +110,7 @@ describe('the launcher of commands', () => {
   const bothBegin = (...marks: string[]): Promise<unknown> =>
     waitFor(() => marks.every(findSleep), { what: 'both commands' })
 
-  it('is started again if it is killed, and only commands that may survive it keep running', async () => {
+  it('is started again if it is killed, and only commands that may survive the launcher keep running', async () => {
     await run('true', [])
     const killed = failureOf(run('sleep', ['31.17']))
     let survives = true

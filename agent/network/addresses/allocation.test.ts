@@ -71,7 +71,7 @@ describe('the allocation of guest addresses', () => {
   }
 
   describe('from a pool of public IPv4 addresses', () => {
-    it('gives an address to exactly 8 of 40 guests if the pool has 8', () => {
+    it('gives an address to exactly 8 of 40 guests if the pool has 8 addresses', () => {
       replacePool(db, poolOf(8))
       const results = Array.from({ length: 40 }, () =>
         codeOf(() => give(4, allocatePublicIpv4s(db, { count: 1, addresses: [] }))),
@@ -89,7 +89,7 @@ describe('the allocation of guest addresses', () => {
       expect(rest.sort()).to.deep.equal(['203.0.113.1', '203.0.113.2'])
     })
 
-    it('can assign an address again once its guest is deleted', () => {
+    it('can assign an address again after its guest has been deleted', () => {
       replacePool(db, poolOf(1))
       const uuid = give(4, ['203.0.113.1'])
       expect(codeOf(() => allocatePublicIpv4s(db, { count: 1, addresses: [] }))).to.equal('resource_exhausted')
@@ -131,7 +131,7 @@ describe('the allocation of guest addresses', () => {
         }
       })
 
-    it('uses all addresses of a small prefix except reserved ones, and then the next prefix', () => {
+    it('uses all addresses of a small prefix except reserved addresses, and then the next prefix', () => {
       const reserved = new Set(['2001:db8::1', '2001:db8::3'])
       const of = request(['2001:db8::/126', '2001:db8::8/126'], { reserved })
       give(6, allocateIpv6s(db, { ...of, count: 1 }))

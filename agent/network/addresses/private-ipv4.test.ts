@@ -40,7 +40,7 @@ describe('the network of a new guest', () => {
       expect(codeOf(() => allocateIpv4(db, '10.9.8.16/28'))).to.equal('resource_exhausted')
     })
 
-    it('is the only free one if 65,532 of 65,533 addresses are in use', () => {
+    it('is the only free address if 65,532 of 65,533 addresses are in use', () => {
       const { first, last } = parseSubnet('10.64.0.0/16')
       db.transaction(() => {
         for (let at = first; at <= last; at++) if (at !== first + 777) addGuest(at - first + 1, formatIpv4(at))

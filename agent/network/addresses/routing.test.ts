@@ -132,7 +132,7 @@ describe('the routing settings of a host', () => {
     expect(held()).to.deep.equal([])
   })
 
-  it('accept other prefixes once a detected prefix has disappeared', async () => {
+  it('accept other prefixes as soon as a detected prefix has disappeared', async () => {
     give('2001:db8:1::5')
     await routing.setRouting({ ipv6Prefixes: [] })
     own = { ...found, address: '2001:0db8:0003:0000:0000:0000:0000:0001' }

@@ -96,7 +96,7 @@ describe('a list of guests', () => {
     })
   })
 
-  it('shows only their containers to callers bound to containers, even with filters, sorting and pages', async () => {
+  it('shows callers bound to containers only these containers, even with filters, sorting and pages', async () => {
     const { view, hosts, pages } = startView()
     for (let id = 1; id <= 20; id++) view.apply(hosts[id % 2]!, { $case: 'guest', value: reported(id) })
     const bound = { guests: new Set([3, 8, 5, 12].map(uuidOf)), scopes: ['*'] } as unknown as Principal

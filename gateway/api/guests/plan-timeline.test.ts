@@ -34,7 +34,7 @@ const entry = (fields: Partial<AuditRecord>): AuditRecord => ({
 const none = { operations: [], audit: [], alerts: [] }
 
 describe('the timeline of a container', () => {
-  it('shows each task once, with the address of its caller', () => {
+  it('shows each task only once, with the address of its caller', () => {
     const audit = [entry({ detail: 'id 7, task t1' }), entry({ detail: 'id 7, task gone' })]
     const found = planTimeline({ ...none, operations: [task({ createdAtMs: 6 })], audit }, 10)
     expect(found.map(({ kind, address }) => [kind, address])).to.deep.equal([

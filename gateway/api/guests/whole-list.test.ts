@@ -4,7 +4,7 @@ import { GuestBlocks } from '../../fleet/lists/guest-blocks.js'
 import { WholeList } from './whole-list.js'
 
 describe('the list of all guests', () => {
-  it('lets other work run after it has rendered a few changed rows', async () => {
+  it('lets other work run each time it has rendered a few changed rows', async () => {
     const blocks = new GuestBlocks()
     const guests = Array.from({ length: 40 }, (_, n) => ({ guest: { id: n * 256 } }) as GuestView)
     for (const guest of guests) blocks.set(guest)

@@ -107,7 +107,7 @@ describe('a gateway’s decision about a move', function () {
     await isForgotten()
   })
 
-  it('is not sent to hosts if the store has lost it', async () => {
+  it('is not sent to hosts if the store has lost the decision', async () => {
     lab.confirm = async () => false
     lab.moves = [switched]
     await lab.reads(2)

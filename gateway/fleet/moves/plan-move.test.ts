@@ -19,7 +19,7 @@ const offline = { source: undefined, isSourceOnline: false }
 describe('the next step of a move', () => {
   for (const [name, stored, change, step] of [
     ['is to wait while the source copies the guest', move, {}, 'wait'],
-    ['is to change the owner once the source has handed the guest over', move, { source: handedOver }, 'switch'],
+    ['is to change the owner as soon as the source has handed the guest over', move, { source: handedOver }, 'switch'],
     ['is to cancel the move if the target went offline', move, { source: handedOver, isTargetOnline: false }, 'cancel'],
     [
       'is to wait if the source has handed the guest over in a different move',
@@ -41,7 +41,7 @@ describe('the next step of a move', () => {
       { ...offline, operation: undefined, isSourceRemoved: true },
       'cancel',
     ],
-    ['is to notify the source and the target once the owner has changed', switched, {}, 'announce'],
+    ['is to notify the source and the target as soon as the owner has changed', switched, {}, 'announce'],
   ] as const)
     it(name, () => expect(planMoveStep(stored, { ...facts, ...change })).to.equal(step))
 })

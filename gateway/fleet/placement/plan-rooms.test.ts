@@ -19,7 +19,7 @@ describe('the plan of reserved resources', () => {
     ['counts a reservation for a guest without a uuid', room(), true, 'unchanged'],
     ['counts a reservation for a guest that the host has not reported', room({ uuid: 'coming' }), true, 'unchanged'],
     [
-      'does not count a reservation for a reported guest, and lets it end soon',
+      'does not count a reservation for a reported guest, and lets the reservation end soon',
       room({ uuid: 'shown' }),
       false,
       room({ uuid: 'shown', untilMs: soonMs }),
@@ -52,7 +52,7 @@ describe('the plan of reserved resources', () => {
     ],
     ['removes an expired reservation', room({ untilMs: nowMs }), false, undefined],
     [
-      'removes a reservation for a reported guest at its end',
+      'removes a reservation for a reported guest at the end of the reservation',
       room({ uuid: 'shown', untilMs: nowMs }),
       false,
       undefined,

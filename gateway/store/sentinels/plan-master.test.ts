@@ -42,7 +42,7 @@ describe('the decision of a gateway about its Redis master', () => {
       false,
     ],
     [
-      'is to leave it as soon as a majority of the Sentinels names another one',
+      'is to leave it as soon as a majority of the Sentinels names another master',
       { answer: b, current: a, unwitnessedMs: 0 },
       true,
     ],

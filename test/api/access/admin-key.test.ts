@@ -77,7 +77,7 @@ describe('the first admin key', () => {
     expect(await readKeys()).to.have.length(2)
   })
 
-  it('is rejected once it is deleted over HTTP', async () => {
+  it('is rejected after it was deleted over HTTP', async () => {
     const gateway = await startTestGateway()
     try {
       const heir = await gateway.makeKey({ scopes: ['*'] })

@@ -13,7 +13,7 @@ describe('API keys over HTTP', () => {
   })
   after(() => gateway.close())
 
-  it('are created with a secret that is shown once and missing in the list', async () => {
+  it('are created with a secret that is shown only once and does not appear in the list', async () => {
     const body = {
       name: 'billing',
       ip_whitelist: '10.0.0.0/8\n2001:DB8::1',

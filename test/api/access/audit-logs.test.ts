@@ -36,7 +36,7 @@ describe('the audit log over HTTP', () => {
     await work().finally(() => (gateway.fleet.agentFailure = undefined))
   }
 
-  it('lists every change at once, newest first, with caller, action, target and outcome', async () => {
+  it('lists every change immediately, newest first, with caller, action, target and outcome', async () => {
     const made = await gateway.request('POST', '/api-keys', {
       body: { name: 'billing', scopes: ['swap:read'] },
     })

@@ -62,7 +62,7 @@ describe('administrators', () => {
       expect(audit.data[0]).to.include({ user: '', by: 'nobody', target: 'ada', success: true })
     })
 
-    it('cannot use the link once a newer link exists', async () => {
+    it('cannot use the link if a newer link exists', async () => {
       const [old, young] = [(await admins().firstLink())!, (await admins().firstLink())!]
       expect(await setUp(old, { username: 'ada' })).to.deep.equal([404, 'not_found'])
       expect((await setUp(young, { username: 'ada' }))[0]).to.equal(201)

@@ -114,7 +114,7 @@ describe('sessions', () => {
     expect(codes).to.deep.equal([...Array<string>(5).fill('confirmation_failed'), 'rate_limited'])
   })
 
-  it('end at all gateways at once', async () => {
+  it('end at all gateways immediately', async () => {
     const { browser, username } = await newAdmin()
     const store = new Store({ url: gateway.redis.url, prefix: 'btest:', log: silentLog })
     const options = { store, secret: Buffer.alloc(32), stateDir: '/nonexistent', auditKeep: 100 }

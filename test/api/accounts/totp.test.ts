@@ -74,7 +74,7 @@ describe('second factors', () => {
     expect(await other.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('accept each code once, and reject codes older than the last accepted one', async () => {
+  it('accept each code only once, and reject codes older than the last accepted one', async () => {
     const { username, secret } = await enrolled()
     const next = codeOf(secret, 1)
     expect(await give(await halfway(username), { code: next })).to.deep.equal([200, undefined])
@@ -90,7 +90,7 @@ describe('second factors', () => {
     expect(answers.map(([status]) => status).sort()).to.deep.equal([200, 401])
   })
 
-  it('accept each recovery code once, in upper or lower case, with blanks or hyphens', async () => {
+  it('accept each recovery code only once, in upper or lower case, with blanks or hyphens', async () => {
     const { username, codes } = await enrolled()
     const typed = codes[0]!.toUpperCase().replaceAll('-', ' ')
     const browser = await halfway(username)
@@ -99,7 +99,7 @@ describe('second factors', () => {
     expect(await give(await halfway(username), { recovery_code: codes[0] })).to.deep.equal([401, 'login_failed'])
   })
 
-  it('refuse the previous recovery codes once new recovery codes are created', async () => {
+  it('refuse the previous recovery codes after new recovery codes were created', async () => {
     const { username, browser, codes } = await enrolled()
     const { status, body, text } = await browser.request('POST', '/account/totp/recovery-codes')
     expect(status, text).to.equal(200)

@@ -195,7 +195,7 @@ describe('backup targets in the HTTP API', function () {
     expect((await add({ ...sftp, name: 'DISK' })).body.code).to.equal('name_conflict')
   })
 
-  it('are added once if the request is repeated with the same Idempotency-Key', async () => {
+  it('are added only once if the request is repeated with the same Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'target-1' }
     const first = await add(local, headers)
     expect((await add(local, headers)).body.data.id).to.equal(first.body.data.id)

@@ -70,7 +70,7 @@ describe('the consoles of logged-in users', function () {
       }
     })
 
-    it('are refused once this session has ended', async () => {
+    it('are refused after this session has ended', async () => {
       const as = await calls.headers(await makeAdmin())
       const ticket = await lab.ticket(guest.name, { as })
       await done(calls.as(as)('POST', '/logout'))
@@ -97,7 +97,7 @@ describe('the consoles of logged-in users', function () {
     })
   })
 
-  it('of a sub-user open only for its own containers; other containers look like missing ones', async () => {
+  it('of a sub-user open only for its own containers, and other containers look like missing containers', async () => {
     const other = await lab.addGuest()
     const as = await headersOf(await makeSubUser())
     const ask = (container_name: string) =>

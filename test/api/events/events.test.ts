@@ -139,7 +139,7 @@ describe('GET /events', function () {
     expect(seen.body.data.owners).to.deep.equal([{ id: made.id, username: made.username }])
   })
 
-  it('sends a sub-user only events about its own containers, and none about hosts', async () => {
+  it('sends a sub-user only events about its own containers, and no events about hosts', async () => {
     const calls = new SubUserCalls(gateway)
     const made = await calls.make({ container_name: guest.name })
     const session = await calls.headers(await calls.account(made))

@@ -95,7 +95,7 @@ describe('requests for several guests (batches)', () => {
     await ended(gone.body.data as string[])
   })
 
-  it('act once on each guest, even if the request names it by id, uuid and name', async () => {
+  it('act only once on each guest, even if the request names it by id, uuid and name', async () => {
     const { body: made } = await create({ ...template, name: 'act', count: 3 })
     await ended(made.data as string[])
     const [first, second, third] = made.containers as { id: number; uuid: string; name: string }[]
@@ -125,7 +125,7 @@ describe('requests for several guests (batches)', () => {
     expect((await act({ action: 'delete', containers: [own!.name] }, key)).status).to.equal(202)
   })
 
-  it('report each guest that its host rejects, and fail only if all are rejected', async () => {
+  it('report each guest that its host rejects, and fail only if all guests are rejected', async () => {
     const { body: made } = await create({ ...template, name: 'late', count: 2 })
     await ended(made.data as string[])
     await gateway.request('PUT', '/containers/late-1/expiry', { body: { expires_at: '2020-01-01' } })

@@ -218,7 +218,7 @@ describe('the connection check of a container', function () {
       })
   })
 
-  it('connects only once if several callers send the same request at once', async () => {
+  it('connects only once if several callers send the same request at the same time', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     let calls = 0

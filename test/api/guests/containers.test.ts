@@ -16,7 +16,7 @@ describe('the container API', () => {
   })
   after(() => gateway.close())
 
-  it('returns the port and the password of a new container, and lists it at once', async () => {
+  it('returns the port and the password of a new container, and lists it immediately', async () => {
     const { status, body } = await gateway.request('POST', '/containers', { body: create })
     expect(status).to.equal(202)
     expect(body.data).to.include({ name: 'web-1', status: 'creating', action: 'create' })
@@ -218,7 +218,7 @@ describe('the container API', () => {
   })
 
   describe('if the key is bound to a container', () => {
-    it('shows only this container, and gives the same answers for other containers as for missing ones', async () => {
+    it('shows only this container, and gives the same answers for other containers as for missing containers', async () => {
       const mine = await gateway.fleet.addGuest({ name: 'mine' })
       const theirs = await gateway.fleet.addGuest({ name: 'theirs' })
       const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })

@@ -158,7 +158,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
         expect((await put('expiry', body)).body.details?.field, JSON.stringify(body)).to.equal('expires_at')
     })
 
-    it('prevents starts once it has passed, until it is changed', async () => {
+    it('prevents starts after it has passed, until it is changed', async () => {
       await put('expiry', { expires_at: '2020-01-01' })
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'expired' })
       for (const action of ['start', 'restart']) {
@@ -265,7 +265,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
         expect([reply.status, reply.body.details?.field]).to.deep.equal([400, field])
       })
 
-    it('prevents starts once the quota is used up, until the quota is raised or the traffic is reset', async () => {
+    it('prevents starts when the quota is used up, until the quota is raised or the traffic is reset', async () => {
       await put('traffic-limit', { monthly_traffic_gb: 1 })
       await use(1 * gb, 0)
       expect(await detail()).to.include({ policy_blocked: true, policy_reason: 'traffic quota used up' })

@@ -148,7 +148,7 @@ describe('password resets and reinstallations over HTTP', () => {
         expect(host.snapshots.get(uuid)?.size ?? 0).to.equal(0)
       })
 
-    it('accepts every login mode; `keep` uses the present login, even after a password reset', async () => {
+    it('accepts every login mode, and `keep` uses the present login even after a password reset', async () => {
       const { name, uuid } = await make()
       const ways = [
         [{ ssh_auth_mode: 'password', ssh_password: 'S3cret/pass' }, 'S3cret/pass', { password: 'S3cret/pass' }],
@@ -253,7 +253,7 @@ describe('password resets and reinstallations over HTTP', () => {
       expect((await post(name, 'reinstall', reinstall, { headers: { 'if-match': '"1.x"' } })).status).to.equal(412)
     })
 
-    it('is possible for several guests at once, which are checked together and get different logins', async () => {
+    it('checks several guests of one request together, and gives them different logins', async () => {
       const guests = [await make(), await make()]
       const containers = guests.map(({ name }) => name)
       const batch = (body: object, key?: string): Promise<Reply> =>

@@ -77,7 +77,7 @@ describe('snapshots over HTTP', function () {
     expect(page.headers['x-total-count']).to.equal('2')
   })
 
-  it('are created once if the request is repeated', async () => {
+  it('are created only once if the request is repeated', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const [first, again] = [await taken({ headers }), await taken({ headers })]
     expect(again).to.equal(first)
@@ -202,7 +202,7 @@ describe('snapshots over HTTP', function () {
     })
   })
 
-  it('can be neither restored nor deleted once they are deleted', async () => {
+  it('cannot be restored or deleted after they were deleted', async () => {
     const id = await taken()
     const { status, body } = await remove(id)
     expect([status, body.data]).to.deep.equal([200, undefined])

@@ -175,7 +175,7 @@ describe('a suspension', () => {
     }
   })
 
-  it('can be set and lifted for several containers at once', async () => {
+  it('can be set and lifted for several containers in one request', async () => {
     const other = await gateway.fleet.addGuest()
     const containers = [guest.id, other.name]
     const batch = (body: object) => gateway.request('POST', '/batch-action', { body: { containers, ...body } })

@@ -81,7 +81,7 @@ describe('a deletion that can be undone', () => {
     expect((await gateway.request('DELETE', `${path()}/delete`, { key })).status, 'of a bound caller').to.equal(404)
   })
 
-  it('works for several containers at once, and removes them immediately with now=true', async () => {
+  it('works for several containers in one request, and removes them immediately with now=true', async () => {
     const batch = (fields: object) =>
       gateway.request('POST', '/batch-action', { body: { action: 'delete', containers: [guest.uuid], ...fields } })
     expect((await batch({})).status).to.equal(202)

@@ -26,7 +26,7 @@ describe('a container that its offline host has not reported', function () {
     }
   })
 
-  it('leads to the answer “host_offline” also in a request for several containers', async () => {
+  it('leads to the answer “host_offline” even in a request for several containers', async () => {
     const body = { action: 'delete', containers: [uuid] }
     const { status, body: answer } = await gateway.request('POST', '/batch-action', { body })
     expect([status, answer.code]).to.deep.equal([503, 'host_offline'])
@@ -41,7 +41,7 @@ describe('a container that its offline host has not reported', function () {
     expect(await answerTo('GET', 'nobody')).to.deep.equal([404, 'not_found'])
   })
 
-  it('leads to the answer “host_offline” also if its host is online but has not reported it yet', async () => {
+  it('leads to the answer “host_offline” even if its host is online but has not reported the container yet', async () => {
     const guest = await gateway.fleet.addGuest({ name: 'late' }, 'host-b')
     await new GuestRegistry(gateway.store).claim('host-b', [guest])
     const removed = { $case: 'removed', value: { kind: 'guest', key: guest.uuid } } as const
@@ -49,7 +49,7 @@ describe('a container that its offline host has not reported', function () {
     expect(await answerTo('GET', 'late')).to.deep.equal([503, 'host_offline'])
   })
 
-  it('leads to the answer “not_found” once its host is online again without the container', async () => {
+  it('leads to the answer “not_found” after its host has come online again without the container', async () => {
     await gateway.fleet.setHostState('host-a', 'online')
     expect(await answerTo('GET', uuid)).to.deep.equal([404, 'not_found'])
   })

@@ -76,7 +76,7 @@ describe('the usage of a fleet', () => {
     expect(rows.map(({ name }) => name)).to.deep.equal(['busy'])
   })
 
-  it('refuses more than 100 containers at once', async () => {
+  it('refuses a request for more than 100 containers', async () => {
     const many = Array.from({ length: 101 }, (_, at) => at + 1).join(',')
     const { status, body } = await gateway.request('GET', `/container-usage?containers=${many}`)
     expect([status, body.details.field]).to.deep.equal([400, 'containers'])

@@ -196,7 +196,7 @@ describe('a drain of a host over HTTP', () => {
     for (const guest of guests) expect(hostOf(guest)).not.to.equal('host-a')
   })
 
-  it('begins once if the request is repeated', async () => {
+  it('begins only once if the request is repeated', async () => {
     await addGuests(1)
     const headers = { 'idempotency-key': randomUUID() }
     const answers = [await call('', {}, headers), await call('', {}, headers)]

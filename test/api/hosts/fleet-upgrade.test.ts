@@ -102,7 +102,7 @@ describe('upgrades of the fleet over HTTP', () => {
       await reaches('a done, b done, c skipped, d skipped', 'canceled')
     })
 
-    it('stops at the first failed host, and continues with it on request', async () => {
+    it('stops at the first failed host, and continues with this host on request', async () => {
       await fleet('', { parallel: 1 })
       await lab.fail('host-a', 1, 'the agent does not start')
       await reaches('a failed, b waiting, c waiting, d waiting', 'stopped')

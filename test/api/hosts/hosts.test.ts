@@ -73,7 +73,7 @@ describe('the host API', function () {
 
   let hostId: string
 
-  it('adds a host, which is online once it has joined with its token', async () => {
+  it('adds a host, which is online after it has joined with its token', async () => {
     const address = `127.0.0.1:${await freePort()}`
     const added = await call('POST', '/hosts', { name: 'one', address, comment: 'ignored' })
     expect(added.status).to.equal(201)

@@ -88,7 +88,7 @@ describe('maintenance windows over HTTP', () => {
     return worker
   }
 
-  it('are shown with each container of their hosts, and start and end by themselves', async () => {
+  it('are shown with each container of their hosts, and start and end automatically', async () => {
     const text = { interruption_minutes: 5, message: 'A new network card.' }
     const made = await announce(text)
     const shown = { id: made.id, state: 'announced', starts_at: made.starts_at, ends_at: made.ends_at, ...text }
@@ -163,7 +163,7 @@ describe('maintenance windows over HTTP', () => {
     expect(typesOf(stream, made.id)).to.have.members(['maintenance.canceled', 'maintenance.announced'])
   })
 
-  it('are announced once if the request is repeated', async () => {
+  it('are announced only once if the request is repeated', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const replies = [
       await call('POST', '/maintenance', wanted(), headers),

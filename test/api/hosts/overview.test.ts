@@ -75,7 +75,7 @@ describe('the overview of the fleet', () => {
     await gateway.fleet.warn('host-a')
   })
 
-  it('lists a template once, even if several hosts have it', async () => {
+  it('lists a template only once, even if several hosts have it', async () => {
     const templates = (await data('/templates')) as { id: string; available: boolean }[]
     expect(templates.filter(({ available }) => available).map(({ id }) => id)).to.deep.equal(['debian-12'])
     expect(new Set(templates.map(({ id }) => id)).size).to.equal(templates.length)

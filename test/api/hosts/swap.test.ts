@@ -127,7 +127,7 @@ describe('the swap file of a host', () => {
     expect(swap.files.get(0)).to.include({ sizeBytes: 1024 * mib, active: true })
   })
 
-  it('stays active if its content does not fit into memory when it is disabled or reduced', async () => {
+  it('stays active if a request disables or reduces it and its content does not fit into memory', async () => {
     await post({ action: 'create', size_mb: 1024 })
     swap.files.set(0, { ...swap.files.get(0)!, usedBytes: 900 * mib })
     const { memory } = swap
@@ -172,7 +172,7 @@ describe('the swap file of a host', () => {
     expect((await first).body.data).to.include({ size_mb: 64 })
   })
 
-  it('is changed once if the request is repeated', async () => {
+  it('is changed only once if the request is repeated', async () => {
     const headers = { 'idempotency-key': 'swap-1' }
     const first = await post({ action: 'create', size_mb: 64 }, { headers })
     const again = await post({ action: 'create', size_mb: 64 }, { headers })

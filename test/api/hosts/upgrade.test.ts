@@ -90,7 +90,7 @@ describe('an upgrade of one host over HTTP', () => {
     await lab.report(hostId, 'done')
   })
 
-  it('starts once if the request is repeated', async () => {
+  it('starts only once if the request is repeated', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const answers = [await upgrade(hostId, {}, headers), await upgrade(hostId, {}, headers)]
     expect(answers.map(({ status }) => status)).to.deep.equal([202, 202])

@@ -101,7 +101,7 @@ describe('images on several hosts', function () {
     return body.data.id as string
   }
 
-  it('are added once to a host that comes online later if they were added for all hosts', async () => {
+  it('are added only once to a host that comes online later if they were added for all hosts', async () => {
     await gateway.fleet.setHostState('host-b', 'offline')
     const id = await addCustom('late')
     await gateway.upkeep.run()

@@ -22,7 +22,7 @@ describe('port mappings of a container', () => {
   const stored = async () =>
     (await gateway.request('GET', `/containers/${guest.name}`)).body.data.port_mappings as object[]
 
-  it('are all in the answer when one mapping is added, and are shown with the container at once', async () => {
+  it('are all in the answer when one mapping is added, and are shown with the container immediately', async () => {
     const web = { protocol: 'tcp', host_port: 25_080, container_port: 80, description: 'web' }
     const { status, body } = await add(web)
     expect([status, body.data]).to.deep.equal([200, [ssh(), web]])

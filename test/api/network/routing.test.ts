@@ -80,7 +80,7 @@ describe('the address and port pools of a host', () => {
     ])
   })
 
-  it('count a host port once if it is mapped for TCP and UDP, even for a key bound to containers', async () => {
+  it('count a host port only once if it is mapped for TCP and UDP, even for a key bound to containers', async () => {
     const ports = { container_port: 1, host_port: 30_000, host_port_end: 30_009 }
     const mappings = [ports, { ...ports, protocol: 'udp', host_port: 30_005, host_port_end: 30_014 }]
     const body = { name: 'shares', nat_port_mappings: mappings } // each container also has a mapping to SSH

@@ -51,7 +51,7 @@ describe('an alert', () => {
     expect(await summary()).to.include({ critical: 0, high: 1, medium: 0, low: 0, total_alerts: 1 })
   })
 
-  it('is no longer counted once the abuse has ended, but stays in the list', async () => {
+  it('is no longer counted after the abuse has ended, but stays in the list', async () => {
     const { fleet } = gateway
     const [alert] = [...fleet.view.alerts()]
     const agent = fleet.agentOf('host-a')

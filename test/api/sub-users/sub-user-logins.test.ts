@@ -91,7 +91,7 @@ describe('the login of a sub-user', function () {
     expect((await byName(password)).status).to.equal(200)
   })
 
-  it('is recorded in the login log and in the list of sub-users, and the sub-user can read its entries', async () => {
+  it('is recorded in the login log and in the list of sub-users, and the sub-user can read the entries of its logins', async () => {
     await byName('wrong')
     const browser = new Browser(gateway, { 'user-agent': 'Firefox' })
     await browser.request('POST', '/sub-user/access', {
@@ -115,7 +115,7 @@ describe('the login of a sub-user', function () {
     expect((audit.body.data as { action: string }[]).map(({ action }) => action)).to.include('container.stop')
   })
 
-  it('starts with a link that does not reveal whether its code is valid, and that appears in no log', async () => {
+  it('starts with a link that appears in no log and does not reveal whether its code is valid', async () => {
     const [known, unknown] = [await fetchOnce(`/u/${made.access_code}`), await fetchOnce(`/u/${'A'.repeat(22)}`)]
     expect([known.status, known.headers.get('location')]).to.deep.equal([302, `/login#code=${made.access_code}`])
     expect(known.headers.get('referrer-policy')).to.equal('no-referrer')

@@ -33,7 +33,7 @@ describe('the rights of a sub-user', function () {
   const names = async (): Promise<string[]> =>
     ((await ask('GET', '/containers')).body.data as { name: string }[]).map(({ name }) => name)
 
-  it('change at once with its containers, permissions, images or expiry date', async () => {
+  it('change immediately with its containers, permissions, images or expiry date', async () => {
     expect(await names()).to.deep.equal(['own'])
     await change({ container_names: ['other', 'own'] })
     expect(await names()).to.deep.equal(['own', 'other'])

@@ -67,7 +67,7 @@ describe('TLS of the API', () => {
       }
     })
 
-    it('uses an uploaded certificate with its chain at once, and sends HSTS if the certificate is trusted', async () => {
+    it('uses an uploaded certificate with its chain immediately, and sends HSTS if the certificate is trusted', async () => {
       const { certPem, keyPem } = await authority.issue(name)
       const [leaf, middle] = certPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g)!
       const { status, text, body } = await put({

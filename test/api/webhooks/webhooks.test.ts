@@ -172,7 +172,7 @@ describe('webhooks', function () {
     await waitFor(async () => (await deliveries(id)).every((one) => one['status'] === 'delivered'))
   })
 
-  it('are delivered even if the receiver sends a long answer and closes the connection at once', async () => {
+  it('are delivered even if the receiver sends a long answer and closes the connection immediately', async () => {
     for (const [headers, bytes] of [
       ['Content-Length: 16000', 16_000],
       ['Content-Length: 200000', 200_000],
