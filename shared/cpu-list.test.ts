@@ -8,7 +8,7 @@ describe('CPU lists', () => {
     ['0-1,4,6-7', [0, 1, 4, 6, 7]],
     ['', []],
   ] as const)
-    it(`are the same after they are parsed and formatted: "${text}"`, () => {
+    it(`do not change when they are parsed and formatted: "${text}"`, () => {
       expect(parseCpuList(`${text}\n`)).to.deep.equal(cpus)
       expect(formatCpuList(cpus)).to.equal(text)
     })

@@ -3,7 +3,7 @@ import { fromServiceError, toServiceError } from './grpc-errors.js'
 import { formatFence, judgeEpoch, parseFence, StaleEpochError, staleEpoch } from './fence.js'
 
 describe('a fence (name of a lease and an epoch)', () => {
-  it('is the same after it is formatted and parsed', () => {
+  it('is the same after it was formatted and parsed', () => {
     const fence = { work: 'fleet-upgrade-worker', epoch: 12_345 }
     expect(parseFence(formatFence(fence))).to.deep.equal(fence)
   })
@@ -43,7 +43,7 @@ describe('a fence (name of a lease and an epoch)', () => {
   })
 
   for (const digits of [12, 13, 15, 16])
-    it(`can be parsed if its epoch is one above a reported highest epoch of ${digits} digits`, () => {
+    it(`can be parsed if its epoch is higher by one than a reported highest epoch of ${digits} digits`, () => {
       const refused = staleEpoch({ work: 'drain', epoch: 3 }, 10 ** digits - 1)
       const error = fromServiceError(toServiceError(refused), { step: 's', left: true })
       const fence = { work: 'drain', epoch: (error as StaleEpochError).highest + 1 }

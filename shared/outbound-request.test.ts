@@ -281,7 +281,7 @@ describe('outbound requests', function () {
       expect(connections.size, 'one connection').to.equal(1)
     })
 
-    it('reuse the connection if a short body is discarded, and close it if a long body is discarded', async () => {
+    it('reuse the connection after a short discarded body, and close the connection after a long discarded body', async () => {
       for (const path of ['/short', '/short']) await discardBody((await client.send(url + path)).body, 1000)
       expect(connections.size).to.equal(1)
       const { body } = await client.send(`${url}/long`)

@@ -12,7 +12,7 @@ describe('the output of a program without a terminal', () => {
   const all = Buffer.concat(records)
 
   for (const size of [1, 3, 7, 4096, all.length])
-    it(`keeps both outputs apart in chunks of ${size} bytes`, () => {
+    it(`keeps stdout and stderr apart in chunks of ${size} bytes`, () => {
       const reader = new ProgramOutputReader()
       const text = { 1: '', 2: '' }
       for (let at = 0; at < all.length; at += size)

@@ -78,7 +78,7 @@ describe('the time format of the API', () => {
     expect(berlin.format(0)).to.equal('')
   })
 
-  it('writes any time after the year 9999 as the end of that year, and can read this text', () => {
+  it('writes any time after the year 9999 as the end of that year, and can read its own text', () => {
     for (const zone of ['UTC', 'Pacific/Kiritimati', 'Pacific/Pago_Pago'].map(createTimeFormat)) {
       const last = '9999-12-31 23:59:59'
       expect(zone.format(zone.parse(last) ?? 0)).to.equal(last)

@@ -93,7 +93,7 @@ describe('a console that keeps running while its user is disconnected', () => {
     held.close()
   })
 
-  it('sends short output immediately, but delays long output if it closely follows other output', () => {
+  it('sends short output immediately, but delays long output that comes soon after other output', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('x'.repeat(kib))
@@ -156,7 +156,7 @@ describe('a console that keeps running while its user is disconnected', () => {
     held.close()
   })
 
-  it('replays all output to a user with an empty screen, and says how many of the bytes the user had received', () => {
+  it('replays all output to a user with an empty screen, and reports how much of it the user had received', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     show('one\n')

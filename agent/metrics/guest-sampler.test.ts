@@ -69,7 +69,7 @@ describe('the sampler of the guests’ usage', () => {
     await waitFor(async () => (await readsAfter(1000)) === 3)
   })
 
-  it('reads the disk of one guest on request, but not again within two seconds', async () => {
+  it('reads the disk of one guest on request, but not again within the next two seconds', async () => {
     const asked: (readonly string[] | undefined)[] = []
     let bytes = 7
     const diskUsage = (uuids?: readonly string[]): Promise<Disks> => {

@@ -77,7 +77,7 @@ describe('host ports', () => {
     expect(pick(100, { protocol: 'udp' }, small)).to.have.lengthOf(100)
   })
 
-  it('are not picked if a program of the host listens on them', () => {
+  it('are not picked if a program of the host listens on these ports', () => {
     const small = { start: 30000, end: 30003 }
     const listening = new Set(['tcp:30000', 'tcp:30001', 'tcp:30002', 'udp:30003', 'tcp:22'])
     expect(pick(1, {}, small, listening)).to.deep.equal([30003])
@@ -92,7 +92,7 @@ describe('host ports', () => {
     expect(countPorts(db, small)).to.equal(90)
   })
 
-  it('are counted only once even if several mappings use them, and are counted only inside the range', () => {
+  it('are counted only once if several mappings use them, and are not counted outside the range', () => {
     map(span(30_000), span(30_000, 30_000, '', 'udp'), span(30_000, 30_000, '198.18.0.1', 'udp'))
     map(span(30_005, 30_014), span(30_010, 30_019, '', 'udp'), span(30_012, 30_013, '198.18.0.1', 'udp'))
     map(span(30_050, 30_149, '', 'udp'), span(29_990, 29_999), span(40_000))

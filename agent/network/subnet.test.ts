@@ -3,7 +3,7 @@ import { BerthError } from '../../shared/errors.js'
 import { formatIpv4, macOf, parseIpv4, parseSubnet } from './subnet.js'
 
 describe('the subnet of guests', () => {
-  it('begins with the gateway, followed by addresses for guests up to the last one before the broadcast address', () => {
+  it('contains first the gateway, and then addresses for guests up to the address before the broadcast address', () => {
     const { gateway, first, last, prefixLength, cidr } = parseSubnet('10.64.0.0/16')
     expect({ gateway, prefixLength, cidr }).to.deep.equal({
       gateway: '10.64.0.1',

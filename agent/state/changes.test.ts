@@ -14,7 +14,7 @@ describe('changes in the journal', () => {
 
   const remove = (key: string): number => changes.transaction(() => changes.record('guest', key, true))
 
-  it('are numbered without gaps, also after the journal is opened again', () => {
+  it('are numbered without gaps, even after the journal is opened again', () => {
     const first = changes.transaction(() => changes.record('guest', 'a'))
     const second = changes.transaction(() => changes.record('operation', 'b'))
     expect([first, second]).to.deep.equal([1, 2])

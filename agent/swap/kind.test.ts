@@ -34,7 +34,7 @@ describe('a swap operation', () => {
     expect(await reserved(await accept(kindOf(), 'create', 64))).to.equal('task_running')
   })
 
-  it('is refused if another swap operation ended after this one was planned', async () => {
+  it('is refused if another swap operation has ended after the operation was planned', async () => {
     const kind = kindOf()
     const accepted = await accept(kind, 'create', 64)
     kind.settle?.({ id: 'other', subject: swapSubject, input: null }, { status: 'done' })

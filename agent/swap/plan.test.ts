@@ -93,14 +93,14 @@ describe('the current swap file of a host', () => {
   for (const [name, files, slot] of [
     ['is undefined if there are no files', [], undefined],
     ['is the active file', [file(0, 128, 'idle'), file(1, 64, 'active')], 1],
-    ['is the active file rather than one that a boot would activate', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
+    ['is the active file, even if a boot would activate another file', [file(0, 128, 'kept'), file(1, 64, 'active')], 1],
     [
       'is the file that a boot would activate if two files are active',
       [file(0, 64, 'both'), file(1, 128, 'active')],
       0,
     ],
     ['is the file that a boot would activate if no file is active', [file(0, 128, 'idle'), file(1, 64, 'kept')], 1],
-    ['is the larger one of two active files if a boot would activate both', [file(0, 64), file(1, 128)], 1],
+    ['is the larger file if two files are active and a boot would activate both', [file(0, 64), file(1, 128)], 1],
   ] as const)
     it(name, () => expect(currentOf({ files })?.slot).to.equal(slot))
 })

@@ -47,7 +47,7 @@ describe('the requests that change a guest', () => {
       [['PUT', `${path}/firewall`, { enabled: true, default_action: 'DROP', rules: [] }]],
     ],
     [
-      'change the descriptions of mappings first, then remove mappings from the end, and then add mappings',
+      'change descriptions of mappings first, remove mappings from the end of the list next, and add mappings last',
       { ports: [{ guest_port: 22 }, { guest_port: 81, host_port: 1002 }] },
       [
         ['PUT', `${path}/port-mappings/0`, { description: '' }],

@@ -12,7 +12,7 @@ describe('the arguments of berth cp', () => {
   ] as const)
     it(`${source} and ${target} mean ${plan.direction === 'upload' ? 'an upload' : 'a download'} ${plan.direction === 'upload' ? 'to' : 'from'} a guest`, () => expect(planCopy(source, target)).to.deep.equal(plan))
 
-  it('are refused if neither or both of them are in a guest', () => {
+  it('are refused unless exactly one of them is in a guest', () => {
     expect(() => planCopy('a', 'b')).to.throw('neither of the paths is in a guest')
     expect(() => planCopy('web1:a', 'web2:b')).to.throw('files cannot be copied between two guests')
   })

@@ -42,7 +42,7 @@ describe('the output of commands', () => {
       /^quota {13}3\nschedule\.enabled {2}yes\n\nrows:\nID {2}NAME/,
     ))
 
-  it('contains only the selected columns, also in JSON', async () =>
+  it('contains only the selected columns, even in JSON', async () =>
     expect(JSON.parse(await print(rows, { form: 'json', columns: 'name' }))).to.deep.equal([
       { name: 'web1' },
       { name: '数据' },

@@ -70,7 +70,7 @@ describe('the parser of address lists', () => {
     it(`creates from "${outer}" a list that ${contained ? 'contains' : 'does not contain'} ${inner}`, () =>
       expect(containsAddresses(outer.split(','), inner.split(','))).to.equal(contained))
 
-  it('rejects invalid text with an error that names the field, and can parse its own output', () => {
+  it('rejects invalid text with an error that contains the field, and can parse its own output', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.string({ unit: fc.constantFrom(...'0123456789.:/af,\n') })),

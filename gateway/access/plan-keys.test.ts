@@ -41,7 +41,7 @@ describe('creating a key', () => {
         .to.throw()
         .with.property('field', field))
 
-  it('accepts rights that do not exceed those of the creator', () =>
+  it('accepts rights that do not exceed the rights of the creator', () =>
     expect(
       make({
         scopes: ['container:power'],

@@ -13,7 +13,7 @@ describe('the handling of the session cookie', () => {
     ['reads a session cookie with the prefix __Host- under TLS', '__Host-berth=abc', true, 'abc'],
     ['ignores a session cookie with the prefix __Host- without TLS', '__Host-berth=abc', false, undefined],
     [
-      'prefers the session cookie with the prefix __Host- to one without it under TLS',
+      'prefers, under TLS, the session cookie with the prefix __Host- to a session cookie without this prefix',
       'berth=x; __Host-berth=abc',
       true,
       'abc',

@@ -49,7 +49,7 @@ describe('a second factor', () => {
     it(`rejects the malformed input ${JSON.stringify(given)}`, () =>
       expect(twoFactor.use(account, given)).to.equal(undefined))
 
-  it('rejects all codes before it is set up for the account', () => {
+  it('rejects all codes before the second factor is set up for the account', () => {
     const { totp: _, ...without } = account
     expect(twoFactor.use(without, { code: codeNow() })).to.equal(undefined)
   })

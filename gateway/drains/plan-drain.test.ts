@@ -77,7 +77,7 @@ describe('the plan of a drain', () => {
       'a active',
     ],
     [
-      'counts a container as moved after its task is done, even if the target host has not reported it yet',
+      'counts a container as moved after its task is done, even if the target host has not reported the container yet',
       [active('a')],
       { a: at(undefined, task('done')) },
       'a done',
@@ -316,7 +316,7 @@ describe('the commands for a drain', () => {
       .with.property('code', 'drain_running')
   })
 
-  it('refuse a second drain before the first one has ended', () => {
+  it('refuse a second drain before the first drain has ended', () => {
     for (const given of [
       drain(guests),
       drain(guests, { state: 'paused' }),

@@ -39,7 +39,7 @@ describe('the events about a maintenance window on a host', () => {
     ['do not report the removal of a closed window', ended, undefined, []],
     ['report a missed start, and then the end', window(), ended, ['started', 'ended']],
     [
-      'report announcement, start and end in order if the host has missed all of them',
+      'report announcement, start and end in this order if the host has missed all three',
       undefined,
       ended,
       ['announced', 'started', 'ended'],
@@ -78,12 +78,12 @@ describe('the maintenance windows of a host', () => {
     ['have no next window if the host has no windows', [], undefined],
     ['have no next window if all windows are closed', [ended, canceled], undefined],
     [
-      'have the earliest announced window as the next one',
+      'have the earliest announced window as the next window',
       [window({ id: 'b', startsAtMs: 11 * hour }), window({ id: 'a' })],
       'a',
     ],
     [
-      'have the active window as the next one, even if an announced one starts earlier',
+      'have the active window as the next window, even if an announced window starts earlier',
       [window({ id: 'early', startsAtMs: 1 }), active],
       'w',
     ],

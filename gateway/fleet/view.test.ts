@@ -149,7 +149,7 @@ describe('the fleet view', () => {
     }
   })
 
-  it('limits how many operations, guests and mappings one host can add, and how large they may be', () => {
+  it('limits the number and the size of the operations, guests and mappings that one host can add', () => {
     const view = new FleetState()
     const host = view.setHost(record('a'))
     for (let n = 0; n < 5100; n++)

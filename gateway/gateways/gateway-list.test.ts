@@ -51,7 +51,7 @@ describe('the list of gateways', () => {
     expect(codeOf(() => invite(one, { id: 'gw-2', name: 'ONE', untilMs: 100 }))).to.equal('name_conflict')
   })
 
-  it('gives a gateway without a name the name of its machine, with a number if this name is in use', () => {
+  it('names a gateway without a name after its machine, and adds a number if this name is in use', () => {
     const list = invite(one, { id: 'gw-2', name: '', untilMs: 100 })
     expect(namesOf(admit(list, { ...request, machine: 'one' }))).to.deep.equal(['one', 'one-2'])
   })

@@ -251,7 +251,7 @@ describe('the normalization of request values', () => {
         ],
       ],
     ] as [string, TSchema, unknown[], [unknown, unknown][]][]) {
-      it(`ignores ambiguous empty values of ${name} in a change, and rejects them in a creation`, () => {
+      it(`ignores ambiguous empty values of ${name} in a change, and rejects such values in a creation`, () => {
         for (const value of open) {
           expect(read(schema, value, false), JSON.stringify(value)).to.equal(undefined)
           expect(() => read(schema, value, true), JSON.stringify(value)).to.throw(BerthError, /^f: must not be empty/)

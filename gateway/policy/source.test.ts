@@ -100,7 +100,7 @@ describe('the determination of a client’s address', () => {
   ] as [string, string, ForwardedHeaders, string[], string][])
     it(name, () => expect(addressOf(peer, forwarded, trusted)).to.equal(expected))
 
-  it('always returns a valid address, and never one that the client has invented', () => {
+  it('always returns a valid address, and never an address that the client has invented', () => {
     const hop = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string(), fc.constant('10.1.2.3'))
     fc.assert(
       fc.property(fc.array(hop, { maxLength: 6 }), (hops) => {

@@ -150,7 +150,7 @@ describe('the plan of a rotation of the CA', () => {
     expect(codeOf(() => planCancel(null, 9))).to.equal('invalid_state')
   })
 
-  it('refuses a second rotation before the first one has ended', () => {
+  it('refuses a second rotation before the first rotation has ended', () => {
     expect(codeOf(() => refuseSecondRotation(base))).to.equal('rotation_running')
     expect(codeOf(() => refuseSecondRotation({ ...base, state: 'ended' }))).to.equal('ok')
   })

@@ -64,7 +64,7 @@ describe('the gateway’s copy of a document in the store', () => {
     expect(await change(5, 'five', 'reportUp')).to.equal('five')
     expect(heard).to.deep.equal(['five'])
   })
-  it('is not read again if the name of a changed key only begins with the name of the document’s key', async () => {
+  it('is not read again if a changed key only has a name that begins with the name of the document’s key', async () => {
     const { store } = await begin()
     const before = store.reads
     await store.reportChange('d-worker')

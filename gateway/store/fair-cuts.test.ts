@@ -20,7 +20,7 @@ describe('the choice of callers that lose entries when the store is full', () =>
       [['a', 50]],
     ],
     [
-      'includes the callers with the most entries, so that all of them keep equally many',
+      'includes the callers with the most entries, so that each of them keeps the same number',
       [
         ['a', 10],
         ['b', 8],

@@ -27,13 +27,13 @@ describe('the decision about a lease and its epoch', () => {
       { epoch: 5, counter: 5 },
     ],
     [
-      'gives the holder a new epoch if the holder did not receive its present epoch',
+      'gives the holder a new epoch if the holder has not received its present epoch',
       { holder: 'me', counter: 5 },
       me,
       { epoch: 6, counter: 6 },
     ],
     [
-      'gives a higher epoch than the one that an agent named in a refusal',
+      'gives a higher epoch than the epoch that an agent named in a refusal',
       { holder: 'me', counter: 2 },
       { holder: 'me', epoch: 2, above: 7 },
       { epoch: 8, counter: 8 },

@@ -24,13 +24,13 @@ describe('the limit on the number of sub-users that a caller may create', () => 
   const full = 'account_limit_reached'
   for (const [what, all, by, code] of [
     [
-      'a caller bound to containers with one sub-user fewer than it may create',
+      'a caller bound to containers that has one sub-user fewer than it may create',
       accounts(limit.bound - 1, ofCustomer),
       boundTo('key:3'),
       '',
     ],
     [
-      'a caller bound to containers with as many sub-users as it may create',
+      'a caller bound to containers that has as many sub-users as it may create',
       accounts(limit.bound, ofCustomer),
       boundTo('key:3'),
       full,

@@ -78,7 +78,7 @@ describe('the upgrade of the fleet', () => {
       'stopped',
     ],
     [
-      'records the results of hosts that were still upgrading when it stopped',
+      'records the results of hosts that were still upgrading when the upgrade of the fleet stopped',
       run([host('a', 'done'), host('b', 'failed'), host('c', 'upgrading'), host('d')], { state: 'stopped' }),
       { c: reported('r-c-1', 'done') },
       'a done, b failed, c done, d waiting',
@@ -223,7 +223,7 @@ describe('the commands for a fleet upgrade', () => {
         .with.property('code', 'invalid_state')
     })
 
-  it('do not start a second upgrade before the first one has ended', () => {
+  it('do not start a second upgrade before the first upgrade has ended', () => {
     for (const given of [run(hosts), run(hosts, { state: 'paused' }), run(hosts, { state: 'canceled' })])
       expect(() => refuseSecondRun(given))
         .to.throw()

@@ -6,7 +6,7 @@ const refuse = (): Promise<never> => Promise.reject(new Error('refused'))
 const messageOf = (error: Error): string => error.message
 
 describe('a mutex', () => {
-  it('runs calls one after another and in order, even if one fails', async () => {
+  it('runs calls one after another and in order, even if a call fails', async () => {
     const mutex = new Mutex()
     const log: string[] = []
     const runs = ['a', 'b', 'c'].map((name) =>

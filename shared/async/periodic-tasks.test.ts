@@ -6,7 +6,7 @@ const log = pino({ level: 'silent' })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 describe('periodic tasks', () => {
-  it('run on request and at an interval, even if one fails, until they are closed', async () => {
+  it('run on request and at an interval until they are closed, even if one of them fails', async () => {
     const rounds = { failing: 0, other: 0 }
     const tasks = new PeriodicTasks(
       {

@@ -26,7 +26,7 @@ describe('single flight', () => {
     expect(await next).to.equal(2)
   })
 
-  it('rejects all callers of a failed run, and is then idle', async () => {
+  it('rejects all callers of a failed run, and accepts new calls afterwards', async () => {
     const flight = new SingleFlight<number>()
     const work = controlled()
     const results = [flight.run(work.run), flight.run(work.run)].map((result) => result.catch(messageOf))

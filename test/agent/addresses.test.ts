@@ -100,7 +100,7 @@ describe('addresses on a host with real guests', function () {
           await waitFor(() => host.ask(undefined, 'tcp', address, '8081') === answer, { what: address })
       }
 
-      it('can be added while the guest runs, and one of them stays the source address of the guest after a restart', async () => {
+      it('can be added while the guest runs, and still work after a restart of the guest', async () => {
         const { ipv6: first } = await host.guest(uuid)
         const leaves = async (): Promise<string> => host.ask(uuid, 'tcp', outside6, '8081')
         const value = { count: 3, addresses: [`${guestPrefix}99`] }

@@ -6,7 +6,7 @@ import { waitFor } from '../support/wait.js'
 
 /* Tests with a real guest and real packets which of its IPv6 addresses the guest uses as source address. */
 
-describe('a guest whose first IPv6 address is not the closest one to its clients (RFC 6724)', function () {
+describe('a guest whose first IPv6 address is not its closest address to the clients (RFC 6724)', function () {
   const host = new AddressedHost()
   const [farPrefix, first] = ['2001:db8:6::', '2001:db8:6::5']
   const nearer = [`${guestPrefix}5`, `${guestPrefix}6`]
@@ -42,7 +42,7 @@ describe('a guest whose first IPv6 address is not the closest one to its clients
     expect(await inside('route', 'get', outside6)).to.contain(` src ${first} `)
   }
 
-  it('uses its first address as source address, also for port mappings', async () => {
+  it('uses its first address as source address, even for port mappings', async () => {
     const value = { count: 0, addresses: nearer }
     await changeSetting(host.settings, { $case: 'assignIpv6', value }, { uuid })
     given = await readNetwork()

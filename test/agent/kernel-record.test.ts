@@ -42,7 +42,7 @@ describe('the host’s kernel settings that agents change', () => {
     expect(existsSync(file)).to.equal(false)
   })
 
-  it('are not restored if another program has changed them after the agent', async () => {
+  it('are not restored if another program has changed them after the agent’s change', async () => {
     expect(original, path).to.be.a('number')
     await writeSysctl(path, 200)
     await recordKernelSettings(first, 'btestkr', file)

@@ -98,7 +98,7 @@ describe('port mappings of a guest', function () {
     expect(host.guest(stopped).portMappings).to.deep.equal([])
   })
 
-  it('keep their ports even if a host program listens on them later', async () => {
+  it('keep their ports even if a host program later listens on the same ports', async () => {
     await host.addMapping(stopped, { containerPort: 22, hostPort: 25556 })
     const server = await listen(25556)
     try {

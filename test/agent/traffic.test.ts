@@ -233,7 +233,7 @@ describe('the traffic accounting of an agent', () => {
     ],
     ['the start of a new month', async () => ((host.nowMs = at('2026-12-01 00:00:00')), host.keeper.look())],
   ] as const)
-    it(`unblocks a guest after ${name}, but does not start it`, async () => {
+    it(`unblocks a guest after ${name}, but does not start the guest`, async () => {
       const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1 } })
       host.receive(uuid, gb)
       await host.keeper.look()
@@ -246,7 +246,7 @@ describe('the traffic accounting of an agent', () => {
       expect([host.policy(uuid).overQuota, host.stopped]).to.deep.equal([false, [uuid]])
     })
 
-  it('throttles a guest to the lower of its own rate and the throttle, and later restores its own rate', async () => {
+  it('throttles a guest to the lower of its own rate and the throttle, and restores its own rate later', async () => {
     const uuid = host.guest(1, { traffic: { ...unlimitedTraffic, monthlyGb: 1, action: 'throttle' } })
     host.receive(uuid, gb)
     await host.keeper.look()

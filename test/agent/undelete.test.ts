@@ -27,7 +27,7 @@ describe('guests that an agent keeps for a retention time after their deletion',
   }
   const statusOf = (uuid: string): string => host.guest(uuid)?.status ?? 'gone'
 
-  it('start again if the deletion is undone, even if the agent was killed while it stopped them', async () => {
+  it('start again if the deletion is undone, even if the agent was killed during the stop', async () => {
     const uuid = await host.create(1, 'returns', { start: true })
     await waitFor(() => statusOf(uuid) === 'running')
     const operationId = await remove(uuid, hourMs)

@@ -50,7 +50,7 @@ describe('the list of guests', function () {
     await lab.show(page, '/containers')
   })
 
-  it('remembers the selected columns in the browser, and sorts by them', async () => {
+  it('remembers the selected columns in the browser, and can be sorted by these columns', async () => {
     await page.getByText('Columns', { exact: true }).click()
     await page.getByLabel('Owner', { exact: true }).check()
     await page.getByLabel('Address', { exact: true }).uncheck()

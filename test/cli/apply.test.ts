@@ -194,7 +194,7 @@ describe('berth apply and berth export', () => {
     expect((await rowOf(names[11]!)).port_mappings).to.have.length(2)
   })
 
-  it('deletes only its own guests, and only with --prune', async () => {
+  it('deletes only guests that berth apply manages, and only with --prune', async () => {
     await gateway.fleet.addGuest({ name: 'btest-foreign' })
     const kept = { ...fleet(), guests: fleet().guests.filter(({ name }) => !/-(3|19)$/.test(name)), api_keys: [] }
     const noted = await applied(kept)

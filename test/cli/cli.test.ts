@@ -62,7 +62,7 @@ describe('the command line', () => {
       expect((await json('task', 'get', taskId)).status).to.equal('pending')
     })
 
-    it('fails if the task is canceled while the command waits for it', async () => {
+    it('fails if the task is canceled while the command waits for this task', async () => {
       const { ended, out } = start(['guest', 'create', 'cli-canceled', ...createFlags, '-o', 'json'])
       await waitFor(() => out().includes('}'), { what: 'the answer of the creation' })
       const { task_id: taskId } = JSON.parse(out()) as { task_id: string }
@@ -95,7 +95,7 @@ describe('the command line', () => {
       expect((await berth('guest', 'list', '--columns', 'nam')).err).to.contain('--columns: nam does not exist')
     })
 
-    it('accepts the beginning of a UUID, and suggests a similar name for a wrong one', async () => {
+    it('accepts the beginning of a UUID, and suggests a similar name for a wrong name', async () => {
       const { uuid } = await json('guest', 'get', 'web1')
       expect((await json('guest', 'get', String(uuid).slice(0, 13))).name).to.equal('web1')
       const { code, err } = await berth('guest', 'get', 'web11')

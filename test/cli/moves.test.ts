@@ -63,7 +63,7 @@ describe('the command line with two hosts', () => {
     expect(gateway.fleet.view.findGuest('web1')?.hostId).to.equal('host-b')
   })
 
-  it('drains a host, stops following the drain after Ctrl-C, and follows it again in a second run', async () => {
+  it('drains a host, stops following the drain after Ctrl-C, and follows the drain again in a second run', async () => {
     const guest = await addGuest('web2')
     const release = holdCopies()
     const first = startBerth(['drain', 'host-a', '--yes'], env)

@@ -154,7 +154,7 @@ export function describeBillingModule(host: ClientsHost): void {
     expect((await module.get(of('/traffic'))).body.data).to.include({ limit_gb: 500 })
   })
 
-  it('sets the firewall, and disables it without losing the rules', async () => {
+  it('sets the firewall, and disables the firewall without losing the rules', async () => {
     const rule = {
       id: null,
       direction: 'IN',

@@ -65,7 +65,7 @@ export function describeTypedClient(host: ClientsHost): void {
     expect(await checkTranscript(host.url, transcript)).to.be.greaterThan(5)
   })
 
-  it('has exact types: a value that the API accepts only for compatibility does not compile', () => {
+  it('has exact types, so that a value that the API accepts only for compatibility does not compile', () => {
     const wrong = (body: string): string => {
       const lines = [
         "import type { operations } from './api.js'",

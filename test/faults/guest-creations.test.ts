@@ -113,7 +113,7 @@ describe('guests that are created at the same time', function () {
     await remove(requests)
   })
 
-  it('start even if the disk of one guest cannot be created, and that guest leaves nothing behind', async () => {
+  it('start even if the disk of one guest cannot be created, and nothing of that guest remains', async () => {
     const [first, second, third] = await createAll()
     setFaults(agent, { [slow]: 'fail' })
     for (const { operationId } of [first!, third!]) await operationDone(operations, operationId)

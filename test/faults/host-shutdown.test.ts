@@ -99,7 +99,7 @@ describe('the guests of a host that shuts down', function () {
     await waitFor(isSo, { what: () => JSON.stringify(statuses()) }).finally(() => watched.close())
   }
 
-  it('run longer than the agent, which would otherwise record that they shut themselves down', () => {
+  it('run longer than the agent, because the agent would otherwise record that they shut themselves down', () => {
     const { status, stderr } = stopGuests()
     expect(status).to.equal(1)
     expect(stderr).to.include('another berth-agent is already running with this state directory')

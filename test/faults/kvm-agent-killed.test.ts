@@ -77,7 +77,7 @@ describe('an agent that was killed and restarted', function () {
   }
   const ssh = (command: string): Promise<string> => sshInto({ address: guest.ipv4, password }, command)
 
-  it('finds the running process of a virtual machine, and connects to it', async () => {
+  it('finds the running process of a virtual machine, and connects to this process', async () => {
     const before = pids()
     expect(before).to.have.length(1)
     for (let round = 0; round < 5; round++) await again()
@@ -100,7 +100,7 @@ describe('an agent that was killed and restarted', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('notices that a virtual machine shut itself down while no agent ran, and leaves it stopped', async () => {
+  it('notices that a virtual machine shut itself down while no agent ran, and does not start the virtual machine', async () => {
     await again(async () => {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
       // `poweroff -f` does not shut the network down first, so a failed ping shows that the guest is off.

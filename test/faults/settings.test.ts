@@ -130,7 +130,7 @@ describe('changes of guest settings', function () {
     })
   })
 
-  it('keep the former firewall in the journal and in the kernel if the host rejects the new one', async () => {
+  it('keep the former firewall in the journal and in the kernel if the host rejects the new firewall', async () => {
     const chain = (): string => sh('nft', 'list', 'chain', 'inet', instance.table, `in_x${tag}1`)
     const rule = { direction: 'in', protocol: 'tcp', action: 'ACCEPT', network: 'all', port: '2222' }
     await host.setFirewall(uuid, Firewall.fromPartial({ enabled: true, defaultAction: 'DROP', rules: [rule] }))
@@ -160,7 +160,7 @@ describe('changes of guest settings', function () {
       for (const of of [uuid, other]) await host.removeMappings(of)
     })
 
-    it('give one guest’s former host port to the other guest only when the host has applied the change', async () => {
+    it('give a former host port of one guest to the other guest only when the host has applied the change', async () => {
       const { revision } = await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.seen(uuid, revision)
       faults({ attach: 'hold' })
@@ -178,7 +178,7 @@ describe('changes of guest settings', function () {
       expect(await codeOf(host.addMapping(other, { containerPort: 1, hostPort: 25_001 }))).to.equal('accepted')
     })
 
-    it('are both rolled back if the host rejects both at the same moment', async () => {
+    it('are both rolled back if the host rejects both changes at the same moment', async () => {
       await host.addMapping(uuid, { containerPort: 22, hostPort: 25_001 })
       await host.addMapping(other, { containerPort: 22, hostPort: 25_011 })
       faults({ attach: 'hold', 'attach 2': 'hold' })
@@ -235,7 +235,7 @@ describe('changes of guest settings', function () {
       expect(await host.firewall(created.uuid)).to.include({ enabled: true })
     })
 
-    it('are rejected during the deletion of the guest and after it', async () => {
+    it('are rejected during and after the deletion of the guest', async () => {
       const { uuid: deleted } = host.guests().find(({ id }) => id === 3)!
       faults({ 'delete 3': 'hold' })
       const operation = await host.order('delete', deleted)

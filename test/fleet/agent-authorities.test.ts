@@ -32,7 +32,7 @@ describe('the CAs that an agent trusts', () => {
     await installCertificate(directory, certificatePem)
   }
 
-  it('begin with the CA of the agent’s own certificate, in whatever order they were received', async () => {
+  it('begin with the CA of the agent’s own certificate, no matter in which order they were received', async () => {
     const { authorities, caPem } = await install(next, pki.authority)
     expect(authorities).to.deep.equal([pki.authority.caPem, next.caPem])
     expect(caPem).to.equal(pki.authority.caPem)

@@ -86,7 +86,7 @@ describe('the hosts of a gateway when another Redis server becomes the master', 
     expect(shown()).to.equal('kept')
   })
 
-  it('are written to the new master if it does not contain them', async () => {
+  it('are written to the new master if this master does not contain them', async () => {
     await write(recordOf(9, 'lost'))
     await hosts.poll()
     await replaceServer()

@@ -64,7 +64,7 @@ describe('a host that joins', function () {
     expect(test.fleet.view.findHost(hostId)?.state).to.equal('offline')
   })
 
-  it('gets an address in the store if no address was stored for it', async () => {
+  it('gets an address in the store during the join if no address was stored for it', async () => {
     const { id } = await test.fleet.hosts.createHost({ name: `unknown-${count}` })
     const { token } = await test.fleet.hosts.createJoinToken(id)
     await joinGateway(token, directory(), 7)
@@ -90,7 +90,7 @@ describe('a host that joins', function () {
     expect(await joinError(token)).to.contain('already used')
   })
 
-  it('is refused if its token was replaced by a newer one, or if the host was removed', async () => {
+  it('is refused if its token was replaced by a newer token, or if the host was removed', async () => {
     const [first, second] = [await newToken(), await newToken()]
     expect(await joinError(first)).to.contain('replaced by a newer one')
     await test.fleet.hosts.removeHost(hostId, { force: false })
@@ -158,7 +158,7 @@ describe('a host that joins', function () {
     expect(await joinError(token)).to.equal('joined')
   })
 
-  it('reports the reason if it cannot reach the gateway', async () => {
+  it('reports the reason if the host cannot reach the gateway', async () => {
     const content = { sub: hostId, ca: '0'.repeat(64), address: '127.0.0.1:1', exp: 9e9 }
     const token = `berth_jt_x.${Buffer.from(JSON.stringify(content)).toString('base64url')}.x`
     expect(await joinError(token))

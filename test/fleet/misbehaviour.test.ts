@@ -61,7 +61,7 @@ describe('agents that are removed or misbehave', function () {
     expect(new Set(await calls)).to.deep.equal(new Set(['agent_timeout']))
   })
 
-  it('cannot change another host or its guests and operations, and cause a warning if they try', async () => {
+  it('cannot change another host or its guests and operations, and cause a warning if they try to', async () => {
     const good = await test.addHost('good', { guests: 1 })
     const { response } = await test.fleet.createGuest(creationRequest('web'))
     const { guest } = test.fleet.view.findGuest('sim-1')!

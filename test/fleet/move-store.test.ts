@@ -31,7 +31,7 @@ describe('moves in the store', function () {
 
   const decided = async () => (await moves.find(uuid))?.decided
 
-  it('keep their first decision and refuse a second one', async () => {
+  it('keep their first decision and refuse a second decision', async () => {
     await moves.begin(move)
     expect(await moves.decide(move, 'switch')).to.equal(true)
     expect(await moves.decide(move, 'cancel')).to.equal(false)
@@ -68,7 +68,7 @@ describe('moves in the store', function () {
     }
   })
 
-  it('leave the guest to its source if the store loses them, unless another host owns the guest', async () => {
+  it('leave the guest to its source if the store loses the moves, unless another host owns the guest', async () => {
     const lost = { uuid, hostId: 'a', moveId: 'm1', generation: 0 }
     await moves.begin(move)
     expect(await moves.recover(lost)).to.equal(false)
@@ -81,7 +81,7 @@ describe('moves in the store', function () {
     expect(await moves.recover(lost)).to.equal(false)
   })
 
-  it('confirm a decision only if the store still contains it', async () => {
+  it('confirm a decision only if the store still contains the decision', async () => {
     await moves.begin(move)
     await moves.decide(move, 'switch')
     const stored = (await moves.find(uuid))!

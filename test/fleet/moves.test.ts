@@ -42,7 +42,7 @@ describe('a fleet that moves guests between hosts', function () {
     ['a running virtual machine', { virtualization: 'kvm' }],
     ['a running container', {}],
   ] as const)
-    it(`shuts ${name} down before it copies the disk offline, and starts it on the target`, async () => {
+    it(`shuts ${name} down before the offline copy of the disk, and starts it on the target`, async () => {
       await lab.fleet.runMachines('host-a', 'host-b')
       const guest = await lab.addGuest(fields)
       let wasRunning: boolean | undefined

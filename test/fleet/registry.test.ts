@@ -48,7 +48,7 @@ describe('the reservation of names and ids', function () {
     return (keys[1] as unknown as string[]).filter((key) => !key.endsWith('next-guest-id'))
   }
 
-  it('gives a name to only one of 50 concurrent requests, and different ids to 50 different names', async () => {
+  it('gives a name to only one of 50 concurrent requests, and gives different ids to 50 different names', async () => {
     const same = await Promise.all(Array.from({ length: 50 }, (_, n) => attempt(n % 2 ? 'web' : 'WEB', `o${n}`, n % 2)))
     expect(same.filter((result) => typeof result === 'number')).to.have.length(1)
     expect(same.filter((result) => result === 'name_conflict')).to.have.length(49)

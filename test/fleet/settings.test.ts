@@ -57,7 +57,7 @@ describe('settings that the gateway sends to an agent', function () {
     expect(portMappings[1]).to.include({ description: '', containerPort: 80, protocol: 'tcp' })
   })
 
-  it('stay unchanged if the host cannot apply them, and the error hides details of the host', async () => {
+  it('stay unchanged if the host cannot apply a change, and the error hides details of the host', async () => {
     const { uuid } = seen('sim-3')
     let refused = 0
     agent.host.wire.onAttach = () => {

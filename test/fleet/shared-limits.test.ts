@@ -36,7 +36,7 @@ describe('two gateways with one store', function () {
     expect([countOf(replies, 401), countOf(replies, 429)]).to.deep.equal([freeLogins, 16 - freeLogins])
   })
 
-  it('accept a set-up link only once, even if each gateway receives a request with it at the same time', async () => {
+  it('accept a set-up link only once, even if both gateways receive requests with it at the same time', async () => {
     const { body } = await send(0, 'POST', '/admins', { body: { username: 'hopper' } })
     const setup = { token: String(body.data.setup_token), password: 'correct horse battery' }
     const replies = await Promise.all([0, 1].map((n) => send(n, 'POST', '/setup', { key: '', body: setup })))

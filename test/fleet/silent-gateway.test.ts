@@ -4,7 +4,7 @@ import { GatewayGroup, type GroupMember } from '../support/gateway/gateway-group
 import { waitFor } from '../support/wait.js'
 
 /** The second gateway does not answer the first one: its process is stopped, or it has no connection to Redis. */
-describe('two gateways on one Redis, one of them silent', function () {
+describe('two gateways on one Redis server, one of which is silent', function () {
   let group: GatewayGroup
   let writer: GroupMember
   let silent: GroupMember
@@ -48,7 +48,7 @@ describe('two gateways on one Redis, one of them silent', function () {
     }
   })
 
-  it('accept changes, and show them in the silent gateway’s first answer after its pause', async () => {
+  it('accept changes, and show these changes in the silent gateway’s first answer after its pause', async () => {
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 50; round++) await setLanguage(round % 2 === 0 ? 'en' : 'zh')
     const read = silent.request('GET', '/language')

@@ -147,7 +147,7 @@ describe('the gateway’s view of its hosts', function () {
     expect(next.view.findGuest('just-now')).to.include({ online: false })
   })
 
-  it('shows a new guest even if its host went offline before it reported the guest', async () => {
+  it('shows a new guest even if its host went offline before the host reported the guest', async () => {
     const tellNothing = ({ domain }: LabAgent): void => {
       domain.changes.onChange = () => () => undefined
     }

@@ -23,7 +23,7 @@ describe('calls that may need a host', function () {
   let test: TestFleet
   afterEach(() => test.close())
 
-  it('return when the host goes offline, whatever they wait for', async () => {
+  it('return when the host goes offline, no matter what they wait for', async () => {
     test = await startTestFleet({ agents: { call_timeout_ms: long, reconnect_ms: 100 } }, { redis })
     let calls = 0
     const onCall = (): Promise<never> => (calls++, never())

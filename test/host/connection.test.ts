@@ -111,7 +111,7 @@ describe('the connection check of a real guest', function () {
     expect((await diagnose()).reachable).to.equal(true)
   })
 
-  it('reports success if the firewall permits the client, even if it does not permit the host', async () => {
+  it('reports success if the firewall permits the client, even if the firewall does not permit the host', async () => {
     const rules = [{ direction: 'in', protocol: 'tcp', action: 'ACCEPT', source_ip: client, port: '22' }]
     await send('PUT', '/containers/web/firewall', { enabled: true, default_action: 'DROP', rules })
     const found = await diagnose(`?source=${client}`)

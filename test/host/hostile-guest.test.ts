@@ -82,7 +82,7 @@ describe('a hostile guest', function () {
     expect(Number(bound)).to.equal(subgroups.most)
   })
 
-  it('can open only kinds of sockets that servers use, whatever system call it uses', async () => {
+  it('can open only kinds of sockets that servers use, no matter which system call it uses', async () => {
     const machine = await lab.started()
     await lab.booted(machine)
     expect(runsPerl(machine, attacks.families)).to.equal('1 2 10 16 17')

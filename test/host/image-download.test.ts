@@ -202,7 +202,7 @@ describe('downloads of images', function () {
     }
   })
 
-  it('never connect to the host itself, whether the URL or a redirect points there', async () => {
+  it('never connect to the host itself, even if the URL or a redirect points there', async () => {
     const own = { readOwn: () => ['127.0.0.3', '2001:4860::8'] }
     const open = { allowHttp: true, allowedTargets: ['127.0.0.1'], setting: 'images.allowed_targets' }
     for (const url of ['http://[2001:4860::8]:9/image', 'http://127.0.0.3:9/']) {
@@ -225,7 +225,7 @@ describe('downloads of images', function () {
     for (const drip of drips) clearInterval(drip)
   })
 
-  it('connect only to the checked address of a host name, and never if one of its addresses is forbidden', async () => {
+  it('connect only to the checked address of a host name, and refuse a name if one of its addresses is forbidden', async () => {
     const port = new URL(base).port
     const names = (...addresses: string[]): { lookup: typeof lookup } => {
       const resolve = (_: string, __: object, done: (error: null, found: object[]) => void): void =>

@@ -129,7 +129,7 @@ describe('a virtual machine in the HTTP API', function () {
     expect(await ssh('echo in')).to.equal('in')
   })
 
-  it('is stopped and blocked while it is suspended, and then runs again', async () => {
+  it('is stopped and blocked during a suspension, and runs again after the suspension', async () => {
     const post = (path: string, body: object = {}): Promise<GatewayReply> => gateway.request('POST', path, { body })
     const isStatus = (status: string): Promise<unknown> =>
       waitFor(async () => (await row())['status'] === status, { what: status })

@@ -99,7 +99,7 @@ describe('backups of virtual machines', function () {
     expect(await inside(second, other, 'cat /data/word', otherPassword)).to.equal('before')
   })
 
-  it('cannot be restored onto a suspended virtual machine, and do not start it', async () => {
+  it('cannot be restored onto a suspended virtual machine, and do not start this virtual machine', async () => {
     const policy = new PolicySettings(second.domain.context, second.domain.policy)
     const order = { reason: 'unpaid', message: '', mode: 'stop', untilMs: 0 }
     await policy.suspend({ uuid: other, ifRevision: 0 }, order)

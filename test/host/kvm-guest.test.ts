@@ -127,7 +127,7 @@ describe('a virtual machine', function () {
       expect(spawnSync('setpriv', [...asQemu, 'stat', path]).status, path).to.not.equal(0)
   })
 
-  it('has the same usage figures in Berth and in its own system', async () => {
+  it('has the same usage figures in Berth and in its operating system', async () => {
     const { pid } = (await observed())!
     await waitFor(
       async () => {
@@ -210,7 +210,7 @@ describe('a virtual machine', function () {
     await change({ vcpuMilli: 1000 })
   })
 
-  it('returns memory to the host while it runs, and gets it back on demand', async () => {
+  it('returns memory to the host while it runs, and gets the memory back on demand', async () => {
     const freeMb = async (): Promise<number> =>
       Number(await inside("awk '/^MemFree/ { print int($2 / 1024) }' /proc/meminfo"))
     const [before, { pid }] = [await freeMb(), (await observed())!]

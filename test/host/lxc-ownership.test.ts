@@ -86,7 +86,7 @@ describe('the lxc driver', function () {
       await waitFor(async () => (await lab.host.driver.listTraces()).length === 0, { what: 'no traces' })
     })
 
-    it('has configuration files that only root can read, and replaces them atomically', async () => {
+    it('has configuration files that only root can read, and replaces these files atomically', async () => {
       const machine = await prepared()
       const path = `${lab.host.path}/state/lxc/${prefix}-${machine.id}`
       expect(statSync(`${path}/config`).mode & 0o777).to.equal(0o600)

@@ -131,7 +131,7 @@ describe('a gateway that moves guests between two hosts', function () {
     await expectAt(first, guest)
   })
 
-  it('moves a running container with disk, snapshots and settings, and interrupts it only briefly', async () => {
+  it('moves a running container with disk, snapshots and settings, and interrupts the container only briefly', async () => {
     const guest = await create('busy')
     const disk = diskOf(first, guest)
     writeFileSync(join(disk, 'root/large'), randomBytes(128 * mib))

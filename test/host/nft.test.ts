@@ -152,7 +152,7 @@ describe('the nft and ip processes of the agent', () => {
       expect(((await failure(nft.apply([text]))) as Error).message).to.contain('the command for nft contains')
     })
 
-  it('read an interface, report a missing one as undefined, and pass on error messages of ip', async () => {
+  it('read an interface, report a missing interface as undefined, and pass on error messages of ip', async () => {
     expect(await ip.findInterface('btest-none')).to.equal(undefined)
     await ip.run(['link add name btest-ip0 type bridge', 'address add 10.99.99.1/24 dev btest-ip0'])
     const { addr_info } = (await ip.findInterface('btest-ip0')) as { addr_info: { local: string }[] }

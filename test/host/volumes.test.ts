@@ -85,7 +85,7 @@ describe('volumes of guests', function () {
     expect(usage.get(neighbour)).to.be.within(128 * mib, 145 * mib)
   })
 
-  it('count written data towards their limit immediately, even before it is on the disk', async () => {
+  it('count written data towards their limit immediately, even before the data is on the disk', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     writeFileSync(`${volumes.pathOf(guest)}/big`, Buffer.alloc(64 * mib, 1))
@@ -131,7 +131,7 @@ describe('volumes of guests', function () {
     expect(await volumes.list()).to.deep.equal([])
   })
 
-  it('are deleted with all subvolumes of the guest, even read-only and nested ones', async () => {
+  it('are deleted with all subvolumes of the guest, even read-only and nested subvolumes', async () => {
     const guest = randomUUID()
     await volumes.clone(guest, 'small-1', gib)
     const root = volumes.pathOf(guest)

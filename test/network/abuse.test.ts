@@ -241,7 +241,7 @@ describe('abuse by guests', function () {
     expect(lab.in(lab.host, 'nft', 'list', 'table', 'inet', 'berth_watch')).to.contain('chain opening')
   })
 
-  it('is not detected while detection is disabled, and the rules are then removed', async () => {
+  it('is not detected while detection is disabled, and the rules for detection are removed', async () => {
     const tables = (): string => lab.in(lab.host, 'nft', 'list', 'tables')
     expect(tables()).to.contain('table inet berth_watch')
     await watch.end()

@@ -146,7 +146,7 @@ describe('the firewall of a guest', function () {
     )
   })
 
-  it('blocks requests to the guest that match no rule, but not answers to its own requests', async () => {
+  it('blocks requests to the guest that match no rule, but does not block answers to the guest’s own requests', async () => {
     await set(firewall([{ direction: 'out' }]))
     const probes = families.map((family) => ({ protocol: 'udp', family, port: 4000 }) as const)
     expect(askUntil('out', probes, probes)).to.deep.equal(probes)

@@ -81,7 +81,7 @@ describe('a detected IPv6 prefix', function () {
     pair.show('link', 'delete', 'veth9')
   })
 
-  it('causes a warning if it disappears, and new addresses come from another prefix of the uplink', async () => {
+  it('causes a warning if it disappears, and new addresses are from another prefix of the uplink', async () => {
     pair.show('address', 'delete', `${hostAddress6}/64`, 'dev', 'up0')
     pair.show('address', 'add', '2001:db8:52::1/64', 'dev', 'up0', 'nodad')
     pair.show('-6', 'route', 'replace', 'default', 'via', 'fe80::1', 'dev', 'up0')

@@ -28,7 +28,7 @@ describe('Berth’s scan of the host’s network segment', function () {
 
   after(() => lab.remove())
 
-  it('reports for each address whether and how it is in use', async () => {
+  it('reports for each address whether it is in use, and for what', async () => {
     const items = await found({ cidr: '198.51.100.0/27' })
     const of = (address: string) => [items.get(address)?.status, items.get(address)?.usable]
     expect(items.size).to.equal(32)

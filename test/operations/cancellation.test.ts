@@ -26,7 +26,7 @@ describe('the operation engine', () => {
     expect(settled).to.deep.equal(['2 canceled', '1 done', '3 done'])
   })
 
-  it('cancels the first pending operation of a guest before it begins', async () => {
+  it('cancels the first operation of a guest while this operation is pending', async () => {
     const engine = lab.start([define('a', [])])
     for (const id of ['1', '2']) engine.submit(order(id, 'a', 'g'))
     engine.cancel('1')

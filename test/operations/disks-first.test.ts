@@ -58,7 +58,7 @@ const named = (count: number): string[] => Array.from({ length: count }, (_, n) 
 describe('the creation of guests', () => {
   const lab = useEngines()
 
-  it('creates the disks of all guests that are requested together before the first one boots', async () => {
+  it('creates the disks of all guests that are requested together before the first of these guests boots', async () => {
     const creations = new Creations()
     const engine = lab.start([creations.definition], { parallel: 3 })
     const guests = named(30)

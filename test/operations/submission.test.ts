@@ -83,7 +83,7 @@ describe('a submitted operation', () => {
         expectRefused(() => next.cancel('1'), 'not_found')
       })
 
-    it('is rejected if its request differs from the earlier one', async () => {
+    it('is rejected if its request differs from the earlier request', async () => {
       const engine = start()
       engine.submit(order('1', 'a', 'g'))
       await engine.wait('1')

@@ -151,7 +151,7 @@ describe('packages', function () {
     expect(refused.error).to.include('refuses the token: the join token has expired: create a new one')
   })
 
-  it('are not installed if one of them was modified', () => {
+  it('are not installed if one of the packages was modified', () => {
     const { output } = shell(gateway, 'ls /usr/share/berth/packages/berth-agent_*.deb')
     const file = output.trim()
     gateway.run('sh', '-c', `cp ${file} /root/good.deb; printf x | dd of=${file} bs=1 seek=5000 conv=notrunc`)

@@ -192,7 +192,7 @@ describe('upgrades and rollbacks that are interrupted', function () {
   ] as const) {
     const isNow = (): boolean => states.test(statusOf(name))
 
-    it(`succeed when they are repeated after a kill while ${moment}`, async () => {
+    it(`succeed when they are repeated after a kill that happened while ${moment}`, async () => {
       for (const action of ['--upgrade', '--rollback'] as const) {
         order(action)
         await interruptWhen(action, isNow, kill)
@@ -202,7 +202,7 @@ describe('upgrades and rollbacks that are interrupted', function () {
       }
     })
 
-    it(`succeed when they are repeated after a power failure while ${moment}`, async () => {
+    it(`succeed when they are repeated after a power failure that happened while ${moment}`, async () => {
       for (const action of ['--upgrade', '--rollback'] as const) {
         order(action)
         await interruptWhen(action, isNow, () => machine.cutPower())

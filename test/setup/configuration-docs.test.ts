@@ -6,7 +6,7 @@ describe('the generator of docs/configuration.md', () => {
     ['joins the lines of a comment', '# a\n# b\nk: 1\n', [{ key: 'k', meaning: 'a b' }]],
     ['omits a comment that belongs to no key', '# head\n\n# a\nk: 1\n', [{ key: 'k', meaning: 'a' }]],
     [
-      'also applies a comment to the following keys without their own comment, but not to a group of keys',
+      'applies a comment also to the following keys without their own comment, but not to a group of keys',
       'g:\n  # x\n  a: 1\n  b: 2\nh: 3\n',
       [
         { key: 'g', meaning: '' },

@@ -27,7 +27,7 @@ describe('the installation script of a gateway', () => {
     expect(output.toString()).to.equal('--uninstall\n')
   })
 
-  it('reads the join token from the environment, and hides it from all commands that it runs', () => {
+  it('reads the join token from the environment, and hides the join token from all commands that it runs', () => {
     const begin = 'install_agent() { echo "$token ${BERTH_JOIN_TOKEN:-unset}"; exit; }\nmain "$@"\n'
     const script = addLauncher(parts, composeInstallScript(parts).replace('\nmain "$@"\n', `\n${begin}`))
     const env = { ...process.env, BERTH_JOIN_TOKEN: 'berth_jt_secret' }

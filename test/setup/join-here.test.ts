@@ -100,7 +100,7 @@ describe('scripts/up', function () {
     expect(up().joined).to.equal(true)
   })
 
-  it('does not let a host of another gateway join, and reports this', () => {
+  it('does not let a host of another gateway join, and reports the reason', () => {
     keepIdentity(there)
     for (const hosts of [[], ['h1']]) {
       const { output, joined } = up(...hosts)

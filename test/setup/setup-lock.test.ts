@@ -72,7 +72,7 @@ describe('set-up scripts that run at the same time', function () {
     await says(second, 'taken')
   })
 
-  it('use a new lock file if a purge has removed the one for which they waited', async () => {
+  it('use a new lock file if a purge has removed the lock file for which they waited', async () => {
     const file = join(dir, 'removed')
     const purge = hold(file)
     await says(purge, 'taken')

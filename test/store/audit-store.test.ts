@@ -48,7 +48,7 @@ describe('the store of the audit log', () => {
     expect(await read(20, { counted: false })).to.deep.equal(['876543210', 9])
   })
 
-  it('stores outcomes later, in order, if they could not be stored at first', async () => {
+  it('stores outcomes later, and in their order, if they could not be stored at first', async () => {
     const store = await openStore()
     const audit = new AuditStore(store, 100, silentLog)
     const entries = await Promise.all(['a', 'b', 'c'].map((target) => audit.begin(start(target))))

@@ -156,7 +156,7 @@ describe('the retention of data in the store', () => {
     })
     let last = 0
 
-    it('keeps requests for the configured number of hours, also in the list of each caller', async () => {
+    it('keeps requests, and their entries in the list of each caller, for the configured number of hours', async () => {
       await answered(open(3), 'k')
       const [key = ''] = await kept()
       expect(await store.client.pTTL(key)).to.be.within(3 * 3_600_000 - 60_000, 3 * 3_600_000)
@@ -168,7 +168,7 @@ describe('the retention of data in the store', () => {
       expect(await store.client.zRange(store.key('idempotency-by', 'key:1'), 0, -1)).to.deep.equal([key])
     })
 
-    it('keeps the requests of one caller during a flood from another', async () => {
+    it('keeps the requests of one caller during a flood from another caller', async () => {
       const idempotency = open()
       await answered(idempotency, 'other', 'key:2')
       for (let n = 0; n < 10; n++) await answered(idempotency, `k${n}`)

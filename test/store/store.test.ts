@@ -35,7 +35,7 @@ describe('the connection to the store', () => {
     expect(await read).to.equal(null)
   })
 
-  it('reports a server that hangs as unavailable, and recovers when it continues', async () => {
+  it('reports a server that hangs as unavailable, and recovers when the server continues', async () => {
     redis = await startTestRedis()
     const store = await redis.openStore()
     const pid = await redis.pid()

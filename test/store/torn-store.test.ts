@@ -211,7 +211,7 @@ describe('the store after a power cut', function () {
       })
     })
 
-  it('waits for space on a full disk, reports this, and then starts', async () => {
+  it('waits for space on a full disk, reports this wait, and starts when there is space', async () => {
     const directory = await redisDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'btest', directory])
     stateDir = directory

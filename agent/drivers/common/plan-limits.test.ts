@@ -49,7 +49,7 @@ describe('the comparison of a cgroup file with the wanted limit', () => {
     ['a processor-time file that is missing', cpu, undefined, false],
     ['a file with the wanted processors', cpus, '0-1,4\n', true],
     ['a file with processors other than the wanted ones', cpus, '0-4\n', false],
-    ['a processor-set file that is missing, because an older agent did not write it', cpus, undefined, true],
+    ['a missing processor-set file, which an older agent did not write', cpus, undefined, true],
     ['a v1 file with the wanted rate', read, '8:0 5\n7:0 1000000\n', true],
     ['a v1 file that contains the wanted rate only for another device', read, '17:0 1000000\n', false],
     ['a v1 file with a rate other than the wanted one', read, '7:0 10000000\n', false],

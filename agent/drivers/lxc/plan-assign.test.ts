@@ -30,7 +30,7 @@ describe('the plan of IPv6 addresses on the interface of a guest', () => {
     ['an interface that the guest moved to another namespace', [lo], {}, []],
     ['an interface that belongs to another guest', [lo, { ...eth0(), link_index: 41 }], {}, []],
   ] as [string, GuestInterface[], Partial<Ipv6Assignment>, string[]][])
-    it(`contains ${commands.length === 0 ? 'no' : 'the'} commands for ${name}`, () => {
+    it(`contains ${commands.length === 0 ? 'no' : 'the right'} commands for ${name}`, () => {
       const of = { hostIndex: 40, ipv6Addresses: ['2001:db8::5'], gone: [], gateway6: 'fe80::1', ...change }
       expect(planAssign(shown, of)).to.deep.equal(commands)
     })

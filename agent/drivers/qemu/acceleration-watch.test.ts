@@ -44,7 +44,7 @@ describe('the acceleration of virtual machines on a host ("kvm" or "tcg")', () =
     watch.close()
   })
 
-  it('stays the same if the agent stops while it checks KVM', async () => {
+  it('stays the same if the agent stops during a check of KVM', async () => {
     const find = async (): Promise<Acceleration> => (first ? ((first = false), kvm) : hangs)
     let first = true
     const watch = await AccelerationWatch.open({ log, find, confirmMs: 60_000 })

@@ -31,7 +31,7 @@ describe('the watcher of the guests’ QEMU processes', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  it('truncates a QEMU log that became too long, while QEMU continues to write to it', async () => {
+  it('truncates a QEMU log that has become too long, even while QEMU writes to this log', async () => {
     mkdirSync(run.directory, { recursive: true })
     const said = openSync(run.log, 'a') // appends to the log, like launch-machine.pl
     machines.track('bt-2', 'has no log', findLiveProcess(process.pid)!)

@@ -58,7 +58,7 @@ describe('the config drive for Windows', () => {
       services: [{ type: 'dns', address: '9.9.9.9' }],
     }))
 
-  it('contains the user data of the customer unchanged, or no file for user data if there are none', () => {
+  it('contains the customer’s user data unchanged, and omits the file for user data if there are none', () => {
     expect(files.get('openstack/latest/user_data')).to.equal(instance.userData)
     const names = planConfigDrive(machine, { id: 'iid-2' }).map(({ name }) => name)
     expect(names).to.deep.equal(['openstack/latest/meta_data.json', 'openstack/latest/network_data.json'])

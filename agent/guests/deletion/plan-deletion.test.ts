@@ -28,7 +28,7 @@ describe('a deletion that can be undone', () => {
   const paused = { ...suspension, resumes: false }
   for (const [name, record, update] of [
     ['leaves a guest stopped if it was stopped before', marked(false), { deletion: null }],
-    ['starts a guest if it ran before', marked(true), { deletion: null, wanted: 'running' }],
+    ['starts a guest that ran before', marked(true), { deletion: null, wanted: 'running' }],
     [
       'leaves a guest stopped if it has expired meanwhile',
       { ...marked(true), policy: { expired: true, overQuota: false } },
@@ -40,7 +40,7 @@ describe('a deletion that can be undone', () => {
       { deletion: null, suspension },
     ],
     [
-      'starts a guest if its suspension does not stop it',
+      'starts a guest whose suspension permits it to run',
       { ...marked(true), suspension: { ...paused, mode: 'network' } },
       { deletion: null, wanted: 'running' },
     ],

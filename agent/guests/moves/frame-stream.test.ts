@@ -32,7 +32,7 @@ describe('the stream of messages and data between two hosts', () => {
     expect(near.destroyed).to.equal(true)
   })
 
-  it('keeps a silent connection open while it does not wait for a message', async () => {
+  it('keeps a silent connection open while the receiver does not wait for a message', async () => {
     const [near, far] = duplexPair()
     const stream = new FrameStream(near, { keepAliveMs: hourMs, silenceMs: 50 })
     await new Promise((resolve) => setTimeout(resolve, 100))

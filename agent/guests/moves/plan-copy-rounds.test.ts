@@ -6,7 +6,7 @@ const minuteMs = 60_000
 
 describe('the rule that refuses moves with a long downtime of the guest', () => {
   for (const [name, bytes, tookMs] of [
-    ['a small increment, however long it took', 8 * mib, 60 * minuteMs],
+    ['a small increment, no matter how long its transfer took', 8 * mib, 60 * minuteMs],
     ['a large increment that took a few minutes', 9000 * mib, 10 * minuteMs],
   ] as const)
     it(`does not apply to ${name}`, () => refuseSlow({ bytes, tookMs }))

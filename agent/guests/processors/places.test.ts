@@ -44,7 +44,7 @@ describe('the processors of guests', () => {
     expect(places.cpusOf(guest('c', 1000))).to.deep.equal([0])
   })
 
-  it('are balanced again after other guests have ended, and then stay the same', () => {
+  it('are balanced again after other guests have ended, and do not change afterwards', () => {
     const places = new ProcessorPlaces(() => [0, 1])
     const all = ['a', 'b', 'c', 'd', 'e', 'f'].map((uuid) => guest(uuid, 1000))
     for (const one of all) places.cpusOf(one)

@@ -52,7 +52,7 @@ describe('reserved port mappings', () => {
     mapping!.containerPortEnd,
   ]
 
-  it('get the requested host ports, and no other mapping gets them', () => {
+  it('get the requested host ports, and no other mapping gets these ports', () => {
     const wanted = Array.from({ length: 99 }, (_, n) => ({ containerPort: n + 1 }))
     const mappings = reserve([...wanted, { containerPort: 500, hostPort: 30050 }])
     expect(mappings.map(({ containerPort }) => containerPort)).to.deep.equal([

@@ -80,7 +80,7 @@ describe('a change of a setting of a guest', () => {
     expect(store.get('u1').statusReason).to.equal('')
   })
 
-  it('reports in its error whether it was rolled back', async () => {
+  it('reports in its error whether the change was rolled back', async () => {
     const undone = async (what: SettingChange): Promise<unknown> =>
       changeGuest(context, { uuid: 'u1', ifRevision: 0 }, what).catch((error: BerthError) => error.undone)
     const refuse = (): Promise<void> => Promise.reject(new Error('nft died'))

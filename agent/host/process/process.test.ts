@@ -138,7 +138,7 @@ describe('the launcher of commands', () => {
     endSleep('32.018')
   })
 
-  it('continues to run other commands if one cannot be started', async () => {
+  it('continues to run other commands if one command cannot be started', async () => {
     let pid = 0
     const other = failureOf(run('sleep', ['33.19'], { onStart: (started) => (pid = started) }))
     await waitFor(() => pid, { what: 'the command to begin' })

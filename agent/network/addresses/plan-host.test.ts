@@ -35,7 +35,7 @@ describe('the plan of the host’s public addresses', () => {
       [],
     ],
     [
-      'removes addresses that are no longer needed, but only if the agent added them',
+      'removes only addresses that the agent has added and that are no longer needed',
       [],
       [ours('203.0.113.1'), foreign('203.0.113.2')],
       [del('203.0.113.1')],

@@ -158,7 +158,7 @@ describe('the check of other programs’ firewall rules', () => {
     )
   })
 
-  it('creates a warning that names legacy iptables tables, which nft does not list', () => {
+  it('creates a warning about legacy iptables tables, because nft does not list them', () => {
     expect(describeLegacy('iptables', '', 'berth0')).to.deep.equal([])
     expect(describeLegacy('ip6tables', 'filter\nnat\n', 'berth0')).to.have.lengthOf(1)
     expect(describeLegacy('ip6tables', 'filter\nnat\n', 'berth0')[0]).to.match(

@@ -47,7 +47,7 @@ describe('a name lookup', () => {
     expect(await names.resolve('b')).to.deep.equal(['192.0.2.7'])
   })
 
-  it('returns nothing if no answer arrives in time, and then pauses its queries for this name', async () => {
+  it('returns nothing if no answer arrives in time, and pauses its queries for this name afterwards', async () => {
     answers = false
     const names = new NameLookup({ timeoutMs: 200, keepMs: 60_000, keep: 10, servers })
     expect(await names.resolve('one.example')).to.deep.equal([])

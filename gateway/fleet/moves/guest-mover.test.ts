@@ -41,7 +41,7 @@ function recordingMover(partner: Guest): [GuestMover, unknown[]] {
 }
 
 describe('the start of a move', function () {
-  it('is refused if a move with the same id is stored and the new owner of its guest is already decided', async () => {
+  it('is refused if a stored move has the same id and the new owner of its guest is already decided', async () => {
     const decided = { ownerId: 'b', generation: 1 }
     const mover = moverOf({ id: 'm', uuid, fromHostId: 'a', toHostId: 'b', beganAtMs: Date.now(), decided })
     const repeated = {
@@ -57,7 +57,7 @@ describe('the start of a move', function () {
   })
 
   for (const [name, partner, moves] of [
-    ['assumes that another guest of the request moves, too, if this guest can move', {}, true],
+    ['assumes that another guest of the request also moves if this guest can move', {}, true],
     [
       'does not assume that another guest of the request moves if this guest is a running virtual machine',
       { virtualization: 'kvm' },

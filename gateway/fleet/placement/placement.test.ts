@@ -94,7 +94,7 @@ describe('the placement of guests on hosts with reserved resources', () => {
     expect(placeNew()).to.equal('b')
   })
 
-  it('places a guest on another host if the reserved host refused it, and on no host if all hosts refused it', () => {
+  it('places a guest on another host if the reserved host refused it, or nowhere if all hosts refused it', () => {
     stored.set('new', on('b'))
     const refused = new Set(['b'])
     const place = (): string | undefined =>

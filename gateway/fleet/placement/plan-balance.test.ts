@@ -143,7 +143,7 @@ describe('the suggestions that balance the fleet', () => {
       ['x b placement_together'],
     ],
     [
-      'move guests that must stay together to one host if two hosts have equally many of them',
+      'move guests that must stay together to one host if two hosts have the same number of these guests',
       [
         ['a', 'w', 1, { together: 't' }],
         ['a', 'x', 1, { together: 't' }],

@@ -34,7 +34,7 @@ describe('the plan for several requested reservations', () => {
   for (const [name, requests, stored, results] of [
     ['gives ids in the order of the requests', [request(1), request(2)], {}, ['u1 10', 'u2 11']],
     [
-      'rejects a request if no host has resources for it, but not the requests before it',
+      'rejects only the request for which no host has resources, and accepts the requests before it',
       [request(1), request(2), request(3)],
       {},
       ['u1 10', 'u2 11', 'resource_exhausted'],

@@ -52,7 +52,7 @@ describe('the decision of a gateway about its Redis master', () => {
       false,
     ],
     [
-      'is to leave it if neither a majority of the Sentinels nor a replica has confirmed the master for 10 s',
+      'is to leave it if neither a Sentinel majority nor a replica has confirmed the master for 10 s',
       { answer: undefined, current: a, unwitnessedMs: longestUnwitnessedMs + 1 },
       true,
     ],

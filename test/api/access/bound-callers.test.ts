@@ -46,7 +46,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
     const routesBound = (...words: string[]) =>
       gateway.api.routes.filter((route) => words.includes(route.bound) && !isOfPeople(route) && !isClosed(route))
 
-    it('gets the same answer for another container as for a missing one', async () => {
+    it('gets the same answer for another container as for a missing container', async () => {
       for (const route of routesBound('guest')) {
         const label = `${route.method} ${route.path}`
         const none = await call(route, { id: '999999' })
@@ -56,7 +56,7 @@ for (const who of ['a key bound to one container', 'a sub-user of one container'
       }
     })
 
-    it('gets the same answer for a task of another container as for a missing one', async () => {
+    it('gets the same answer for a task of another container as for a missing task', async () => {
       for (const route of routesBound('task')) {
         const none = await call(route, { task_id: crypto.randomUUID() })
         expect(none.status).to.equal(404)

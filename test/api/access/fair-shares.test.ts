@@ -59,7 +59,7 @@ describe('a key bound to a container and the keys that it created', function () 
     expect(await left(await gateway.makeKey({ scopes: ['container:read'] }))).to.equal(999)
   })
 
-  it(`share one limit of ${mostKeys} keys, and get the answer 409 for one more`, async () => {
+  it(`share one limit of ${mostKeys} keys, and get the answer 409 for a further key`, async () => {
     const made: string[] = [bound]
     let refused: Awaited<ReturnType<typeof makeChild>> | undefined
     while (refused === undefined && made.length < 2 * mostKeys) {

@@ -76,7 +76,7 @@ describe('a request with an Idempotency-Key when the store fails', function () {
     expect((await gateway.request('GET', '/containers', { key: body.data.key })).status).to.equal(200)
   })
 
-  it('does not create a second API key if the first one was deleted before the request is repeated', async () => {
+  it('does not create a second API key if the first key was deleted before the request is repeated', async () => {
     afterNextKey(loseNextAnswer)
     const { data } = (await send('/api-keys', { name: 'stolen' })).body
     await waitFor(() => gateway.store.ready())

@@ -45,7 +45,7 @@ describe('an Idempotency-Key over HTTP', () => {
     expect(body.data).to.have.length(1)
   })
 
-  it('belongs to one caller, and is rejected if this caller sends it again with another body', async () => {
+  it('belongs to one caller, and is rejected if the same caller sends it again with another body', async () => {
     await post('a-2', { name: 'two' })
     const other = await post('a-2', { name: 'three' })
     expect([other.status, other.body.code]).to.deep.equal([422, 'idempotency_conflict'])
@@ -138,7 +138,7 @@ describe('an Idempotency-Key over HTTP', () => {
     for (const reply of replies) expect([202, 409]).to.include(reply.status)
   })
 
-  it('lets a repeated request run if the first one failed temporarily', async () => {
+  it('lets a repeated request run if the first request failed temporarily', async () => {
     gateway.fleet.agentFailure = new BerthError('timeout', 'agent_timeout', 'no answer')
     expect((await create('idem-3', 'order-4713')).status).to.equal(504)
     gateway.fleet.agentFailure = undefined

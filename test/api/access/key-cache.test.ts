@@ -75,7 +75,7 @@ describe('the cache of API keys', () => {
 
   const disable = () => writer.client.set(keyNames(writer).record(1), encodeRecord({ ...record, disabled: true }))
 
-  it('reads a record again if it changed while it was first read', async () => {
+  it('reads a record again if the record changed during the first read', async () => {
     let open = () => undefined as void
     store.gate = new Promise((resolve) => (open = resolve))
     const loading = cache.load(record.digest)
@@ -91,7 +91,7 @@ describe('the cache of API keys', () => {
     expect(cache.get(record.digest)?.rights.disabled).to.equal(true)
   })
 
-  it('drops a key if the key that created it changes', async () => {
+  it('drops a key if its creator changes', async () => {
     const child = createKeySecret()
     await insertKey(writer.client, keyNames(writer), {
       ...record,
@@ -121,7 +121,7 @@ describe('the cache of API keys', () => {
     expect(await cache.load(digestKey(orphan))).to.deep.include({ complete: false })
   })
 
-  it('stores the last use of a key when the store is back, even if the key is not used again', async () => {
+  it('stores the last use of a key when the store is back, even if the key has not been used again', async () => {
     const other = await redis.openStore('usage:')
     const usage = new KeyUsage(other, 20)
     const run = other.run.bind(other)

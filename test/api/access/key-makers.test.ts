@@ -77,7 +77,7 @@ describe('API keys that other keys create', () => {
       for (const key of [child.key, grandchild.key]) expect(await keys.admits(key)).to.equal('unauthorized')
     })
 
-    it('are visible to their creator, which otherwise sees only keys for its own containers', async () => {
+    it('are visible to their creator, which sees no other keys except keys for its own containers', async () => {
       const parent = await keys.make(grants)
       const within = await keys.make({ ...grants, scopes: ['container:read'], container_uuids: [uuids[0]] })
       const outside = await keys.make({ scopes: ['container:read'] })

@@ -24,13 +24,13 @@ describe('the scope of every route', function () {
         expect([...scopeCatalogue, '*', 'session', 'public'], `${route.method} ${route.path}`).to.include(route.scope)
   })
 
-  it('is required: without a key, the answer is 401 under both path prefixes', async () => {
+  it('is required, so that the answer without a key is 401 under both path prefixes', async () => {
     for (const route of gateway.api.routes.filter(({ scope }) => scope !== 'public'))
       for (const prefix of ['/api/v1', '/api'])
         expect((await call(route, prefix, '')).status, `${route.method} ${prefix}${route.path}`).to.equal(401)
   })
 
-  it('is required: with all other scopes, the answer is 403', async () => {
+  it('is required, so that the answer with all other scopes is 403', async () => {
     const routes = gateway.api.routes.filter(({ scope }) => !['public', 'any'].includes(scope))
     for (const scope of new Set(routes.map((route) => route.scope))) {
       const others = await gateway.makeKey({ scopes: scopeCatalogue.filter((other) => !coversScope([other], scope)) })

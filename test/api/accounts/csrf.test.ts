@@ -53,7 +53,7 @@ describe('the protection against requests from other sites', () => {
       expect(await language()).to.equal('en')
     })
 
-  it('refuses the content type of forms with a session, but accepts it with an API key', async () => {
+  it('refuses the content type of forms with a session, but accepts this content type with an API key', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const own = { cookie, origin: gateway.url, 'x-berth-csrf': csrf }
     const body = '{"language":"zh"}'

@@ -72,7 +72,7 @@ describe('login attempts', function () {
     expect(await store.client.get(store.key('login-attempts', 'source:192.0.2.78'))).to.equal('1')
   })
 
-  it('are limited per account, whatever their source, if they send a code of the second factor', async () => {
+  it('are limited per account, no matter from which source, if they send a code of the second factor', async () => {
     const code = (n: number, device?: string) =>
       limits.enter({ username: 'coded', address: addressOf(100_000 + n), device }, 'code').then(
         () => true,

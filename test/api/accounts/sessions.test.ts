@@ -47,7 +47,7 @@ describe('sessions', () => {
     expect(await browser.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('are listed, and can be ended one by one', async () => {
+  it('are listed, and can be ended individually', async () => {
     const { username, browser } = await newAdmin()
     const other = await again(username)
     const { body } = await browser.request('GET', '/account/sessions')
@@ -74,7 +74,7 @@ describe('sessions', () => {
     expect(await Promise.all([browser, ...others].map(alive))).to.deep.equal([true, false, false])
   })
 
-  it('end when the password changes, except the session that changed it', async () => {
+  it('end when the password changes, except the session that changed the password', async () => {
     const { username, browser } = await newAdmin()
     const other = await again(username)
     const { token } = browser
@@ -147,7 +147,7 @@ describe('sessions', () => {
     await waitFor(async () => !(await alive(browser)), { timeoutMs: deadlineOf(2000) })
   })
 
-  it('are limited in number: a new session ends the oldest one', async () => {
+  it('are limited in number, so that a new session ends the oldest session', async () => {
     const { username, browser } = await newAdmin()
     const account = await gateway.access.accounts.accounts.findByName(username)
     const device = { address: '192.0.2.1', userAgent: 'x' }

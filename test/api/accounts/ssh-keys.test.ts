@@ -58,7 +58,7 @@ describe('the stored SSH keys of an account', function () {
     expect(rows.map(({ detail }) => detail)).to.include(`id 1, my laptop, ${body.data.fingerprint}`)
   })
 
-  it('belong to one account, and are deleted with it', async () => {
+  it('belong to one account, and are deleted with this account', async () => {
     await add(customer, 'laptop')
     const admin = await calls.admin()
     expect(await namesOf(admin)).to.deep.equal([])

@@ -74,7 +74,7 @@ describe('second factors', () => {
     expect(await other.answerTo('GET', '/session')).to.deep.equal([401, 'unauthorized'])
   })
 
-  it('accept each code only once, and reject codes older than the last accepted one', async () => {
+  it('accept each code only once, and reject codes older than the last accepted code', async () => {
     const { username, secret } = await enrolled()
     const next = codeOf(secret, 1)
     expect(await give(await halfway(username), { code: next })).to.deep.equal([200, undefined])

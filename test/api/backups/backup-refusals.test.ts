@@ -53,7 +53,7 @@ describe('backups over HTTP', function () {
       expect([await rows(), kept(), snapshotsLeft()]).to.deep.equal([[], [], 0])
     })
 
-  it('are canceled after a restart of the agent if the agent ended before it could cancel them', async () => {
+  it('are canceled after a restart of the agent if the agent ended before the cancellation', async () => {
     let begun = 0
     agent.host.backupFaults.send = () => {
       begun++
@@ -123,7 +123,7 @@ describe('backups over HTTP', function () {
     expect(JSON.stringify(input)).not.to.include('a-password-of-it')
   })
 
-  it('can be seen and restored by a key bound to containers only if they belong to these containers', async () => {
+  it('can be seen and restored by a key bound to containers only if they are backups of these containers', async () => {
     const id = await backUp()
     const other = await gateway.fleet.addGuest()
     const scopes = ['backup:*']

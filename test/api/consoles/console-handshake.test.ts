@@ -58,7 +58,7 @@ describe('the opening of a console', () => {
       })
 
     for (const protocol of ['binary', ownProtocol])
-      it(`if it repeats the subprotocol ${protocol}, and does not count as an open console`, async () => {
+      it(`if the client repeats the subprotocol ${protocol}, and the attempt does not count as an open console`, async () => {
         for (let n = 0; n < tries; n++) {
           const answer = await ask(await lab.ticket(guest.name), {
             'Sec-WebSocket-Protocol': `${protocol}, ${protocol}`,
@@ -98,7 +98,7 @@ describe('the opening of a console', () => {
     })
   })
 
-  it('is possible only at the endpoint for consoles: other endpoints ignore the offer of an upgrade', async () => {
+  it('is possible only at the endpoint for consoles, and other endpoints ignore the offer of an upgrade', async () => {
     const body = JSON.stringify({ container_name: guest.name })
     const { hostname, port } = new URL(lab.gateway.url)
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

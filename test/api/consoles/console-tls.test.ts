@@ -59,7 +59,7 @@ describe('consoles over the gateway’s TLS', function () {
     socket.close()
   })
 
-  it('open only at the endpoint for consoles: other endpoints ignore the offer of an upgrade', async () => {
+  it('open only at the endpoint for consoles, and other endpoints ignore the offer of an upgrade', async () => {
     const guest = await lab.addGuest()
     const body = JSON.stringify({ container_name: guest.name })
     const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {

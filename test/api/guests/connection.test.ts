@@ -233,7 +233,7 @@ describe('the connection check of a container', function () {
     expect(probe.tried, 'runs again for a later caller').to.have.length(4)
   })
 
-  it('refuses a third check of a caller while two checks of this caller run', async () => {
+  it('refuses a third check of a caller while two other checks of the same caller run', async () => {
     let release = (): void => undefined
     probe.hold = new Promise((resolve) => (release = resolve))
     const of = (source: number) => gateway.request('GET', `${path}?source=192.0.2.${source}`)

@@ -23,7 +23,7 @@ describe('the labels of a container', () => {
   const list = async (query: string, options = {}): Promise<unknown[]> =>
     ((await gateway.request('GET', `/containers?${query}`, options)).body.data as Row[]).map(({ name }) => name)
 
-  it('can be changed one by one, and are shown with the container', async () => {
+  it('can be changed individually, and are shown with the container', async () => {
     expect(await detail())
       .to.deep.include({ tags: [], delete_protected: false })
       .and.not.to.have.property('note')
@@ -75,7 +75,7 @@ describe('the labels of a container', () => {
     expect((await gateway.request('GET', '/containers?tag=No')).status).to.equal(400)
   })
 
-  it('are visible to callers bound to containers, except the note, but cannot be changed by them', async () => {
+  it('are visible to callers bound to containers, except the note, but these callers cannot change them', async () => {
     await patch({ tags: ['vip'], note: 'pays late', delete_protected: true })
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     expect(await detail({ key }))

@@ -35,7 +35,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
       })
     })
 
-    it('accept one rate for both directions, and rates for single directions, which take precedence', async () => {
+    it('accept one rate for both directions, and prefer the rates for single directions', async () => {
       await put('resource-limit', { network_bw_mbps: 50, network_up_mbps: 20, io_speed_mbps: 7 })
       expect(await detail()).to.include({
         network_down_mbps: 50,
@@ -93,7 +93,7 @@ describe('limits, expiry dates and traffic over HTTP', () => {
       })
 
       for (const [what, disk, usedGb, code] of [
-        ['a disk smaller than the present one', 9, 1, 'disk_shrink'],
+        ['a disk smaller than the present disk', 9, 1, 'disk_shrink'],
         ['a disk larger than the pool', 501, 1, 'resource_exhausted'],
         ['a larger disk while the pool is full', 11, 499, 'resource_exhausted'],
       ] as const)

@@ -121,7 +121,7 @@ describe('the placement rules of containers', () => {
     expect(groups[0]).to.deep.include({ disk_allocated_gb: 1, ram_allocated_mb: 128, vcpu_allocated: 1 })
   })
 
-  it('let containers that stay together leave a host only in a drain, which moves them to the same host', async () => {
+  it('let containers that must stay together leave a host only in a drain, which moves all of them to one host', async () => {
     const first = await add({ together: 'app' }, { host_id: 'host-a' })
     const second = await add({ together: 'app' })
     expect(second.host_id).to.equal('host-a')

@@ -129,7 +129,7 @@ describe('the settings of a container', function () {
     }
   })
 
-  it('have the same answer for a hidden container as for a missing one', async () => {
+  it('have the same answer for a hidden container as for a missing container', async () => {
     const [mine, theirs] = [await gateway.fleet.addGuest(), await gateway.fleet.addGuest()]
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [mine.uuid] })
     const before = (await gateway.request('GET', `/containers/${theirs.id}`)).text

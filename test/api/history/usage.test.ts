@@ -35,7 +35,7 @@ describe('the usage of a fleet', () => {
   const hostOf = async (id: string): Promise<Body> =>
     ((await read('/fleet-usage')).hosts as Body[]).find((host) => host.host_id === id)
 
-  it('lists each host with its capacity, its usage, and what is allocated on it', async () => {
+  it('lists each host with its capacity, its usage and its allocated resources', async () => {
     await waitFor(async () => (await hostOf('host-a')).ram_used_mb !== null, { what: 'measured' })
     const host = await hostOf('host-a')
     expect(host).to.include({ cpu_cores: 8, disk_total_gb: 500, vcpu_allocated: 4, ram_allocated_mb: 4096 })

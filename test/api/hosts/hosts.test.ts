@@ -143,7 +143,7 @@ describe('the host API', function () {
     await call('PATCH', `/hosts/${hostId}`, { draining: false })
   })
 
-  it('stores group and labels of a host, and keeps them when other fields change', async () => {
+  it('stores group and labels of a host, and does not change them when other fields change', async () => {
     const set = await call('PATCH', `/hosts/${hostId}`, { group: 'eu', labels: ['ssd', 'disk=nvme', 'ssd'] })
     expect(set.body.data).to.deep.include({ group: 'eu', labels: ['disk=nvme', 'ssd'] })
     await call('PATCH', `/hosts/${hostId}`, { draining: false })

@@ -204,7 +204,7 @@ describe('maintenance windows over HTTP', () => {
     expect((await call('GET', '/maintenance/unknown')).status).to.equal(404)
   })
 
-  it('reach their hosts even if the gateway fails after it has stored them', async () => {
+  it('reach their hosts even if the gateway fails after it has stored the windows', async () => {
     const { hosts: admin } = gateway.fleet
     const recordMaintenance = admin.recordMaintenance.bind(admin)
     admin.recordMaintenance = () => Promise.reject(new BerthError('unavailable', 'store_unavailable', 'a fault'))

@@ -89,7 +89,7 @@ describe('the overview of the fleet', () => {
     expect(await data('/templates?distro=gentoo')).to.deep.equal([])
   })
 
-  it('lists tasks with the newest first, and filters them', async () => {
+  it('lists tasks with the newest first, and can filter the list', async () => {
     const post = async (path: string) => (await gateway.request('POST', path)).body.data.task_id as string
     const first = await post('/containers/runs/stop')
     const second = await post('/containers/stopped/start')

@@ -55,7 +55,7 @@ describe('the swap file of a host', () => {
     expect(await read()).to.deep.equal(larger)
   })
 
-  it('is replaced when it is resized: the new file is active before the old file is removed', async () => {
+  it('is replaced when it is resized, and the old file is removed after the new file has become active', async () => {
     await post({ action: 'create', size_mb: 64 })
     swap.calls.length = 0
     await post({ size_mb: 128 })
@@ -69,7 +69,7 @@ describe('the swap file of a host', () => {
     expect((await post({ size_mb: 512 })).body.data).to.include({ size_mb: 512, enabled: false, total_mb: 0 })
   })
 
-  it('can be deleted whether it is active or not', async () => {
+  it('can be deleted while it is active and while it is not', async () => {
     for (const action of ['enable', 'disable']) {
       await post({ action: 'create', size_mb: 64 })
       await post({ action })

@@ -66,7 +66,7 @@ describe('field values in another type or notation than the schema requires', ()
         }
   })
 
-  it('never lift a restriction if they are empty: a change ignores them, and a creation is refused', () => {
+  it('never lift a restriction if they are empty, because a change ignores them and a creation is refused', () => {
     let restricting = 0
     for (const { route, schema, check } of bodies())
       for (const field of fieldsOf(schema)) {

@@ -40,7 +40,7 @@ describe('the HTTP server when something fails', function () {
     expect(data[0]?.['detail']).to.match(/^name_conflict/)
   })
 
-  it('answers 408 to clients whose headers or body arrive too slowly, and disconnects them', async () => {
+  it('answers 408 to clients whose headers or body arrive too slowly, and closes their connections', async () => {
     for (const begun of [
       'GET /api/v1/dashboard HTTP/1.1\r\nHost: x\r\n',
       `POST /api/v1/containers HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.adminKey}\r\n` +
@@ -117,7 +117,7 @@ describe('the HTTP server when something fails', function () {
     expect((await gateway.request('GET', '/readyz', { key: '' })).status).to.equal(200)
   })
 
-  it('answers 503 to readiness checks until it has read the list of hosts', async () => {
+  it('answers 503 to readiness checks until the gateway has read the list of hosts', async () => {
     gateway.fleet.isComplete = false
     const ready = await gateway.request('GET', '/readyz', { key: '' })
     gateway.fleet.isComplete = true

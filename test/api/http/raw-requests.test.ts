@@ -127,7 +127,7 @@ describe('a raw request', function () {
       ['on a persistent connection', {}],
       ['with the header "Connection: close"', { connection: 'close' }],
     ] as const)
-      it(`even if the client sends the whole body before it reads, ${name}`, async () => {
+      it(`even if the client sends the whole body before it reads the answer, ${name}`, async () => {
         const { hostname, port } = new URL(gateway.url)
         const socket = connect(Number(port), hostname)
         const fields = Object.entries({ host: 'x', ...sent(), ...more, 'content-length': bytes })

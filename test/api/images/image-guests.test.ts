@@ -47,7 +47,7 @@ describe('the image API', function () {
       expect(lab.left()).to.deep.equal([])
     })
 
-    it('does not delete an image while a guest is created from it', async () => {
+    it('does not delete an image during the creation of a guest from this image', async () => {
       await lab.downloaded('alpine-3.22')
       let go = (): void => undefined
       lab.agent.host.faults.clone = () => new Promise((resolve) => (go = resolve))
@@ -154,7 +154,7 @@ describe('the image API', function () {
       expect((await lab.rows('?custom=true')).map(({ id }) => id)).to.deep.equal([first.body.data.id])
     })
 
-    it('does not remove an image while a guest is created from it', async () => {
+    it('does not remove an image during the creation of a guest from this image', async () => {
       const { id } = (await add()).body.data as { id: string }
       lab.server.manners = { stallAfter: 400_000 }
       const made = await lab.create('slow', id)

@@ -49,7 +49,7 @@ describe('images on several hosts', function () {
     expect(body.hosts).to.have.members(['host-a', 'host-b'])
   })
 
-  it('are used only for guests on hosts that have them enabled', async () => {
+  it('are used for guests only on hosts where the images are enabled', async () => {
     const body = { ...guestBody, name: 'placed', template_id: 'alpine-3.22' }
     const { status, body: made } = await send('POST', '/containers', body)
     expect(status).to.equal(202)
@@ -114,7 +114,7 @@ describe('images on several hosts', function () {
     expect(gateway.fleet.agentOf('host-b').domain.images.get(id).revision).to.equal(revision)
   })
 
-  it('are not copied to other hosts if they were added for one host, or to a host that removed them', async () => {
+  it('are not copied to other hosts if they were added for one host, and never to a host that removed them', async () => {
     const one = await addCustom('of one', { host_id: 'host-a' })
     const all = await addCustom('of all')
     await gateway.request('DELETE', `/images/custom?id=${all}&host_id=host-b`)

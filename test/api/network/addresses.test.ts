@@ -50,7 +50,7 @@ describe('addresses of containers', () => {
     expect((await scan({})).body.code).to.equal('missing_field')
   })
 
-  it('have an IPv6 status: available, or not available with the reason', async () => {
+  it('have an IPv6 status that says whether IPv6 is available, and why it is not available', async () => {
     const status = async () => (await gateway.request('GET', '/ipv6/status')).body.data as object
     expect(await status()).to.deep.equal({
       host_id: 'host-a',
@@ -64,7 +64,7 @@ describe('addresses of containers', () => {
     expect(await status()).to.deep.include({ available: true, prefixes: [prefix], mode: 'routed' })
   })
 
-  it('can be IPv6 addresses: one, several, or the requested ones', async () => {
+  it('can be one IPv6 address, several IPv6 addresses or the requested IPv6 addresses', async () => {
     const { id, name } = await gateway.fleet.addGuest()
     const assign = (body?: unknown) =>
       gateway.request('POST', `/containers/${id}/ipv6`, body === undefined ? {} : { body })

@@ -92,7 +92,7 @@ describe('the API for settings of the installation', () => {
     })
   })
 
-  it('shows the language to every caller, and lets only administrators change it', async () => {
+  it('shows the language to every caller, but lets only administrators change the language', async () => {
     const key = await gateway.makeKey({ scopes: ['container:read'] })
     const read = async (): Promise<unknown> => (await gateway.request('GET', '/language', { key })).body.data
     expect(await read()).to.deep.equal({ language: 'en' })

@@ -47,7 +47,7 @@ describe('the automatic stop of a guest that harms others', () => {
     await shutdown(false)
   })
 
-  it('writes one audit entry, however many gateways run', async () => {
+  it('writes only one audit entry, no matter how many gateways run', async () => {
     const { store, access, fleet } = gateway
     const audits = [1, 2].map(() => new SecurityAudit({ view: fleet.view, audit: access.audit, store, log: silentLog }))
     for (const audit of [...audits, ...audits]) await audit.look()

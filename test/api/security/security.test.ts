@@ -33,7 +33,7 @@ describe('the security API', () => {
     expect(await read('/security/settings')).to.deep.equal({ host_id: 'host-a', auto_shutdown: false })
   })
 
-  it('shows an alert when a check finds abuse, and counts it again in the next check', async () => {
+  it('shows an alert when a check finds abuse, and increases the count of this alert in the next check', async () => {
     agent.host.sensor.scanPorts(address, target, 20)
     const { status, body } = await check()
     expect([status, body.message]).to.deep.equal([200, '2 containers checked, 1 findings'])

@@ -79,7 +79,7 @@ describe('a request about a sub-user while the store fails', function () {
       expect((await caller('GET', '/containers')).status).to.equal(401)
     })
 
-  it('gets 409 if it repeats a password rotation after a later rotation', async () => {
+  it('gets the answer 409 if it repeats a password rotation after a later rotation', async () => {
     const made = await calls.make({ container_name: 'own' })
     const path = `/sub-users/${made.id}/rotate-password`
     dieAfter('rotate', false)

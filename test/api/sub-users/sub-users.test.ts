@@ -124,7 +124,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'one', username: 'other' })).username).to.equal('other')
   })
 
-  it('has a name with a suffix if the creator is bound to containers, so that the creator cannot find out other names', async () => {
+  it('has a name with a suffix if the creator is bound to containers, so that names of others stay hidden', async () => {
     await calls.make({ container_name: 'one', username: 'taken' })
     const key = await gateway.makeKey({ scopes: ['subuser:*', 'container:read'], container_uuids: [two!.uuid] })
     for (const username of ['taken', 'free', 'x'.repeat(64)]) {
@@ -259,7 +259,7 @@ describe('a sub-user', function () {
     expect((await calls.make({ container_name: 'two' })).id).to.equal(made.id)
   })
 
-  it('has audit entries for changes that others make to it, and a log of its own actions', async () => {
+  it('has audit entries for changes that others make to the sub-user, and a log of its own actions', async () => {
     const made = await calls.make({ container_name: 'one' })
     await calls.change(made.id, { disabled: true, permissions: ['container:read'] })
     await calls.change(made.id, { disabled: false, permissions: ['container:read', 'container:power'] })

@@ -101,7 +101,7 @@ describe('TLS of several gateways', () => {
     for (const tls of [one, two]) await waitFor(async () => (await shown(tls)) === wanted)
   })
 
-  it('causes a warning at a gateway whose port is in use, and starts there when the port is free', async () => {
+  it('causes a warning at a gateway whose HTTPS port is in use, and starts there when the port is free', async () => {
     const port = await freePort()
     const taken = createServer()
     await new Promise<void>((done) => taken.listen(port, '127.0.0.1', done))
@@ -131,7 +131,7 @@ describe('TLS of several gateways', () => {
     expect(await upload(tls)).to.not.equal(former)
   })
 
-  it('uses the previous certificate if the current one cannot be read', async () => {
+  it('uses the previous certificate if the current certificate cannot be read', async () => {
     const tls = await open()
     const former = await upload(tls)
     await upload(tls)
@@ -238,7 +238,7 @@ describe('TLS of several gateways', () => {
     }
   })
 
-  it('answers an ACME challenge at each gateway, whichever gateway requested the certificate', async () => {
+  it('answers an ACME challenge at each gateway, no matter which gateway requested the certificate', async () => {
     const ports = { http: await freePort(), tls: await freePort() }
     const pebble = await Pebble.start({ httpPort: ports.http, tlsPort: ports.tls })
     try {

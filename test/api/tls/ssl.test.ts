@@ -83,7 +83,7 @@ describe('TLS of the API', () => {
       expect((await gateway.request('GET', '/ssl')).headers).not.to.have.property('strict-transport-security')
     })
 
-    it('sets both cookies of a login together with the HSTS header', async () => {
+    it('sets the session cookie and the device cookie of a login together with the HSTS header', async () => {
       await upload()
       await makeAdmin(gateway, 'ada')
       const body = JSON.stringify({ username: 'ada', password })
@@ -110,7 +110,7 @@ describe('TLS of the API', () => {
       expect(await shown()).to.equal(before)
     })
 
-    it('has settings that only administrators can use; their changes appear in the audit log without private keys', async () => {
+    it('has settings that only administrators can use, and audits their changes without private keys', async () => {
       const key = await gateway.makeKey({ scopes: ['host:*'] })
       expect((await gateway.request('GET', '/ssl', { key })).status).to.equal(403)
       expect((await put({ mode: 'disabled' }, { key })).status).to.equal(403)

@@ -161,7 +161,7 @@ describe('the planned change of nft set elements', () => {
     expect(change.dropFirewalls).to.deep.equal(['bt1'])
   })
 
-  it('keeps the counters of a guest until it is detached, even if its addresses change', () => {
+  it('keeps the counters of a guest until the guest is detached, even if its addresses change', () => {
     const index = indexOf(one)
     for (const ipv6Addresses of [['2001:db8::2', '2001:db8::3'], ['2001:db8::3'], []]) {
       const change = index.planAttach({ ...one, ipv6Addresses })

@@ -29,7 +29,7 @@ describe('the purge of stale connections', () => {
     expect(find({ remove })).to.deep.equal({ ...none, addresses: ['10.64.0.2'] })
   })
 
-  it('includes the flows of a removed IPv6 address, but not those of link-local addresses', () => {
+  it('includes the flows of a removed IPv6 address, but not the flows of link-local addresses', () => {
     const of = (address: string): ElementId => `guests6 "bt1" . 02:be:00:00:00:01 . ${address}`
     const remove = [of('2001:db8::2'), of('::'), of('fe80::be:ff:fe00:1')]
     expect(find({ remove }).addresses).to.deep.equal(['2001:db8::2'])

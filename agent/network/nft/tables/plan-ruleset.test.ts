@@ -36,11 +36,11 @@ describe('the nft ruleset', () => {
     }
   })
 
-  it('has the policy “accept” in every chain, so that it does not affect other traffic', () => {
+  it('has the policy “accept” in every chain, so that the ruleset does not affect other traffic', () => {
     expect(commands.filter((line) => /policy (?!accept)/.test(line))).to.deep.equal([])
   })
 
-  it('matches in each hook chain only its own bridge, subnet, guests or host addresses, and not other traffic', () => {
+  it('matches in each hook chain only traffic of its own bridge, subnet, guests or host addresses', () => {
     const hooked = commands.filter((line) =>
       /^add rule \S+ \S+ (prerouting|input|output|forward|postrouting|traffic|hairpin) /.test(line),
     )
@@ -61,7 +61,7 @@ describe('the nft ruleset', () => {
     }
   })
 
-  it('forwards no packets to closed destinations, even if the firewall of a guest accepts them', () => {
+  it('forwards no packets to closed destinations, even if the firewall of a guest accepts these packets', () => {
     const rules = commands.filter((line) => line.startsWith('add rule inet berth2 from_guest '))
     const decided = rules.findIndex((line) => /accept$|jump firewall/.test(line))
     for (const [ip, suffix] of [
