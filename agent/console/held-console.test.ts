@@ -73,7 +73,7 @@ class User {
   }
 }
 
-describe('a console that keeps running while its user is disconnected', () => {
+describe('a resumable console', () => {
   const kib = 1024
 
   it('buffers at most 512 KiB of input for a program that reads nothing, even if users reconnect', () => {
@@ -169,7 +169,7 @@ describe('a console that keeps running while its user is disconnected', () => {
     held.close()
   })
 
-  it('ends as soon as its user disconnects if the time to wait for a reconnection is 0', () => {
+  it('ends as soon as its user disconnects if the time limit for a reconnection is 0', () => {
     const { held } = makeConsole(0)
     new User(held).leave()
     expect(held.belongsTo({ guestUuid: 'g', principal: 'key:1' })).to.equal(false)

@@ -221,7 +221,7 @@ describe('the plan of a drain', () => {
       drain(guests, { mode: 'stop', ...fields })
     const stopped = at('host', { isStopped: true })
 
-    it('counts a container as done if it is stopped, or if the task that stops it has succeeded', () => {
+    it('counts a container as done if it is stopped, or if its stop task has succeeded', () => {
       const known = { a: stopped, b: { ...stopped, ...task('done') }, c: at('host', task('done')) }
       const planned = plan(stop([guest('a'), active('b'), active('c')]), known)
       expect(states(planned)).to.equal('a done, b done, c done')

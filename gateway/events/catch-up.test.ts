@@ -102,7 +102,7 @@ describe('the events that a client from another gateway has missed', () => {
     expect(catchUp.judge(ring.add(content, markAt(mark!, 0)))).to.equal('send')
   })
 
-  it('are followed by each connection state of a host that differs from the state that the client knows', () => {
+  it('are followed by each connection state of a host that the client does not know yet', () => {
     const [on, off] = [1, 0].map((revision) => markAfter({ lane: '', revision }).at) as [number, number]
     const known = new Map([...position, ['x/online', on], ['y/online', off], ['z/online', on]])
     const latest = new Map([...position, ['x/online', off], ['y/online', on], ['z/online', on]])

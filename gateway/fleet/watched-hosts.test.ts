@@ -13,7 +13,7 @@ const recordOf = (id: string, version = 1): HostRecord => ({
 })
 
 /** The store reports changes when a test says so. Its attempt to write lost hosts again never ends. */
-describe('the hosts of a gateway when the store has lost them', () => {
+describe('the hosts of a gateway after the store has lost them', () => {
   let list: HostList
   let restored: string[]
   let reportChange: () => Promise<void>

@@ -18,7 +18,7 @@ class FakeStore {
     commands({ get: () => Promise.resolve((this.reads++, this.text)) })
 }
 
-describe('the gateway’s copy of a document in the store', () => {
+describe('the gateway’s copy of a stored document', () => {
   const begin = async () => {
     const store = new FakeStore()
     const log = pino({ level: 'silent' })

@@ -6,7 +6,7 @@ import { planCuts, type Share } from './fair-cuts.js'
 const shares = (...of: readonly (readonly [name: string, count: number])[]): Share[] =>
   of.map(([name, count]) => ({ root: name.replace(/\/.*/, ''), ref: name, count }))
 
-describe('the choice of callers that lose entries when the store is full', () => {
+describe('the choice of callers that lose entries of the full store', () => {
   for (const [what, before, excess, cuts] of [
     ['includes no caller if no entries must be removed', [['a', 5]], 0, []],
     ['includes the only caller with entries', [['a', 5]], 2, [['a', 2]]],

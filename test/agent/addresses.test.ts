@@ -12,7 +12,7 @@ import { deadlineOf } from '../support/promised-time.js'
 
 const pool = Array.from({ length: 8 }, (_, i) => `198.18.7.${10 + i}`)
 
-describe('addresses on a host with real guests', function () {
+describe('addresses of real guests', function () {
   const host = new AddressedHost(guestKinds)
 
   before(async () => {
@@ -33,7 +33,7 @@ describe('addresses on a host with real guests', function () {
   describe('from a pool of 8 addresses', () => {
     let holders: string[]
 
-    it('are assigned to 8 of 40 concurrent requests, and the other 32 requests leave no trace', async () => {
+    it('are assigned to 8 of 40 concurrent requests, and the other requests leave no trace', async () => {
       const results = await Promise.all(Array.from({ length: 40 }, () => host.create({ ipv4Count: 1, start: false })))
       holders = results.filter((result) => result.includes('-'))
       expect(holders).to.have.length(8)
@@ -46,7 +46,7 @@ describe('addresses on a host with real guests', function () {
       for (const address of pool) expect(shown()).to.contain(`${address}/32`)
     })
 
-    it('are free again, and no longer on the host, after the guest is deleted', async () => {
+    it('are free again, and no longer on the host, after the deletion of the guest', async () => {
       const [first = '', ...rest] = holders
       const { publicIpv4s } = await host.guest(first)
       expect(await host.create({ publicIpv4s })).to.equal('address_in_use')

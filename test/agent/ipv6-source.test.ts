@@ -6,7 +6,7 @@ import { waitFor } from '../support/wait.js'
 
 /* Tests with a real guest and real packets which of its IPv6 addresses the guest uses as source address. */
 
-describe('a guest whose first IPv6 address is not its closest address to the clients (RFC 6724)', function () {
+describe('a guest whose first IPv6 address is not closest to its clients (RFC 6724)', function () {
   const host = new AddressedHost()
   const [farPrefix, first] = ['2001:db8:6::', '2001:db8:6::5']
   const nearer = [`${guestPrefix}5`, `${guestPrefix}6`]

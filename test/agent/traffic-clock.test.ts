@@ -35,7 +35,7 @@ describe('an agent whose clock was wrong', () => {
   const jump = (ms: number): Promise<void> => ((host.nowMs += ms), host.keeper.look())
 
   for (const days of [40, -40, 3650])
-    it(`stops no guest and starts no new traffic period while the clock is wrong by ${days} days for 50 s`, async () => {
+    it(`stops no guest and starts no traffic period while the clock is wrong by ${days} days for 50 s`, async () => {
       await jump(days * dayMs)
       await pass(50_000)
       await jump(-days * dayMs)

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.js'
 const hourMs = 3_600_000
 
 /** Tests deletions that can be undone, with a separate agent that is killed between the steps. */
-describe('guests that an agent keeps for a retention time after their deletion', () => {
+describe('deleted guests that an agent keeps for a retention time', () => {
   let host: SettingsHost
   before(async () => {
     const config = { traffic: { interval_seconds: 1 }, lxc: { stop_timeout_seconds: 2 } }
@@ -42,7 +42,7 @@ describe('guests that an agent keeps for a retention time after their deletion',
     expect(host.guest(uuid).deletion).to.equal(undefined)
   })
 
-  it('are removed when the retention time is over, even if the agent was killed during this time', async () => {
+  it('are removed after the retention time, even if the agent was killed during this time', async () => {
     const uuid = await host.create(2, 'leaves', { start: true })
     await host.done(await remove(uuid, 1000))
     await host.restart()

@@ -252,7 +252,7 @@ describe('guests in the panel', () => {
     await own.context().close()
   })
 
-  it('are opened by a link even right after the user has typed a filter, because the filter does not change the URL', async function () {
+  it('are opened by a link even right after the user has typed a filter', async function () {
     const { id } = await lab.gateway.fleet.addGuest({ name: 'followed' })
     const own = await lab.logIn()
     await lab.show(own, '/containers')

@@ -108,7 +108,7 @@ describe('programs and screens without SSH', () => {
       expect(await client.ended()).to.deep.equal({ code: 4400, reason: 'bad_frame' })
     })
 
-    it('accepts the ticket of a program only for a program, and the ticket of a terminal only for a terminal', async () => {
+    it('accepts a ticket only in the mode (program or terminal) for which the ticket was requested', async () => {
       const asShell = await run(['true'], {})
       expect((await asShell.ended()).code).to.equal(4401)
       const asProgram = await lab.open(guest.name, { query: { mode: 'run' } })

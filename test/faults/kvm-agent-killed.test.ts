@@ -100,7 +100,7 @@ describe('an agent that was killed and restarted', function () {
     expect(await ssh('hostname')).to.equal('vm-1')
   })
 
-  it('notices that a virtual machine shut itself down while no agent ran, and does not start the virtual machine', async () => {
+  it('notices that a virtual machine shut itself down while no agent ran, and does not start it', async () => {
     await again(async () => {
       await ssh('(sleep 1; poweroff -f) >/dev/null 2>&1 &')
       // `poweroff -f` does not shut the network down first, so a failed ping shows that the guest is off.

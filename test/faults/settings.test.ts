@@ -203,7 +203,7 @@ describe('changes of guest settings', function () {
   })
 
   describe('if the state of the guest does not allow them', () => {
-    it('are rejected as a whole if the guest uses more memory than the new limit allows', async () => {
+    it('are rejected as a whole if the guest uses more memory than the new limit', async () => {
       const { revision } = await host.setLimits(uuid, { ramMb: 256, vcpuMilli: 1000 })
       const before = (await host.seen(uuid, revision)).limits
       const eater = spawn('lxc-attach', [

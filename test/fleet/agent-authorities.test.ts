@@ -52,7 +52,7 @@ describe('the CAs that an agent trusts', () => {
     expect(readFileSync(identityPaths(directory).pendingKey, 'utf8')).to.equal(before)
   })
 
-  it('are searched for the fingerprint in a token, and the CA of the agent’s certificate is used if no CA matches', async () => {
+  it('are searched for the fingerprint in a token, and the agent’s own CA is used if no CA matches', async () => {
     const found = await install(pki.authority, next)
     expect(findAuthority(found, next.fingerprint)).to.equal(next.caPem)
     expect(findAuthority(found, 'unknown')).to.equal(pki.authority.caPem)

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { memoryDirectory } from '../support/memory/lab-agent.js'
 import { waitFor } from '../support/wait.js'
 
-describe('an agent that checks the fence (lease name and epoch) of each call', () => {
+describe('an agent that checks the fence (lease name and epoch) of calls', () => {
   let lab: TestFleet
   let agent: LabAgent
   let hostId: string
@@ -24,7 +24,7 @@ describe('an agent that checks the fence (lease name and epoch) of each call', (
 
   const call = (fence?: Fence): Promise<string> => codeOf(lab.fleet.agent(hostId).hosts.describe({}, fence))
 
-  it('accepts the highest epoch so far and refuses lower ones, separately for each lease name', async () => {
+  it('accepts the highest epoch so far and refuses lower epochs, separately for each lease name', async () => {
     const codes: string[] = []
     for (const [work, epoch] of [
       ['drain', 5],

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait.js'
 
 const name = 'btest-gateway-restart'
 
-describe('an event stream that a client resumes after its gateway restarted', function () {
+describe('an event stream that a client resumes after a restart of the gateway', function () {
   let gateway: GatewayProcess
   let agent: LabAgent
   let wipe: () => void

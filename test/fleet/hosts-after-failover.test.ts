@@ -23,7 +23,7 @@ const recordOf = (version: number, name: string): HostRecord => ({
  * A failover is simulated by emptying the Redis server. The tested gateway requires that a replica confirms its writes.
  * No replica exists, so these writes fail. The test itself writes through `other`, which requires no confirmation.
  */
-describe('the hosts of a gateway when another Redis server becomes the master', () => {
+describe('the hosts of a gateway after a Redis failover', () => {
   let redis: TestRedis
   let other: Store
   let store: Store
@@ -65,7 +65,7 @@ describe('the hosts of a gateway when another Redis server becomes the master', 
   }
 
   for (const version of [8, 9])
-    it(`are read from the new master if they have version ${version} there, even if they had version 9 at the old master`, async () => {
+    it(`are read from the new master with version ${version}, even if the old master had version 9`, async () => {
       await write(recordOf(9, 'unconfirmed'))
       await hosts.poll()
       await replaceServer()

@@ -46,7 +46,7 @@ describe('the regular renewal of certificates', function () {
   })
 })
 
-describe('the renewal of a certificate that is not valid at the moment', function () {
+describe('the renewal of a certificate that is not valid now', function () {
   let test: TestFleet
   const dayMs = 24 * hourMs
   let authority: Authority

@@ -48,7 +48,7 @@ describe('two gateways on one Redis server, one of which is silent', function ()
     }
   })
 
-  it('accept changes, and show these changes in the silent gateway’s first answer after its pause', async () => {
+  it('accept changes, and show them in the first answer of the silent gateway after its pause', async () => {
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 50; round++) await setLanguage(round % 2 === 0 ? 'en' : 'zh')
     const read = silent.request('GET', '/language')

@@ -144,7 +144,7 @@ describe('a guest of the lxc driver', function () {
       }
     })
 
-    it('has the same processor time, runnable tasks and traffic in the agent’s figures as inside the guest', async () => {
+    it('has the same processor time, runnable tasks and traffic in Berth as inside the guest', async () => {
       const machine = await started()
       await booted(machine)
       const { pid } = await observed(machine)

@@ -84,7 +84,7 @@ describe('the lxc driver', function () {
       expectPassword(machine, 'second-word-2')
     })
 
-    it('gives the guest only a hash of the password, and never passes the hash as an argument of a program', async () => {
+    it('gives the guest only a hash of the password, which never appears in arguments of a program', async () => {
       const machine = await lab.prepared()
       plant(machine, 'cat >/root/told; tr "\\0" " " </proc/$$/cmdline >>/root/told; env >>/root/told')
       await start(machine)

@@ -126,7 +126,7 @@ describe('a guest', function () {
       })
     })
 
-  describe('changed its bridge while an agent runs', () => {
+  describe('if another program changes its bridge while an agent runs', () => {
     before(async () => {
       await agent.end()
       agent = lab.agent({ watches: true })

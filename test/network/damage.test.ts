@@ -8,7 +8,7 @@ import { deadlineOf } from '../support/promised-time.js'
 
 /* In these tests, other programs change the tables and the bridge. */
 
-describe('damage to the nft rules, bridge and interfaces of an agent', function () {
+describe('damage to the nft rules, bridge and interfaces', function () {
   const pair = new NetworkPair('btestdmg')
   const { lab, a, b, all, inA } = pair
 

@@ -88,7 +88,7 @@ describe('a host with two guests', function () {
       expect(elements.match(/3000-3999/g)).to.have.lengthOf(2)
     })
 
-    it('also forwards the ports for itself and other guests, but no port outside of the range', () => {
+    it('also forwards the ports for itself and other guests, but no other ports', () => {
       expect(lab.answer(lab.client, `tcp:${hostAddress}:3999`)).to.equal(`bt11 ${clientAddress}`)
       expect(lab.answer(lab.host, `tcp:${hostAddress}:3500`)).to.equal(`bt11 ${hostAddress}`)
       expect(lab.answer(inPlain, `udp:${hostAddress}:3500`)).to.equal(`bt11 ${plain.ipv4}`)
@@ -184,7 +184,7 @@ describe('a host with two guests', function () {
       expect(lab.ask(lab.client, `tcp:${hostAddress}:25000`)).to.equal('')
     })
 
-    it('replaces private source addresses by its own address, and forwards only mapped ports to private addresses', () => {
+    it('replaces private source addresses by its own, and forwards only mapped ports to private addresses', () => {
       expect(lab.answer(inHidden, `tcp:${clientAddress6}:80`)).to.equal(`client ${hostAddress6}`)
       expect(lab.answer(lab.client, `tcp:${hostAddress6}:20014`)).to.equal(`bt14 ${clientAddress6}`)
       lab.in(lab.client, 'ip', 'route', 'replace', 'fd77::/64', 'via', hostAddress6)

@@ -12,7 +12,7 @@ import { waitFor } from '../support/wait.js'
 
 /* In these tests, the host has one IPv6 address and no prefix, as with many providers. Its guests share the address. */
 
-describe('NAT66 (guests with private IPv6 addresses share the address of the host)', function () {
+describe('NAT66 (guests with private IPv6 addresses)', function () {
   const lab = new NetworkLab('btestn66')
   const mapping = {
     protocol: 'tcp',

@@ -159,7 +159,7 @@ describe('operations when the agent shuts down and recovers', () => {
     expect((await engine.wait('2')).status).to.equal('done')
   })
 
-  it('fail with a clear error, without blocking other operations, if this agent version does not know their action', async () => {
+  it('fail with a clear error, without blocking other operations, if this agent does not know their action', async () => {
     const first = lab.start([define('new', [])], { parallel: 1 })
     first.submit(order('1', 'new', 'g'))
     await first.close()

@@ -104,7 +104,7 @@ describe('a freeze of a guest’s file systems', () => {
     await waitFor(() => !isMarked())
   })
 
-  it('is not followed by a thaw if the guest agent refused the freeze, or did not answer “sync” before the freeze', async () => {
+  it('is not followed by a thaw if the guest agent refused the freeze or did not answer “sync”', async () => {
     answers['guest-fsfreeze-freeze'] = refuse
     expect([await freezing.freeze('bt-1', 5000), isMarked()]).to.deep.equal([false, false])
     answers['guest-sync-delimited'] = () => undefined

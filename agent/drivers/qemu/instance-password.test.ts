@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPassword, sealPassword } from './instance-password.js'
 
-describe('the initial password of a guest that does not support password hashes', () => {
+describe('the initial password of a guest without support for password hashes', () => {
   const directory = mkdtempSync(join(tmpdir(), 'btest-instance-'))
   const [own, another] = [join(directory, 'own.key'), join(directory, 'another.key')]
   after(() => rmSync(directory, { recursive: true }))

@@ -21,7 +21,7 @@ describe('the delay before a guest is started again', () => {
     expect(policy.holdMs('u', true)).to.equal(0)
   })
 
-  it('is 1.5 s again if the guest ends a second time and the host has not reported why', () => {
+  it('is 1.5 s again if the guest ends a second time for an unreported reason', () => {
     policy.holdMs('u', false)
     now += 1500
     policy.running('u')

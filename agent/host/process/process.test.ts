@@ -207,7 +207,7 @@ describe('the execution of a Perl program in a separate process', () => {
   })
 })
 
-describe('the execution of a Perl program in the process of the launcher', () => {
+describe('the execution of a Perl program in the launcher', () => {
   it('returns the printed text in each of several runs', async () => {
     const program = perl('use strict; my $n = 6; sub twice { 2 * shift } print twice($n), "\\n"')
     for (let i = 0; i < 3; i++) expect((await runBriefPerl(program)).stdout).to.equal('12\n')

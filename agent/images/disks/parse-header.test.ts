@@ -110,7 +110,7 @@ describe('the parser of the first bytes of a disk image or archive', () => {
   ] as const)
     it(`refuses ${name}`, () => expect(refusal(bytes)).to.contain(said))
 
-  it('reads only the given bytes, even if the header contains a length that exceeds these bytes', () => {
+  it('reads only the given bytes, even if the header contains a larger length', () => {
     const endless = qcow2((h) => {
       h.writeUInt32BE(0x6803f857, 104)
       h.writeUInt32BE(0xffffffff, 108)

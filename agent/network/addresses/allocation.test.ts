@@ -71,7 +71,7 @@ describe('the allocation of guest addresses', () => {
   }
 
   describe('from a pool of public IPv4 addresses', () => {
-    it('gives an address to exactly 8 of 40 guests if the pool has 8 addresses', () => {
+    it('gives addresses to exactly 8 of 40 guests if the pool has 8 addresses', () => {
       replacePool(db, poolOf(8))
       const results = Array.from({ length: 40 }, () =>
         codeOf(() => give(4, allocatePublicIpv4s(db, { count: 1, addresses: [] }))),

@@ -5,7 +5,7 @@ import { ContestedAddresses } from './contested.js'
 
 const served = (address: string) => ({ address, interface: 'eth0' })
 
-describe('the check whether another machine uses an address of a guest', () => {
+describe('the check whether another machine uses a guest’s address', () => {
   const taken = new Map<string, string>()
   let asked: string[]
   let nowMs: number

@@ -129,7 +129,7 @@ describe('the plan of the kernel settings for IPv6', () => {
   })
 })
 
-describe('the metric and the protocol number that mark routes and addresses of an agent', () => {
+describe('the metric and the protocol number of an agent’s routes and addresses', () => {
   it('are always the same for the same table name, and differ between table names', () => {
     expect(markOf('berth')).to.deep.equal(markOf('berth'))
     expect(markOf('berth')).to.not.deep.equal(markOf('berth_2'))

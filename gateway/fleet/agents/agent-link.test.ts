@@ -5,7 +5,7 @@ import { HostState } from '../host-state.js'
 import type { AgentConnection } from './agent-connection.js'
 import { AgentLink } from './agent-link.js'
 
-describe('the gateway’s link to a host that is not connected', () => {
+describe('the gateway’s link to a disconnected host', () => {
   const record = { id: 'h', version: 1, name: 'one', address: '', draining: false }
   const newest = {} as AgentConnection
 

@@ -21,7 +21,7 @@ const on = (hostId: string, uuid?: string): ReservedRoom => ({
 })
 
 /** Two hosts with resources for two guests each, and reservations in memory instead of in a store. */
-describe('the placement of guests on hosts with reserved resources', () => {
+describe('the placement of guests with reserved resources', () => {
   let stored: Map<string, ReservedRoom>
   let view: FleetState
   let placement: Placement

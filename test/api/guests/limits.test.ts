@@ -5,7 +5,7 @@ import { waitFor } from '../../support/wait.js'
 
 type Row = Record<string, unknown>
 
-describe('limits, expiry dates and traffic over HTTP', () => {
+describe('limits, expiry dates and traffic in the API', () => {
   let gateway: TestGateway
   let guest: Guest
   before(async () => {

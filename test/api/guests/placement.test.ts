@@ -81,7 +81,7 @@ describe('addresses from the pools of the hosts', function () {
       expect([...publicIpv4s, ...ipv6Addresses]).to.have.length(1)
     })
 
-  it('are requested from one host after another until a host has enough addresses, and only if a guest needs them', async () => {
+  it('are requested from one host after another, until a host has enough addresses', async () => {
     await setPools(0, { ipv4 })
     await setPools(1, { ipv4: '203.0.113.10' })
     await create('first', { ipv4Count: 1 })

@@ -20,7 +20,7 @@ interface Run {
 
 /* The agents are real, and declare that they can be upgraded. The tests do the work of the installation script. */
 
-describe('upgrades of the fleet over HTTP', () => {
+describe('fleet upgrades over HTTP', () => {
   let gateway: TestGateway
   let lab: UpgradeLab
   before(async () => {
@@ -46,7 +46,7 @@ describe('upgrades of the fleet over HTTP', () => {
     return worker
   }
 
-  describe('an upgrade of the fleet', () => {
+  describe('an upgrade of all hosts', () => {
     const fleet = (command = '', body: object = {}): Promise<Reply> =>
       gateway.request('POST', `/fleet/upgrade${command}`, { body })
     const read = async (): Promise<Run> => (await gateway.request('GET', '/fleet/upgrade')).body.data as Run
@@ -176,7 +176,7 @@ describe('upgrades of the fleet over HTTP', () => {
     })
   })
 
-  describe('an upgrade of the fleet by several gateways', () => {
+  describe('an upgrade with several gateways', () => {
     it('continues at another gateway on the same store, and upgrades no host twice', async () => {
       for (const hostId of hosts) {
         lab.packagesOf(hostId).orders.length = 0
@@ -205,7 +205,7 @@ describe('upgrades of the fleet over HTTP', () => {
       return { view: gateway.fleet.view, isComplete: true, expectedConnections: ok, upgrades } as unknown as Fleet
     }
 
-    it('installs the version with which it began, even if a gateway of another version continues the upgrade', async () => {
+    it('installs the version with which it began, even if a gateway of another version continues it', async () => {
       for (const hostId of hosts) await lab.install(hostId, earlierVersion)
       const first = await startWorker('btest-version:')
       const second = await startWorker('btest-version:')

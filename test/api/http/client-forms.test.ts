@@ -19,7 +19,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway/test-g
 type Check = (body: Record<string, unknown>) => Record<string, unknown>
 
 /** Tests every field of every request body with the forms that clients send for the type in its schema. */
-describe('field values in another type or notation than the schema requires', () => {
+describe('field values that differ from the schema in type or notation', () => {
   let gateway: TestGateway
   before(async () => {
     gateway = await startTestGateway()
@@ -168,7 +168,7 @@ describe('field values in another type or notation than the schema requires', ()
       }
     })
 
-    it('may be in upper or lower case, a port may be a number, and an empty network means “all”', async () => {
+    it('may be in upper or lower case, may contain ports as numbers, and may contain an empty network for “all”', async () => {
       const sent = { ...rule, direction: 'IN', protocol: 'Tcp', action: 'drop', port: 22, network: '' }
       const { rules } = await put({
         enabled: true,

@@ -7,7 +7,7 @@ import { SecurityLab, target } from '../../support/gateway/security-lab.js'
 import type { TestGateway } from '../../support/gateway/test-gateway.js'
 import { waitFor } from '../../support/wait.js'
 
-describe('the automatic stop of a guest that harms others', () => {
+describe('the automatic stop of a harmful guest', () => {
   const lab = new SecurityLab()
   const { call, read, alerts, newest, check, shutdown, guestRow, becomeCritical } = lab
   let gateway: TestGateway
@@ -223,7 +223,7 @@ describe('the automatic stop of a guest that harms others', () => {
       expect((await read('/security/summary'))['by_type'].out_of_memory).to.be.greaterThan(0)
     })
 
-    it('does not happen, but the guest is started again with an alert if the kernel killed it', async () => {
+    it('does not happen, but a guest that the kernel killed is started again with an alert', async () => {
       agent.host.driver.end(hungry.uuid, 'memory')
       await waitFor(() => agent.host.driver.running.has(hungry.uuid), { what: 'it to run again' })
       await gateway.fleet.caughtUp('host-a')

@@ -17,7 +17,7 @@ describe('TLS of the API', () => {
   })
   after(() => lab.close())
 
-  describe('in each of its modes in turn', () => {
+  describe('in each mode in turn', () => {
     it('is off at first, and its port is closed', async () => {
       expect(await get()).to.deep.equal({
         enabled: false,
@@ -47,7 +47,7 @@ describe('TLS of the API', () => {
       await waitFor(() => isRefused(ports.tls), { what: 'nothing listens' })
     })
 
-    it('deletes its name and its mail address if these fields are empty, but only in a request that turns TLS off', async () => {
+    it('deletes its name and its mail address only if these fields are empty and the request turns TLS off', async () => {
       await put({ mode: 'self_signed', target: name, email: 'admin@panel.example' })
       const on = (await put({ target: '', email: '' })).body.data
       expect(on, 'they are in use').to.include({ target: name, email: 'admin@panel.example' })
@@ -101,7 +101,7 @@ describe('TLS of the API', () => {
       for (const cookie of cookies) expect(cookie).to.match(/; Path=\/; HttpOnly; SameSite=Strict; Secure/)
     })
 
-    it('uses the previously uploaded certificate in the mode “uploaded” if the request contains no certificate', async () => {
+    it('uses the earlier uploaded certificate in the mode “uploaded” if the request contains no certificate', async () => {
       const before = (await upload()).body.data.certificate.fingerprint
       await put({ mode: 'self_signed' })
       expect(await shown()).not.to.equal(before)

@@ -57,7 +57,7 @@ describe('a connection to QEMU or to a guest agent', () => {
     expect(await codeOf(connection.execute('query'))).to.equal('machine_unreachable')
   })
 
-  it('stops waiting at its timeout, and does not mistake a late answer for the answer to the next command', async () => {
+  it('stops waiting at its timeout, and does not use a late answer as the answer to the next command', async () => {
     let late = 0
     await serve(({ id, execute }, socket) => {
       if (execute === 'slow') late = id
