@@ -34,14 +34,14 @@ describe('the exit code of the command line', () => {
 })
 
 describe('an error message of the command line', () => {
-  it('names the command that shows the task if the task may still be running', () => {
+  it('contains the command that shows the task if the task may still be running', () => {
     const text = '{"message": "the host did not answer", "code": "agent_timeout", "details": {"task_id": "t1"}}'
     const { message, hint } = cliErrorOf(new RefusedError(504, parseRefusal(504, text)))!
     expect(message).to.equal('the host did not answer (agent_timeout)')
     expect(hint).to.contain('berth task get t1')
   })
 
-  it('names only the HTTP status if a proxy sent the answer', () => {
+  it('contains only the HTTP status if a proxy sent the answer', () => {
     expect(parseRefusal(502, '<html>')).to.deep.equal({ message: 'the server refused the request', code: 'http_502' })
     expect(parseRefusal(502, 'null').code).to.equal('http_502')
   })

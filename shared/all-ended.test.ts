@@ -7,7 +7,7 @@ describe('the function that waits until all given promises have ended', () => {
     expect([number + 1, text]).to.deep.equal([2, 'two'])
   })
 
-  it('throws the first error, but only when the last promise has ended', async () => {
+  it('throws the first error, but only after the last promise has ended', async () => {
     let hasEnded = false
     const slow = new Promise<void>((end) =>
       setImmediate(() => {

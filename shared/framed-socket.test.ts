@@ -55,7 +55,7 @@ describe('a framed connection', () => {
       expect(heard).to.deep.equal([])
     })
 
-  it('sends keep-alive frames, and ends if the peer sends none', async () => {
+  it('sends keep-alive frames, and ends if it receives no keep-alive frames', async () => {
     let signs = 0
     other.on('data', (chunk: Buffer) => (signs += chunk.length / 4))
     await waitFor(() => ended !== undefined)

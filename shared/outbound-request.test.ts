@@ -105,7 +105,7 @@ describe('outbound requests', function () {
         expect(await ask(await serve((socket) => socket.end(bytes)))).to.equal(outcome)
       })
 
-    it('return the answer or a connection error if the answer arrives before the request was read', async () => {
+    it('return the answer, or report a connection error, if the answer arrives before the request was read', async () => {
       const url = await serve((socket) => {
         socket.pause()
         socket.end(`${head('Connection: close')}no`)
@@ -243,7 +243,7 @@ describe('outbound requests', function () {
       expect([asked, connections]).to.deep.equal([['own.test'], 0])
     })
 
-    it('are refused by the check of the URL instead of the name lookup if the URL contains the address', async () => {
+    it('are refused by the check of the URL, not by the name lookup, if the URL contains the address', async () => {
       expect(await ask(await serve((socket) => socket.end(`${head()}ok`)))).to.equal('ok')
       expect(asked).to.deep.equal([])
     })
@@ -297,7 +297,7 @@ describe('outbound requests', function () {
       await waitFor(() => body.destroyed, { what: 'cut off' })
     })
 
-    it('follow redirects up to a limit and check the target of each redirect', async () => {
+    it('follow redirects up to a limit, and check the target of each redirect', async () => {
       expect((await client.send(`${url}/to/x`)).status).to.equal(302)
       const seen: string[] = []
       const check = (to: string): URL => new URL((seen.push(to), to))

@@ -48,7 +48,7 @@ describe('the check of an SSH public key', () => {
     ['rsa-2048', '-t', 'rsa', '-b', '2048'],
     ['rsa-3072', '-t', 'rsa', '-b', '3072'],
   ] as const)
-    it(`accepts an ${name} key of ssh-keygen, and refuses damaged copies of it, as OpenSSH does`, () => {
+    it(`accepts an ${name} key of ssh-keygen, and refuses damaged copies of this key, as OpenSSH does`, () => {
       const key = generate(name, ...options)
       expect(parseSshPublicKey(`  ${key}\n`)).to.equal(key)
       expect(parseSshPublicKey(key.replaceAll(' ', ' \t '))).to.equal(key)
@@ -120,7 +120,7 @@ describe('the check of an SSH public key', () => {
       expect(outcomeOf(key), key.slice(0, 60)).to.contain('is damaged')
   })
 
-  it('explains the mistake if something else was sent instead of a public key', () => {
+  it('explains the mistake if the input is something other than a public key', () => {
     const key = generate('other', '-t', 'ed25519')
     const file = join(directory, 'other')
     const rfc4716 = execFileSync('ssh-keygen', ['-e', '-f', `${file}.pub`]).toString()

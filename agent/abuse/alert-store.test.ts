@@ -50,7 +50,7 @@ describe('stored alerts', () => {
     expect(left()).to.have.members(['0', '1'])
   })
 
-  it('are reported to watchers when they are deleted', () => {
+  it('are reported to watchers after they are deleted', () => {
     const gone = put('old', 100)
     const told: string[] = []
     changes.onChange(({ kind, key, removed }) => {

@@ -17,7 +17,7 @@ const flow = (sourcePort: number, target: string): OpenedFlow => ({
 
 const startMs = 1_000_000_000
 
-describe('evidence about a guest', () => {
+describe('the evidence of abuse by a guest', () => {
   it('uses limited memory, no matter how many flows the guest opens', () => {
     const evidence = new GuestEvidence()
     for (let look = 0; look < 6; look++) {

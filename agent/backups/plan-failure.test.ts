@@ -48,7 +48,7 @@ describe('the output of restic', () => {
       expect(isAbsent(failed)).to.equal(code === 'backup_missing')
     })
 
-  it('determines the error by earlier lines if the last line contains no reason', () => {
+  it('is classified by earlier lines if the last line contains no reason', () => {
     const last = 'Save(<data/a6>) returned error, retrying after 2s: Save: closed'
     expect(planFailure(last).code).to.equal('backup_target_failed')
     expect(planFailure(last, `read: connection reset by peer\n${last}`).code).to.equal('backup_target_unreachable')

@@ -101,7 +101,7 @@ describe('the list of backups from restic', () => {
     ])
   })
 
-  it('omits snapshots of other programs, but includes backups whose creator or description is unreadable', () => {
+  it('omits snapshots of other programs, but includes backups with an unreadable creator or description', () => {
     const rows = [
       row({ tags: null }),
       row({ tags: ['other'] }),

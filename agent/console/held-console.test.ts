@@ -141,7 +141,7 @@ describe('a resumable console', () => {
     held.close()
   })
 
-  it('resumes where its user stopped receiving, even if output was lost', () => {
+  it('resumes at the position where its user stopped receiving, even if output was lost', () => {
     const { held, show } = makeConsole()
     const user = new User(held)
     for (let n = 0; n < 100; n++) show('x'.repeat(32 * kib))

@@ -86,7 +86,7 @@ describe('the consoles of a host', () => {
       expect(holder.size).to.equal(6)
     })
 
-  it('are not closed for a new console of another user on another guest', () => {
+  it('are not closed if another user opens a console of another guest', () => {
     const all = openAll(['a', 'u1'], ['b', 'u1'], ['c', 'u2'], ['d', 'u2'], ['e', 'u3'], ['f', 'u3'])
     for (const one of all) one.leave()
     expect(refusalOf('g', 'u4')).to.include('on this host')

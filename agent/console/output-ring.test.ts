@@ -27,7 +27,7 @@ describe('the stored output of a console', () => {
     )
   })
 
-  it('stays unchanged in parts that were already given to a reader', () => {
+  it('does not change parts that a reader has already received', () => {
     const ring = new OutputRing(10)
     ring.push(Buffer.from('abcdefgh'))
     const read = ring.read(0, 8)

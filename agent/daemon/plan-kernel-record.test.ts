@@ -30,7 +30,7 @@ describe('the record of changed kernel settings', () => {
     expect(planHostLimits(has)).to.deep.equal([{ path: 'kernel/pid_max', before: 32_768, value: 4_194_304 }])
   })
 
-  it('contains each agent once, with its network namespace', () => {
+  it('contains each agent only once, with its network namespace', () => {
     const there = planUser(none, { stateDir: '/a', netns: guest })
     expect(planUser(there, { stateDir: '/a', netns: host }).users).to.deep.equal({ '/a': host })
   })

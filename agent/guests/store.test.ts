@@ -68,7 +68,7 @@ describe('the store of an agent’s guests', () => {
     expect(store.list()).to.deep.equal([expected])
   })
 
-  it('returns identical, read-only objects until a guest changes', () => {
+  it('returns the same read-only objects until a guest changes', () => {
     const [record, list] = [store.get('u1'), store.list()]
     changes.transaction(() => changes.record('operation', 'o1'))
     expect([store.get('u1') === record, store.list() === list]).to.deep.equal([true, true])
@@ -136,7 +136,7 @@ describe('the store of an agent’s guests', () => {
     expect(store.get('u1').revision).to.equal(changes.revision)
   })
 
-  it('knows the addresses of a guest until the guest is deleted', () => {
+  it('reports an address as used until its guest is deleted', () => {
     expect(store.hasAddress('198.51.100.7')).to.equal(true)
     store.setAddresses('u1', 6, ['2001:db8::6', '2001:db8::5'])
     expect(store.get('u1')).to.deep.include({

@@ -105,7 +105,7 @@ describe('the usage history', () => {
     })
   })
 
-  it('contains no values except the disk usage for a stopped guest', async () => {
+  it('contains only the disk usage for a stopped guest', async () => {
     await lab.minutes(2)
     expect(lab.history.readGuest('b', 'day').steps.at(-1)).to.include({ diskBytes: 5 })
     expect(lab.cpu('b').every(Number.isNaN)).to.equal(true)

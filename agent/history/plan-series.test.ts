@@ -91,7 +91,7 @@ describe('the usage values of a time range', () => {
     expect(cpuOf(steps)).to.deep.equal([1, 2, null, 4, null])
   })
 
-  it('contain no values older than a day for the range of a day', () => {
+  it('contain no values older than a day if the range is a day', () => {
     const day = minutesBefore(noon - 24 * hourMs, [9])
     expect(planHistory(seriesOf({ day }), 'day', noon).steps).to.deep.equal([])
     const still = planHistory(seriesOf({ day: minutesBefore(noon - 24 * hourMs + minuteMs, [9]) }), 'day', noon)
@@ -137,7 +137,7 @@ describe('the aggregation of usage values', () => {
     expect(planRollUp(seriesOf({ day }), 'month', { from: hour - 1, end: hour })).to.deep.equal([])
   })
 
-  it('does not change stored averages of hours, because some of the minutes may already be overwritten', () => {
+  it('does not change stored averages of hours, because some of their minutes may already be overwritten', () => {
     const month = [{ index: hour - 1, figures: figuresOf({ cpuPercent: 50 }) }]
     expect(
       planRollUp(seriesOf({ day: minutesBefore(noon, [1]), month }), 'month', { from: 0, end: hour }),

@@ -19,7 +19,7 @@ describe('the plan of Berth’s changes to the files of an image', () => {
       for (const step of steps) if (step.op === 'write') expect(step.mode & 0o7133).to.equal(0)
     })
 
-    it(`names Debian's own servers and the release of ${entry.id} as package sources`, () => {
+    it(`sets Debian's own servers and the release of ${entry.id} as package sources`, () => {
       const sources = steps.find((step) => pathOf(step).endsWith('debian.sources'))
       expect(sources).to.have.property('text').that.includes(`Suites: ${entry.suite} ${entry.suite}-updates\n`)
       expect(sources).to.have.property('text').that.includes(`Suites: ${entry.suite}-security\n`)

@@ -2,10 +2,10 @@ import { expect } from 'chai'
 import { Drift } from './drift.js'
 import { KnownGuests } from './known-guests.js'
 
-describe('the comparison of a part of the host’s network with the kernel', () => {
+describe('the comparison of a part of the network settings with the kernel', () => {
   const look = (drift: Drift): Promise<void> => drift.look(() => Promise.resolve())
 
-  it('is due at first, but not after it succeeded', async () => {
+  it('is due at the start, but not after a success', async () => {
     const drift = new Drift(60_000)
     expect(drift.isDue).to.equal(true)
     await look(drift)

@@ -92,7 +92,7 @@ describe('the host’s network (rules, addresses and rates)', () => {
     ])
   })
 
-  it('reports its parts that other programs changed, and the warnings of all parts', () => {
+  it('reports all parts that other programs have changed, and the warnings of all parts', () => {
     const told: string[] = []
     network.onDisturbed((name) => told.push(name))
     expect(told).to.deep.equal(['rules', 'rates'])

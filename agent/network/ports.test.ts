@@ -56,7 +56,7 @@ describe('host ports', () => {
     expect([...ports].sort((p, q) => p - q)).to.not.deep.equal(ports)
   })
 
-  it('are picked quickly even if 10,000 are mapped', () => {
+  it('are picked quickly even if 10,000 ports are mapped', () => {
     map(...pick(10_000).map((port) => span(port)))
     const begin = performance.now()
     for (let i = 0; i < 500; i++) map(span(pick(1)[0]!))

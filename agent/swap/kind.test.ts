@@ -18,7 +18,7 @@ describe('a swap operation', () => {
   const reserved = async (accepted: AcceptedOrder<unknown>): Promise<string> =>
     codeOf(Promise.resolve().then(() => accepted.reserve()))
 
-  it('is planned from the host’s present swap files', async () => {
+  it('is planned with the present swap files of the host', async () => {
     const accepted = await accept(kindOf(), 'create', 64)
     expect(await reserved(accepted)).to.equal('ok')
     expect(accepted.input).to.deep.equal({ from: null, to: { slot: 0, sizeBytes: 64 << 20, enabled: true } })

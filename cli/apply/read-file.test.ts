@@ -29,7 +29,7 @@ describe('the reader of fleet files', () => {
     })
 })
 
-it('a written fleet file has escapes for characters that could change the terminal, and can be read', async () => {
+it('a written fleet file can be read again, and escapes characters that could change the terminal', async () => {
   const content = { guests: [{ name: 'a', note: 'x\u202e\u009b31m\u001b' }] }
   const written = await fleetFileText(content)
   expect(written).not.to.match(/\u202e|\p{Cc}(?<!\n)/u)

@@ -37,7 +37,7 @@ describe('berth doctor', () => {
       ])
     })
 
-  it('counts the checks that it skips because the API key lacks a scope', async () => {
+  it('counts the checks that were skipped because the API key lacks a scope', async () => {
     const { unchecked, isAllUnchecked } = await readFacts(clientOf({ '/hosts': [] }, forbidden), nowMs)
     expect([unchecked.length, isAllUnchecked]).to.deep.equal([parts.length - 1, false])
     expect((await readFacts(clientOf({}, forbidden), nowMs)).isAllUnchecked).to.equal(true)

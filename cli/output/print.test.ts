@@ -22,7 +22,7 @@ describe('the output of commands', () => {
       ['ID  NAME  STATUS   TAGS', '1   web1  running  a,b', '22  数据  stopped  -', ''].join('\n'),
     ))
 
-  it('shortens the widest columns first, and then omits columns', () => {
+  it('shortens the widest columns first, and omits columns if this is not enough', () => {
     expect(fitWidths([2, 30, 10], 30)).to.deep.equal([2, 14, 10])
     expect(fitWidths([20, 20, 20], 16)).to.deep.equal([6, 6])
     expect(fitWidths([20, 20], undefined)).to.deep.equal([20, 20])

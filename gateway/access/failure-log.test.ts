@@ -11,7 +11,7 @@ describe('the log of rejected callers', () => {
     return { lines, failures: new FailureLog(pino({}, { write })) }
   }
 
-  it('contains the first ten rejections of each period, and then the number of further rejections', () => {
+  it('contains the first ten rejections of each period, and the number of all further rejections', () => {
     const { lines, failures } = record()
     for (let i = 0; i < 5000; i++) failures.note(refusal, '192.0.2.1', 1000)
     expect(lines).to.have.length(10)

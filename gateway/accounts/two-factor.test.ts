@@ -28,7 +28,7 @@ describe('a second factor', () => {
     )
   })
 
-  it('rejects the last accepted code, and codes that are older', () => {
+  it('rejects the last accepted code, and all older codes', () => {
     const used = twoFactor.use(account, { code: codeNow() })!
     expect(used.lastStep).to.be.closeTo(Date.now() / 30_000, 2)
     expect(twoFactor.use({ ...account, totp: used }, { code: codeNow() })).to.equal(undefined)

@@ -13,7 +13,7 @@ const verbs = {
 } as const
 const input = (text: string): ClientFrame => ({ type: 'input', bytes: Buffer.from(text) })
 
-describe('a frame of a client', () => {
+describe('a frame from a client', () => {
   for (const [text, own, terminal] of [
     [
       '{"type":"resize","cols":80,"rows":24}',

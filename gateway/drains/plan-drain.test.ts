@@ -120,11 +120,11 @@ describe('the plan of a drain', () => {
       expect(states(plan(drain(given), known))).to.equal(after)
     })
 
-  it('waits for a container that no host reports while a host is offline', () => {
+  it('waits for a container that no host reports if one of the hosts is offline', () => {
     expect(states(plan(drain([guest('a')]), { a: at(undefined) }, { areAllOnline: false }))).to.equal('a waiting')
   })
 
-  it('adds new containers of the host, and moves returned containers again', () => {
+  it('adds new containers of the host, and moves containers again that have returned', () => {
     const present = ['b', 'c'].map((name) => ({ uuid: name, name }))
     const given = drain([guest('a', { state: 'done' }), guest('b', { state: 'done', attempts: 3 })])
     const planned = plan(given, {}, { present })
@@ -165,7 +165,7 @@ describe('the plan of a drain', () => {
     )
   })
 
-  it('ends when no container is left to move, and does not change the time of its end afterwards', () => {
+  it('ends when no container is left to move, and keeps the time of its end', () => {
     const ended = plan(drain([active('a'), guest('b', { state: 'failed' })]), { a: at('other', task('done')) })
     expect([ended.state, ended.endedAtMs]).to.deep.equal(['done', 100])
     expect(plan(ended, {}, { nowMs: 200 })).to.equal(ended)

@@ -97,7 +97,7 @@ describe('the journal of events', () => {
     expect(former()).to.equal(undefined)
   })
 
-  it('is no longer written after a failed write, but the gateway continues', () => {
+  it('is no longer written after a failed write, while the gateway continues to work', () => {
     writeFileSync(join(directory, 'file'), '')
     const journal = new EventJournal({ path: join(directory, 'file/events'), log })
     const ring = new EventRing(start, { count: 3, bytes: 1e6 })

@@ -62,7 +62,7 @@ describe('the list of gateways', () => {
     expect(codeOf(() => invite(full, { id: 'gw-2', name: '', untilMs: 100 }))).to.equal('too_many_gateways')
   })
 
-  it('does not contain a removed gateway again if the removed gateway starts', () => {
+  it('does not contain a removed gateway again after that gateway starts', () => {
     const removed = remove(joined, 'gw-2')
     expect(noteStart(removed, { ...first, id: 'gw-2' })).to.deep.equal(removed)
     expect(removed.removed).to.deep.equal(['gw-2'])

@@ -86,7 +86,7 @@ describe('an HTTP server that drains or closes its connections', () => {
     expect(text.match(/Connection: close/g)).to.have.length(1)
   })
 
-  it('closes connections without a request long before the grace period is over', async () => {
+  it('closes connections without a request long before the end of the grace period', async () => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     let isClosed = false
     socket.on('close', () => (isClosed = true))

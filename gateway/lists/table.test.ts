@@ -135,7 +135,7 @@ describe('a table that answers sorted and filtered queries', () => {
     await checkAnswer(table, model, { filters: [{ field: 'color', value: 'blue' }], sort: [] })
   })
 
-  it('answers correctly even with more different queries than it can cache', async () => {
+  it('answers correctly even with more different queries than its cache can store', async () => {
     const [table, model] = [makeTable(), new Map<string, Item>()]
     for (let id = 0; id < 50; id++) {
       const item = { key: `k${id}`, id, color: 'red', size: id }

@@ -92,7 +92,7 @@ describe('the change of announced maintenance', () => {
 describe('the cancellation of maintenance', () => {
   it('cancels announced maintenance', () =>
     expect(planCancel(window(), now)).to.deep.equal(window({ version: 2, state: 'canceled', closedAtMs: now })))
-  it('ends active maintenance now', () =>
+  it('ends active maintenance immediately', () =>
     expect(planCancel(active, now)).to.deep.equal({
       ...active,
       version: 3,

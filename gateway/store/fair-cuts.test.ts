@@ -57,7 +57,7 @@ describe('the choice of callers that lose entries of the full store', () => {
   ] as const)
     it(what, () => expect([...planCuts(shares(...before), excess)]).to.deep.equal(cuts))
 
-  it('leaves each caller that loses entries nearly as many entries as the caller with the most entries', () => {
+  it('leaves nearly the same number of entries to each caller that loses entries', () => {
     const counts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(counts, fc.integer({ min: 1, max: 100 }), (given, wanted) => {

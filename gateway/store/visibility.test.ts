@@ -50,7 +50,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(rejections).to.deep.equal([])
   })
 
-  it('confirms a change only when this gateway has applied the change', async () => {
+  it('confirms a change only after this gateway has applied the change', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question(7))
@@ -61,7 +61,7 @@ describe('the exchange of messages with other gateways', () => {
     expect(gateway.answered).to.deep.equal([7])
   })
 
-  it('survives the loss of the connection while an answer is prepared', async () => {
+  it('survives the loss of the connection during the preparation of an answer', async () => {
     let apply = (): void => undefined
     gateway.applied = () => new Promise((resolve) => (apply = resolve))
     gateway.receive(question())

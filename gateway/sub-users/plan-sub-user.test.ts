@@ -71,7 +71,7 @@ describe('the limit on the number of sub-users that a caller may create', () => 
       expect(refusal(all, by)).to.equal(code))
 })
 
-describe('a change that adds containers to a sub-user', () => {
+describe('a change of the containers of a sub-user', () => {
   const caller = { guests: 'all', scopes: ['*'] } as unknown as Principal
   const uuids = (from: number, to: number): string[] => Array.from({ length: to - from }, (_, at) => `u${from + at}`)
   const account = { scopes: [], containerUuids: uuids(0, maxContainers - 1) } as unknown as SubUserAccount

@@ -160,7 +160,7 @@ describe('the upgrade of the fleet', () => {
       expect([states(planned), planned.state]).to.deep.equal([after, state])
     })
 
-  it('is not changed while nothing changes on the hosts', () => {
+  it('does not change while nothing changes on the hosts', () => {
     const known = { a: reported('r-a-1', 'installing') }
     const first = plan(run([host('a', 'upgrading'), host('b')]), known)
     expect(plan(first, known)).to.equal(first)

@@ -19,7 +19,7 @@ describe('the summary of a host’s history', () => {
     expect(points.slice(-2)).to.deep.equal([null, 11.9])
   })
 
-  it('ignores values that are older than a day, or in the future', () => {
+  it('ignores values that are older than a day, and values from the future', () => {
     const old = planSparkline({ startMs: nowMs - 25 * hourMs, stepMs: 60_000, values: [50] }, nowMs)
     const future = planSparkline({ startMs: nowMs + hourMs, stepMs: 60_000, values: [50] }, nowMs)
     expect([...old, ...future].every((point) => point === null)).to.equal(true)

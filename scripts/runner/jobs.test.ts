@@ -69,7 +69,7 @@ describe('the plan of the test processes', () => {
   it('puts all test files next to the code of a top-level folder, such as agent, into one process', () =>
     expect(labels(['agent/a.test.ts', 'agent/b.test.ts'])).to.deep.equal([['agent (tests next to the code)']]))
 
-  it('repeats each test file of a failed process in its own process, except tests next to the code', () => {
+  it('repeats each test file of a failed process in a separate process, except tests next to the code', () => {
     const [shared, unit] = ['test/api/a.test.ts', 'agent/a.test.ts'].map(
       (file) => planChains([file, file.replace('/a.', '/b.')], new Map())[0]?.jobs[0] as Job,
     )

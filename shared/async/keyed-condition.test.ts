@@ -3,7 +3,7 @@ import { KeyedCondition } from './keyed-condition.js'
 
 const long = 60_000
 
-describe('a wait until a condition holds for a key', () => {
+describe('the wait until a condition is true for a key', () => {
   const watched = (condition: KeyedCondition, key: string, isOver: () => boolean, timeoutMs = long) => {
     const wait = { isOver: false, ended: Promise.resolve() }
     wait.ended = condition.wait(key, timeoutMs, isOver).then(() => void (wait.isOver = true))
@@ -15,7 +15,7 @@ describe('a wait until a condition holds for a key', () => {
     await new KeyedCondition().wait('a', long, () => true)
   })
 
-  it('ends only when the condition holds and the key was notified', async () => {
+  it('ends only when the condition is true and the key was notified', async () => {
     const condition = new KeyedCondition()
     let value = 0
     const one = watched(condition, 'a', () => value >= 1)

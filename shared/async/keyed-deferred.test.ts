@@ -4,7 +4,7 @@ import { KeyedDeferred } from './keyed-deferred.js'
 describe('a deferred promise per key', () => {
   const messageOf = (error: Error): string => error.message
 
-  it('is settled only once, and only for the given key', async () => {
+  it('is settled only once, and only for its key', async () => {
     const deferred = new KeyedDeferred<number>()
     const waits = ['a', 'a', 'b', 'c', 'd'].map((key) => deferred.wait(key).catch(messageOf))
     deferred.resolve('a', 1)

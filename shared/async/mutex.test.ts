@@ -59,7 +59,7 @@ describe('a keyed mutex', () => {
     expect(log).to.deep.equal(['a1', 'b', 'a1 ends', 'a2'])
   })
 
-  it('is locked for a key while work on that key runs or waits', async () => {
+  it('counts as locked for a key while work on this key runs or waits', async () => {
     const mutex = new KeyedMutex()
     const runs = [mutex.run('a', () => new Promise(setImmediate)), mutex.run('a', () => 7)]
     expect([mutex.isLocked('a'), mutex.isLocked('b')]).to.deep.equal([true, false])

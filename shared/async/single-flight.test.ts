@@ -15,7 +15,7 @@ function controlled() {
 }
 
 describe('single flight', () => {
-  it('gives concurrent callers the same result, and runs again for a later call', async () => {
+  it('gives concurrent callers the same result, and starts another run for a later call', async () => {
     const flight = new SingleFlight<number>()
     const work = controlled()
     const results = [flight.run(work.run), flight.run(work.run)]

@@ -32,7 +32,7 @@ describe('a throttle', () => {
     expect(count.runs).to.equal(1)
   })
 
-  it('with the option "leading", runs at the first request and once more when the interval ends', async () => {
+  it('with the option "leading", runs at the first request, and runs again when the interval ends', async () => {
     const { count, throttle } = counted({ intervalMs: shortMs, leading: true })
     const beganMs = performance.now()
     for (let n = 0; n < 5; n++) throttle.request()
@@ -41,7 +41,7 @@ describe('a throttle', () => {
     expect(count.atMs[1]! - beganMs).to.be.at.least(shortMs - 2)
   })
 
-  it('runs nothing during an interval that hold() started', async () => {
+  it('runs nothing during an interval that was started by hold()', async () => {
     const { count, throttle } = counted({ intervalMs: longMs, leading: true })
     throttle.hold()
     throttle.request()

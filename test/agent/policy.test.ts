@@ -94,7 +94,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     await expectUse(10)
   })
 
-  it('stops and blocks the guest as soon as its quota is used up, until its traffic count is reset', async () => {
+  it('stops and blocks the guest when its quota is used up, until its traffic count is reset', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'stop' })
     await useQuota(() => guest().policyBlocked)
     await waitFor(() => guest().status === 'stopped')
@@ -125,7 +125,7 @@ describe('the agent’s enforcement of a guest’s limits', function () {
     expect(await host.power('start', uuid)).to.equal('done')
   })
 
-  it('throttles a guest with the action “throttle” as soon as its quota is used up, until the quota is raised', async () => {
+  it('throttles a guest with the action “throttle” when its quota is used up, until the quota is raised', async () => {
     await limitTraffic({ monthlyGb: 1, action: 'throttle' })
     await useQuota(() => guest().throttled)
     expect(guest().policyBlocked).to.equal(false)

@@ -34,7 +34,7 @@ describe('the settings of a guest', function () {
     const off = { enabled: false, defaultAction: 'ACCEPT', rules: [] }
     afterEach(() => set(running, off))
 
-    it('leave the firewall of a new guest disabled, and contain normalized rules with constant ids', async () => {
+    it('disable the firewall of a new guest, and contain normalized rules with constant ids', async () => {
       expect(await host.firewall(stopped)).to.deep.equal(off)
       const wanted = {
         enabled: true,
@@ -79,7 +79,7 @@ describe('the settings of a guest', function () {
   })
 
   describe('for the limits', () => {
-    it('apply immediately to a running guest, and omitted fields stay unchanged', async () => {
+    it('apply immediately to a running guest, and stay unchanged if a change omits them', async () => {
       const before = host.guest(running).limits!
       const { limits, revision } = await host.setLimits(running, { ramMb: 128, networkDownMbps: 50 })
       expect(limits).to.deep.equal({ ...before, ramMb: 128, networkDownMbps: 50 })
@@ -98,7 +98,7 @@ describe('the settings of a guest', function () {
       expect(host.guest(running).limits).to.deep.equal(before)
     })
 
-    it('stay in force on a host that became too small, but can be changed', async () => {
+    it('stay in force even if the host becomes too small, and can be changed on this host', async () => {
       const { vcpuMilli, ramMb } = host.guest(stopped).limits!
       const tooLarge = { vcpuMilli: 250_000, ramMb: 4_000_000 }
       await rewriteLimits(stopped, tooLarge)
@@ -154,7 +154,7 @@ describe('the settings of a guest', function () {
       expect(await codeOf(host.setExpiry(running, -5))).to.equal('invalid_field')
     })
 
-    it('keep the fields of a quota that a change omits', async () => {
+    it('contain the former fields of a quota if a change omits these fields', async () => {
       await host.setTrafficLimit(stopped, { monthlyGb: 100, resetDay: 5 })
       const { traffic } = await host.setTrafficLimit(stopped, { monthlyGb: 50 })
       expect(traffic).to.include({ monthlyGb: 50, resetDay: 5 })

@@ -44,7 +44,7 @@ describe('two gateways with one store', function () {
     for (const n of [0, 1]) expect((await send(n, 'POST', '/setup', { key: '', body: setup })).status).to.equal(404)
   })
 
-  it('count together how many keys an API key with restricted rights has created', async () => {
+  it('count the keys that a restricted API key has created at both gateways together', async () => {
     const scopes = ['apikey:create', 'container:read']
     const { body } = await send(0, 'POST', '/api-keys', { body: { name: 'reseller', scopes } })
     const key = String(body.data.key)

@@ -64,7 +64,7 @@ describe('two gateways on one Redis server, one of which is silent', function ()
     expect(await use()).to.equal(503)
   })
 
-  it('wait for the silent gateway only at the first of several changes, and log this', async () => {
+  it('wait for the silent gateway only at the first of several changes, and log this wait', async () => {
     const before = warnings()
     process.kill(silent.process.pid, 'SIGSTOP')
     for (let round = 0; round < 10; round++) await setLanguage('en')

@@ -66,7 +66,7 @@ describe('freezing a guest', () => {
     })
   }
 
-  it('needs the freezer hierarchy in cgroup v1, but not in v2', () => {
+  it('needs the freezer hierarchy with cgroup v1, but not with cgroup v2', () => {
     const layout = { hierarchies: ['/x'], controllers: new Map([['memory', '/x']]) }
     expect([canFreeze({ ...layout, version: 1 }), canFreeze({ ...layout, version: 2 })]).to.deep.equal([false, true])
   })

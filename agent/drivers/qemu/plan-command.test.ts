@@ -57,7 +57,7 @@ describe('the planned QEMU command line', () => {
     expect(valuesOf(command, '-chardev').every((text) => /,fd=%\{\w+\},/.test(text))).to.equal(true)
   })
 
-  it('gives the guest its memory, and whole processors even for a fractional limit', () => {
+  it('gives the guest its memory, and a whole number of processors even for a fractional limit', () => {
     expect(valuesOf(command, '-smp')).to.deep.equal(['2,sockets=1,cores=2,threads=1'])
     expect(valuesOf(command, '-m')).to.deep.equal(['512M'])
   })
@@ -75,7 +75,7 @@ describe('the planned QEMU command line', () => {
     expect(balloon.split(',')).to.include('guest-stats-polling-interval=10')
   })
 
-  it('keeps QEMU running after the guest shuts down, and selects an accelerator and a processor model', () => {
+  it('keeps QEMU running after the guest shuts down, and selects an accelerator and a CPU model', () => {
     expect(valuesOf(command, '-action')).to.deep.equal(['shutdown=pause,panic=none'])
     expect(valuesOf(command, '-accel')).to.deep.equal(['tcg,thread=multi,tb-size=128'])
     const accelerated = planCommand(machine, { ...facts, acceleration: 'kvm' })
@@ -107,7 +107,7 @@ describe('the planned QEMU command line', () => {
     ['a uuid', { ...machine, uuid: 'x' }, 'bt-7'],
     ['a MAC', { ...machine, nic: { ...machine.nic, mac: '00:00,bus=x' } }, 'bt-7'],
   ] as const)
-    it(`does not let a guest add options through ${what}`, () =>
+    it(`does not let a guest add QEMU options through ${what}`, () =>
       expect(() => planCommand(wrong, { ...facts, name })).to.throw('form'))
 })
 

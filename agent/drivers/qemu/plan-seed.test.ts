@@ -87,7 +87,7 @@ describe('the planned cloud-init user data', () => {
     expect(withKey).to.not.have.property('ssh_pwauth')
   })
 
-  it('contains a command that sets a changed password once', () => {
+  it('contains a command that sets a changed password only once', () => {
     const reset = { serial: 'ab12', passwordHash: '$6$new$hash' }
     expect(ours({ ...instance, reset }).bootcmd).to.deep.equal([
       ['cloud-init-per', 'once', 'berth-password-ab12', 'usermod', '-p', '$6$new$hash', 'root'],

@@ -195,7 +195,7 @@ describe('the check of a request to create a guest', () => {
   ] as const)
     it(`refuses ${name}`, () => expect(codeOf(bad)).to.equal(code))
 
-  it('refuses control characters in every text', () => {
+  it('refuses control characters in every text field', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (name, description) => {
         const order = { ...withMapping({ description }), name }

@@ -48,7 +48,7 @@ describe('a deletion that can be undone', () => {
   ] as const)
     it(`when it is undone, ${name}`, () => expect(planUndelete(record)).to.deep.equal(update))
 
-  it('blocks other changes of the guest until it is undone', () => {
+  it('prevents other changes of the guest until it is undone', () => {
     expect(() => refuseDeleted(marked(true))).to.throw('undelete it first')
     refuseDeleted(guest)
   })

@@ -94,7 +94,7 @@ describe('a connection check', () => {
     it(`reports ${steps.length === 0 ? 'only success' : `“${steps[0]}”`} if ${name}`, () =>
       expect(found(facts)).to.deep.equal(steps))
 
-  it('asks for a test connection only if its result would show where the fault is', () => {
+  it('requests a test connection only if its result would show where the fault is', () => {
     const inside = (facts: Partial<ConnectionFacts>): boolean => triesInside({ ...well, ...facts })
     const through = (facts: Partial<ConnectionFacts>): boolean => triesThrough({ ...well, ...facts })
     expect([inside({}), inside({ listeners: undefined }), through({})]).to.deep.equal([true, true, true])

@@ -16,7 +16,7 @@ describe('the stream of messages and data between two hosts', () => {
     expect(await stream.next()).to.deep.equal({ content: Buffer.from('x'), isData: true })
   })
 
-  it('sends keep-alives while it has no messages or data to send', async () => {
+  it('contains keep-alives while there are no messages or data to send', async () => {
     const [near, far] = duplexPair()
     new FrameStream(near, { keepAliveMs: 5, silenceMs: hourMs })
     const [chunk] = (await once(far, 'data')) as [Buffer]

@@ -90,7 +90,7 @@ describe('the processors of guests', () => {
     expect([places.cpusOf(large), places.cpusOf(small)]).to.deep.equal([four, [1]])
   })
 
-  it('stay the same for running guests that have the right number', () => {
+  it('stay the same for running guests that already have the right number of processors', () => {
     const places = new ProcessorPlaces(() => four)
     const records = [guest('a', 1000), guest('b', 1000), guest('c', 2000, 'stopped')]
     const found = new Map<string, readonly number[]>([

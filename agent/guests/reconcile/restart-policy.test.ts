@@ -28,7 +28,7 @@ describe('the delay before a guest is started again', () => {
     expect(policy.holdMs('u', false)).to.equal(1500)
   })
 
-  it('doubles after each restart, and does not count old restarts', () => {
+  it('doubles after each restart, and restarts long ago do not count', () => {
     const holds = [0, 1, 2, 3].map(() => {
       policy.started('u')
       const hold = policy.holdMs('u', true)

@@ -132,7 +132,7 @@ describe('the runs of a snapshot schedule', () => {
     expect(runs).to.deep.equal(['2026-05-01 03:30', '2026-05-02 03:30', ...late])
   })
 
-  it('happen once even if the host is switched off again before the agent makes up for a missed run', () => {
+  it('happen only once even if the host is switched off again before the agent makes up for a missed run', () => {
     const off = [
       ['2026-05-02 01:00:00', '2026-05-04 10:00:00'],
       ['2026-05-04 10:05:00', '2026-05-04 10:06:00'],

@@ -88,7 +88,7 @@ describe('a change of a setting of a guest', () => {
     expect([await undone(setReason('b', once)), await undone(setReason('b', refuse))]).to.deep.equal([true, false])
   })
 
-  it('is rejected if the guest’s revision is not the expected one, or changes after the request arrived', async () => {
+  it('is rejected if the guest’s revision is not the expected revision, or changes after the request arrived', async () => {
     expect(await change(7, setReason('a'))).to.equal('precondition_failed')
     const { revision } = store.get('u1')
     const both = [change(revision, setReason('a')), change(revision, setReason('b'))]
@@ -99,7 +99,7 @@ describe('a change of a setting of a guest', () => {
     expect(told).to.deep.equal(['a'])
   })
 
-  it('reads the guest twice, and a third time if the guest changes while the host applies the change', async () => {
+  it('reads the guest twice, and a third time if the guest has changed in between', async () => {
     const [reads, get] = [[] as string[], store.get.bind(store)]
     store.get = (uuid) => (reads.push(uuid), get(uuid))
     expect(await change(0, setReason('a'))).to.equal('a')

@@ -63,7 +63,7 @@ describe('port mappings of a guest', () => {
       (error: unknown) => (error as { code: string }).code,
     )
 
-  it('cannot use a port on which a program of the host listens with the same protocol', async () => {
+  it('cannot use a host port if a host program listens on this port with the same protocol', async () => {
     expect(await codeOf(mappings.add(target, at(waitingPort)))).to.equal('port_conflict')
     expect(await codeOf(mappings.add(target, at(waitingPort, 'udp')))).to.equal('accepted')
     expect(await codeOf(mappings.update(target, 0, { protocol: 'tcp' }))).to.equal('port_conflict')
@@ -71,7 +71,7 @@ describe('port mappings of a guest', () => {
     expect(store.get('u1').portMappings).to.have.lengthOf(1)
   })
 
-  it('may be changed and reduced, but not extended, if the guest already exceeds its port limit', async () => {
+  it('can be changed and shortened, but not extended, if the guest already exceeds its port limit', async () => {
     const range = (end: number) => ({
       hostPort: 40_000,
       hostPortEnd: end,

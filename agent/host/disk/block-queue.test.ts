@@ -52,7 +52,7 @@ describe('the disks below a block device', () => {
     expect(listDisks('7:1', devices)[0]?.backingFile).to.equal('/var/lib/x.img')
   })
 
-  it('keep their scheduler, without an error, if another scheduler cannot be set', () => {
+  it('keep their scheduler, and cause no error, if another scheduler cannot be set', () => {
     expect(setScheduler({ path: `${scratch.path}/nowhere` }, 'bfq')).to.equal(false)
     expect(setScheduler({ path: '/proc/self' }, 'bfq')).to.equal(false)
     expect(readFileSync(`${scratch.path}/sdb/queue/scheduler`, 'utf8')).to.contain('[none]')

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { parseLxcLog } from './lxc.js'
 
-describe('the search for reasons of a failure in a log of LXC', () => {
+describe('the search for the reasons of a failure in an LXC log', () => {
   const line = (reason: string): string =>
     `lxc-start bt-1 20261121102402.664 ERROR    start - ../src/lxc/start.c:lxc_spawn:1788 - ${reason}\n`
 

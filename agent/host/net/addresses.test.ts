@@ -18,7 +18,7 @@ eth2\t00000000\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
     expect(parseDefaultRoutes(head)).to.deep.equal([])
   })
 
-  it('of IPv6 do not include the loopback’s reject route', () => {
+  it('for IPv6 do not include the reject route of the loopback interface', () => {
     const lo = `${zero} 00 ${zero} 00 ${zero} ffffffff 00000001 00000000 00200200       lo\n`
     const route = `${zero} 00 ${zero} 00 fd000000000000000000000000000001 00000400 00000002 00000000 00000003     eth0\n`
     expect(parseDefaultRoutes6(lo + route)).to.deep.equal([

@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { readHostCounters, sumDisks } from './host-counters.js'
 
 describe('counters of the host', () => {
-  it('add up the sectors of whole disks as 512 bytes each, and do not count partitions again', () => {
+  it('count each sector of a whole disk as 512 bytes, and do not count partitions in addition', () => {
     const text = [
       '   7       0 loop0 13688 109 4523760 16045 180733 89819 16020424 200230 0 37572 230468',
       ' 254       0 vda 10 20 2 84279 30 40 4 166986 0 51320 264238',

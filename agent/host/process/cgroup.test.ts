@@ -77,7 +77,7 @@ with open("cgroup.procs", "w") as procs:
   before(cleanUp)
   after(cleanUp)
 
-  it('can be read completely or up to a limit, and can be removed', async () => {
+  it('can be read up to a limit or completely, and can be removed', async () => {
     const child = spawn('sleep', ['60'], { stdio: 'ignore' })
     const ended = new Promise((resolve) => child.once('exit', resolve))
     try {

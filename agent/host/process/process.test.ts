@@ -221,7 +221,7 @@ describe('the execution of a Perl program in the launcher', () => {
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })
 
-  it('allows a program to define a function that the launcher also has', async () => {
+  it('allows a program to define a function with the name of a function of the launcher', async () => {
     expect((await runBriefPerl(perl('sub answer { 1 } print answer()'))).stdout).to.equal('1')
     expect((await run('echo', ['on'])).stdout).to.equal('on\n')
   })

@@ -165,7 +165,7 @@ describe('the allocation of guest addresses', () => {
       expect(allocateIpv6s(db, { ...of, count: 2 }).sort()).to.deep.equal(['2001:db8::2', '2001:db8::3'])
     })
 
-    it('returns no address if none is requested, even if the host has no IPv6', () => {
+    it('returns no address if no address is requested, even if the host has no IPv6', () => {
       expect(allocateIpv6s(db, request([]))).to.deep.equal([])
     })
   })

@@ -176,7 +176,7 @@ describe('the routing settings of a host', () => {
       expect(await codeOf(change)).to.equal(code)
     })
 
-  it('offer no IPv6, and say why, if the interface of the only prefix does not exist', async () => {
+  it('offer no IPv6, and contain the reason, if the interface of the only prefix does not exist', async () => {
     const missing = { ...prefix('2001:db8:9::'), interface: 'gone0' }
     replacePrefixes(db, [missing])
     const status = await routing.getIpv6Status()
@@ -186,7 +186,7 @@ describe('the routing settings of a host', () => {
     expect(await routing.getIpv6Status()).to.include({ available: true, mode: 'routed' })
   })
 
-  it('contain the number of mapped ports in the range, and count each port once', async () => {
+  it('contain the number of mapped ports in the range, and each port counts only once', async () => {
     for (const port of [30_000, 30_001, 59_999]) map(port)
     map(30_002, '198.51.100.5')
     db.exec(

@@ -47,7 +47,7 @@ const firewalld = [
   reject,
 ]
 
-describe('the check of other programs’ firewall rules', () => {
+describe('the check of firewall rules of other programs', () => {
   it('finds the chains of other programs at the forward hook', () => {
     expect(parseForwardChains(chains, ['berth', 'berth_guard'])).to.deep.equal([
       { family: 'ip', table: 'filter', chain: 'FORWARD' },

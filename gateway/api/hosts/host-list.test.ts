@@ -85,7 +85,7 @@ const changes: Record<string, [readonly string[], (view: FleetState, host: HostS
 }
 
 describe('the list of hosts', () => {
-  it('shows each change immediately, and otherwise returns its cached rows', async () => {
+  it('shows each change immediately, and returns cached rows if nothing has changed', async () => {
     const view = new FleetState()
     const list = new HostList({ view, time })
     const host = view.setHost(record('a'))

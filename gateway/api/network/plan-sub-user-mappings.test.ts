@@ -63,7 +63,7 @@ describe('a sub-user’s change of a port mapping', () => {
       expect(change(body, true)).to.deep.equal(inner)
     })
 
-  it('is rejected if the change contains a host port and the mapping does not exist', () => {
+  it('is rejected if the change contains a host port but the mapping does not exist', () => {
     expect(outcome(() => planSubUserMappings({ ...planMappingChange({ host_port: 1 }) }, undefined, false))).to.equal(
       'host_port',
     )

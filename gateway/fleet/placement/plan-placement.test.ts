@@ -237,7 +237,7 @@ describe('the placement of a new guest', () => {
     expect(planPlacement(spec({ placement }), candidates, facts)).to.deep.equal(['c', 'b'])
   })
 
-  it('lists all suitable hosts, the least loaded first', () => {
+  it('lists all suitable hosts, beginning with the least loaded host', () => {
     const candidates = [
       candidate('a', {}, { ramMb: 900 }),
       candidate('b', { state: 'offline' }),

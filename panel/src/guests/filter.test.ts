@@ -80,7 +80,7 @@ describe('the guest list', () => {
     expect(ids({ text: 'a', status: 'running' })).to.deep.equal([2])
   })
 
-  it('sorts numbers in names by their value, and lists guests without an expiry last', () => {
+  it('sorts numbers in names by their value, and lists guests without an expiry at the end', () => {
     const names = (key: 'name' | 'expires_at', descending = false): string[] =>
       sortGuests([...all, guest({ name: 'never' })], { key, descending }).map(({ name }) => name)
     expect(names('name')).to.deep.equal(['a9', 'a10', 'b', 'never'])
@@ -94,7 +94,7 @@ describe('the guest list', () => {
     expect(planBulk(all, 'stop').changed).to.have.length(2)
   })
 
-  it('offers to extend only guests with an expiry, and to snapshot only guests that may have snapshots', () => {
+  it('offers an extension only for guests with an expiry, and a snapshot only for guests that may have snapshots', () => {
     const guests = [guest({ expires_at: '2026-12-01 00:00:00', snapshot_limit: 0 }), guest({ snapshot_limit: 3 })]
     expect(planBulk(guests, 'extend').changed).to.deep.equal([guests[0]])
     expect(planBulk(guests, 'snapshot').changed).to.deep.equal([guests[1]])

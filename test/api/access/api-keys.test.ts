@@ -138,7 +138,7 @@ describe('API keys over HTTP', () => {
         ).to.deep.equal([404, 'not_found'])
   })
 
-  it('are rejected from the next request on if they are disabled, expired or deleted', async () => {
+  it('are rejected immediately if they are disabled, expired or deleted', async () => {
     const { id, key } = await keys.make({ scopes: ['apikey:read'] })
     expect(await keys.admits(key)).to.equal(200)
     await gateway.request('PATCH', `/api-keys/${id}`, { body: { disabled: true } })
@@ -154,7 +154,7 @@ describe('API keys over HTTP', () => {
     expect(await keys.find(id)).to.equal(undefined)
   })
 
-  it('expire at their date, even if their record in the store does not change', async () => {
+  it('expire at their date, even without a change of their record in the store', async () => {
     const at = new Date(Date.now() + 4000).toISOString()
     const { key } = await keys.make({ scopes: ['apikey:read'], expires_at: at })
     expect(await keys.admits(key)).to.equal(200)

@@ -54,7 +54,7 @@ describe('authentication', () => {
       (error: { code: string }) => error.code,
     )
 
-  it('rejects a revoked key also in a second gateway process from the next request on (60 attempts)', async () => {
+  it('rejects a revoked key immediately, even in a second gateway process (60 attempts)', async () => {
     const { child, admits: otherAdmits } = await startOther(gateway)
     try {
       for (let round = 0; round < 60; round++) {
@@ -114,7 +114,7 @@ describe('authentication', () => {
     }
   })
 
-  it('writes the last use of keys to the store in batches, at the latest at shutdown', async () => {
+  it('writes the last use of keys to the store in batches, and at the latest at the shutdown', async () => {
     const ended = await startTestGateway()
     try {
       const { store, access } = ended

@@ -42,7 +42,7 @@ describe('administrators', () => {
       expect(await admins().firstLink(), 'another first link').to.equal(undefined)
     })
 
-    it('are listed, sorted and in pages', async () => {
+    it('are listed in pages, and sorted', async () => {
       for (const username of ['bob', 'ada', 'eve']) await admins().create(username, password)
       const names = async (query: string): Promise<unknown[]> => {
         const { headers, body } = await gateway.request('GET', `/admins${query}`)
@@ -68,7 +68,7 @@ describe('administrators', () => {
       expect((await setUp(young, { username: 'ada' }))[0]).to.equal(201)
     })
 
-    it('can use the link for one day', async () => {
+    it('can use the link for only one day', async () => {
       const token = (await admins().firstLink())!
       const { client } = gateway.store
       const key = gateway.store.key('setup-first')
@@ -140,7 +140,7 @@ describe('administrators', () => {
   })
 
   describe('who are invited', () => {
-    it('get from another administrator a link that works once', async () => {
+    it('get from another administrator a link that works only once', async () => {
       const ada = await adminBrowser(gateway, 'ada1')
       const { status, body } = await ada.request('POST', '/admins', { body: { username: 'bob1' } })
       expect([status, body.data.invited]).to.deep.equal([201, true])
@@ -151,7 +151,7 @@ describe('administrators', () => {
       expect((await new Browser(gateway).login('bob1', password)).status).to.equal(200)
     })
 
-    it('can accept the invitation for one day', async () => {
+    it('can accept the invitation for only one day', async () => {
       const invited = await gateway.request('POST', '/admins', { body: { username: 'late1' } })
       const token = invited.body.data.setup_token as string
       const { accounts } = gateway.access.accounts

@@ -54,7 +54,7 @@ describe('the login log', () => {
     ])
   })
 
-  it('combines equal attempts within a minute into one row that counts them', async () => {
+  it('combines equal attempts within a minute into one row that contains their number', async () => {
     await makeAdmin(gateway, 'often')
     const browser = stranger()
     for (let n = 0; n < 8; n++) await browser.login('often', `wrong password ${n}`)

@@ -51,7 +51,7 @@ describe('access to consoles', () => {
       expect((await use(late).ended()).code).to.equal(4401)
     })
 
-    it('is granted for one container and one kind of console, and a wrong attempt uses up the ticket', async () => {
+    it('is granted for one container and one kind of console, and an attempt with another one uses up the ticket', async () => {
       const other = await lab.addGuest()
       const ticket = await lab.ticket(guest.name)
       expect((await use(ticket, other.name).ended()).code).to.equal(4401)
@@ -134,7 +134,7 @@ describe('access to consoles', () => {
       await use(ticket).ready()
     })
 
-    it('is granted as soon as its origin is added to the allowed origins', async () => {
+    it('is granted as soon as the origin of the page is added to the allowed origins', async () => {
       expect(await (await from('https://panel.example')).refusal()).to.deep.equal(refused)
       await put('/webssh-origins', { origins: ['https://panel.example'] })
       await (await from('https://panel.example')).ready()
@@ -163,7 +163,7 @@ describe('access to consoles', () => {
     })
   })
 
-  describe('ends at once', () => {
+  describe('ends immediately', () => {
     const thrownOut = async (
       reason: { code: number; reason: string },
       act: () => unknown,

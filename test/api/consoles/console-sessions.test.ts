@@ -54,7 +54,7 @@ describe('the consoles of logged-in users', function () {
       await lab.opened(guest, { as })
     })
 
-    it('are refused without this cookie, with another cookie, or with an API key', async () => {
+    it('are refused without the cookie of this session, with another cookie, or with an API key', async () => {
       const account = await makeAdmin()
       const [as, other] = [await calls.headers(account), await calls.headers(account)]
       for (const headers of [
@@ -70,7 +70,7 @@ describe('the consoles of logged-in users', function () {
       }
     })
 
-    it('are refused after this session has ended', async () => {
+    it('are refused after the session that requested the ticket has ended', async () => {
       const as = await calls.headers(await makeAdmin())
       const ticket = await lab.ticket(guest.name, { as })
       await done(calls.as(as)('POST', '/logout'))
@@ -111,7 +111,7 @@ describe('the consoles of logged-in users', function () {
     for (const name of [other.name, other.uuid, String(other.id)]) expect((await ask(name)).text).to.equal(none.text)
   })
 
-  describe('end at once', () => {
+  describe('end immediately', () => {
     const thrownOut = async (as: SessionHeaders, act: () => unknown): Promise<void> => {
       const { client, terminal } = await lab.opened(guest, { as })
       client.type('before')

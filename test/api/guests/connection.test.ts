@@ -79,7 +79,7 @@ describe('the connection check of a container', function () {
     expect(found.repair).to.include({ action: 'restart' })
   })
 
-  it('offers to add a missing port mapping, which makes the port reachable', async () => {
+  it('offers to add a missing port mapping, and the added mapping makes the port reachable', async () => {
     probe.listeners = [{ port: 443, isReachable: true }]
     const found = await ask('?port=443')
     expect(found).to.include({ failed_step: 'mapping', code: 'no_mapping', port: 0 })
@@ -135,7 +135,7 @@ describe('the connection check of a container', function () {
     expect(await ask()).to.include({ failed_step: 'connection', code: 'not_forwarded' })
   })
 
-  it('reports an expiry, a used-up quota or a stop for abuse before anything else', async () => {
+  it('reports an expiry, a used-up quota or a stop for abuse before all other findings', async () => {
     const state = (policy: object): void =>
       gateway.fleet.agentOf('host-a').update(guest.uuid, { policy: { expired: false, overQuota: false, ...policy } })
     // Sets the state before each check, because the agent's evaluation overwrites it every few seconds.

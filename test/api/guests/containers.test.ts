@@ -145,7 +145,7 @@ describe('the container API', () => {
     expect((await gateway.request('GET', `/containers/${guest.id}`)).body.data.status).to.equal('running')
   })
 
-  it('returns an agent’s error with an HTTP status that fits its kind', async () => {
+  it('returns an agent’s error with an HTTP status that matches the kind of error', async () => {
     for (const [kind, code, status] of [
       ['conflict', 'port_conflict', 409],
       ['exhausted', 'resource_exhausted', 409],

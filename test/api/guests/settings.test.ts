@@ -86,7 +86,7 @@ describe('the settings of a container', function () {
     })
   }
 
-  it('are all in this test’s table, with the scope and the audit action of their routes', () => {
+  it('are all in the table of this test, with the scope and the audit action of their routes', () => {
     const routes = gateway.api.routes.filter(
       ({ tag, conditional, statuses }) =>
         (conditional && !statuses?.includes(202)) || ['Ports', 'Firewall', 'Traffic'].includes(tag),

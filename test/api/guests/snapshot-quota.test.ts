@@ -48,7 +48,7 @@ describe('the snapshot quota', function () {
       expect((await setQuota({ space_limit_bytes })).status, String(space_limit_bytes)).to.equal(400)
   })
 
-  it('lets a key bound to containers set the number of snapshots, but not their space', async () => {
+  it('lets a key bound to containers set the number of snapshots, but not the space of snapshots', async () => {
     const key = await gateway.makeKey({ scopes: ['*'], container_uuids: [guest.uuid] })
     const set = (body: unknown): Promise<Reply> => gateway.request('PUT', `${path}/quota`, { key, body })
     const before = await detail()
@@ -89,7 +89,7 @@ describe('the snapshot quota', function () {
     it(`cannot be changed by the request body ${JSON.stringify(body)}`, async () =>
       expect((await setQuota(body)).status).to.equal(400))
 
-  it('keeps existing snapshots even if it is lowered below their number', async () => {
+  it('keeps existing snapshots even if it becomes lower than their number', async () => {
     const id = await taken()
     await setQuota({ quota: 0 })
     expect(await ids()).to.deep.equal([id])

@@ -257,7 +257,7 @@ describe('snapshots over HTTP', function () {
         expect((await call()).status !== 403, name).to.equal((allowed as readonly string[]).includes(name))
     })
 
-  it('are refused for an offline host, and get the answer 504 and a task if the host is slow', async () => {
+  it('are refused for an offline host, and lead to the answer 504 and a task if the host is slow', async () => {
     await gateway.fleet.setHostState('host-a', 'offline')
     expect((await take()).body.code).to.equal('host_offline')
     await gateway.fleet.setHostState('host-a', 'online')

@@ -69,7 +69,7 @@ describe('the timeline of a container', function () {
     expect(await read((method, path) => gateway.request(method, path, { key }))).to.deep.equal([])
   })
 
-  it('shows restarts by the agent after a crash, and stops at the expiry date', async () => {
+  it('shows restarts by the agent after a crash, and shows stops at the expiry date', async () => {
     await change('POST', '/start', {})
     const agent = gateway.fleet.agentOf('host-a')
     await waitFor(() => agent.host.driver.running.has(guest.uuid), { what: 'it runs' })

@@ -82,7 +82,7 @@ describe('the usage of a fleet', () => {
     expect([status, body.details.field]).to.deep.equal([400, 'containers'])
   })
 
-  describe('once it is measured', () => {
+  describe('after its first measurement', () => {
     let other: TestGateway
     before(async () => {
       // A separate gateway, because the first gateway has cached that nothing was measured.

@@ -80,7 +80,7 @@ describe('the firewall of a guest', () => {
     expect(planFirewall('bt1', open)?.in).to.deep.equal(['return'])
   })
 
-  it('has no chains when it is off or not set', () => {
+  it('has no chains while it is off or not set', () => {
     expect(planFirewall('bt1', undefined)).to.equal(undefined)
     expect(planFirewall('bt1', { enabled: false, defaultAction: 'DROP', rules: [any] })).to.equal(undefined)
   })

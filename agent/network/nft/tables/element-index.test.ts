@@ -104,7 +104,7 @@ describe('the planned change of nft set elements', () => {
       expect(change.add).to.deep.equal(isSame ? planGuest(want).elements : new Map(differing))
     })
 
-  it('adds only the new mapping’s element to a thousand existing ones (planAttach)', () => {
+  it('adds only the new mapping’s element to a thousand existing elements (planAttach)', () => {
     const ports = Array.from({ length: 999 }, (_, i): Port => [20001 + i, 22])
     const change = indexOf(guest(1, '10.64.0.2', ports)).planAttach(guest(1, '10.64.0.2', [...ports, [21000, 22]]))
     expect(change).to.deep.equal({ ...noChange, add: new Map([['ports 6 . 21000', '10.64.0.2 . 22']]) })
@@ -148,7 +148,7 @@ describe('the planned change of nft set elements', () => {
     expect(damaged.planAll([closed])).to.deep.equal({ ...noChange, setFirewalls: set.setFirewalls })
   })
 
-  it('removes all elements of a detached guest, but none of another guest (planDetach)', () => {
+  it('removes all elements of a detached guest, but no elements of another guest (planDetach)', () => {
     const full = {
       ...one,
       firewall,

@@ -119,7 +119,7 @@ describe('the nft set elements of a guest', () => {
     expect([...elements.keys()]).to.include('ports 6 . 20001')
   })
 
-  it('map ports to the first IPv6 address of a guest that has two', () => {
+  it('map ports to the first IPv6 address of a guest that has two IPv6 addresses', () => {
     const { elements } = planGuest({ ...one, ipv6Addresses: [v6, other6], portMappings: [tcp] })
     expect(elements.get('ports6 6 . 20001')).to.equal('2001:db8::2 . 22')
     expect([...elements.keys()]).to.include('self6 2001:db8::3 . 2001:db8::2')

@@ -25,7 +25,7 @@ describe('the nft ruleset', () => {
       expect(line).to.match(/^(add|delete) (table|set|map|element|chain|rule) (ip6?|inet|bridge) berth2( |$)/)
   })
 
-  it('adds an element to each dynamic set and removes it at once, so that the kernel frees memory', () => {
+  it('adds an element to each dynamic set and removes it immediately, so that the kernel frees memory', () => {
     const made = commands.filter((line) => / flags dynamic/.test(line))
     expect(made).to.have.lengthOf(10)
     for (const line of made) {

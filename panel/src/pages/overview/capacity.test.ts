@@ -33,12 +33,12 @@ describe('the capacity of a fleet', () => {
   ] as const)
     it(name, () => expect(sumCapacity(hosts, 'cpu')).to.include(expected))
 
-  it('lists the hosts with the highest load of any resource first, and hosts with unknown load last', () => {
+  it('lists first the hosts with the highest load of any resource, and last the hosts with unknown load', () => {
     const hosts = [host('away', away), host('calm', { cpu_usage_pct: 1 }), host('full', { disk_used_gb: 99 })]
     expect(byLoad(hosts).map(({ host_id: id }) => id)).to.deep.equal(['full', 'calm', 'away'])
   })
 
-  it('names the host whose disk will be full first', () => {
+  it('contains the host whose disk will be full first', () => {
     expect(firstFull([host('a'), host('b')])).to.equal(undefined)
     expect(firstFull([host('a', { disk_full_in_days: 9 }), host('b', { disk_full_in_days: 3 })])?.host_id).to.equal('b')
   })
